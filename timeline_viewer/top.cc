@@ -43,8 +43,8 @@ bool wait_for(int fd, short events, TimePoint deadline) {
 }
 
 /// Those of jobs that run, as far as can be told: a job that was killed leaves its file, and nobody answers there.
-std::vector<LookTicket> tickets_in(const std::string& directory) {
-  std::vector<LookTicket> tickets;
+std::vector<LiveStatisticsTicket> tickets_in(const std::string& directory) {
+  std::vector<LiveStatisticsTicket> tickets;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (!entry.path().filename().string().starts_with(kLookFilePrefix)) continue;
@@ -60,14 +60,14 @@ std::vector<LookTicket> tickets_in(const std::string& directory) {
 }
 
 /// The one that rank 0 has left for this address, or, where the address is of this host by any of its names, for its port.
-Result<LookTicket> ticket_for(const std::string& address, const std::string& directory) {
+Result<LiveStatisticsTicket> ticket_for(const std::string& address, const std::string& directory) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<SocketAddress> wanted, resolve_job_address(address));
   for (const SocketAddress& one : wanted) {
     const std::string file = fmt::format("{}/{}", directory, look_file_name(one.to_string()));
     if (std::filesystem::exists(file)) return read_ticket(file);
   }
   if (std::ranges::all_of(wanted, &SocketAddress::is_loopback)) {
-    for (const LookTicket& ticket : tickets_in(directory)) {
+    for (const LiveStatisticsTicket& ticket : tickets_in(directory)) {
       const auto its = SocketAddress::parse(ticket.address);
       if (its && its->port() == wanted.front().port()) return ticket;
     }
@@ -80,9 +80,9 @@ Result<LookTicket> ticket_for(const std::string& address, const std::string& dir
                   address, directory, name));
 }
 
-Result<LookTicket> ticket_of(const TopOptions& options) {
+Result<LiveStatisticsTicket> ticket_of(const TopOptions& options) {
   if (!options.key_file.empty()) {
-    DABKE_ASSIGN_OR_RETURN(LookTicket ticket, read_ticket(options.key_file));
+    DABKE_ASSIGN_OR_RETURN(LiveStatisticsTicket ticket, read_ticket(options.key_file));
     if (!options.address.empty()) ticket.address = options.address;
     return ticket;
   }
@@ -95,11 +95,11 @@ Result<LookTicket> ticket_of(const TopOptions& options) {
         Code::invalid_argument,
         fmt::format("there is no job to look at: {} has no key of one that runs; {}", directory, kHow));
   std::string known;
-  for (const LookTicket& ticket : tickets) known += (known.empty() ? "" : ", ") + ticket.address;
+  for (const LiveStatisticsTicket& ticket : tickets) known += (known.empty() ? "" : ", ") + ticket.address;
   return Status(Code::invalid_argument, fmt::format("there are several jobs; name one of {}", known));
 }
 
-Status shake_hands(int fd, const LookTicket& ticket, TimePoint deadline) {
+Status shake_hands(int fd, const LiveStatisticsTicket& ticket, TimePoint deadline) {
   DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(ticket.handshake_of(kLooker), 0));
   while (!handshake.done() || !handshake.outgoing().empty()) {
     const HandshakeTurn turn = converse_over(fd, handshake);
@@ -167,7 +167,7 @@ class Screen final : public FrameSink {
 }  // namespace
 
 Status look_at_job(const TopOptions& options) {
-  DABKE_ASSIGN_OR_RETURN(const LookTicket ticket, ticket_of(options));
+  DABKE_ASSIGN_OR_RETURN(const LiveStatisticsTicket ticket, ticket_of(options));
   const TimePoint deadline = Clock::now() + kConnectTime;
   DABKE_ASSIGN_OR_RETURN(const Fd socket, connect_to_job(ticket.address, deadline));
   DABKE_RETURN_IF_ERROR(shake_hands(socket.get(), ticket, deadline));

@@ -212,37 +212,37 @@ void stop_waiting_for(const dabke_handle& handle) {
 }
 
 /// How long a call waits.
-struct Patience {
+struct WaitLimit {
   double timeout_seconds = -1;
   WaitCheck* check = nullptr;
 };
 
 /// Waits by `wait_until`, one of the operation's, and helps meanwhile.
 Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handle& handle,
-               const Patience& patience) {
+               const WaitLimit& limit) {
   if (handle.is_done()) return {};
-  const TimePoint deadline = deadline_after(patience.timeout_seconds);
+  const TimePoint deadline = deadline_after(limit.timeout_seconds);
   DABKE_RETURN_IF_ERROR(may_wait());
   const WaitScope waiting(*active_timeline());
   if (const auto runtime = current_runtime()) {
-    runtime->help(handle, deadline, patience.check);
+    runtime->help(handle, deadline, limit.check);
   } else if (Status none = no_runtime(); none.code() == Code::forked) {
     return none;  // it would wait for threads that a forked child does not have
   }
-  (void)(handle.*wait_until)(deadline, patience.check);
+  (void)(handle.*wait_until)(deadline, limit.check);
   return {};
 }
 
 /// An operation that has not completed is in progress.
-Status wait(dabke_handle& handle, const Patience& patience) {
-  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until, handle, patience));
+Status wait(dabke_handle& handle, const WaitLimit& limit) {
+  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until, handle, limit));
   return handle.status();
 }
 
 /// The program's stream waits for what is on its way at the device; for what has ended there is nothing to wait for.
-Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const Patience& patience) {
-  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until_enqueued, handle, patience));
-  const bool was_stopped = patience.check != nullptr && patience.check->has_stopped();
+Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const WaitLimit& limit) {
+  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until_enqueued, handle, limit));
+  const bool was_stopped = limit.check != nullptr && limit.check->has_stopped();
   const auto end = was_stopped ? nullptr : handle.end_on_device();
   if (end == nullptr) return handle.status();
   const Status held = end->hold_back(stream);
@@ -256,7 +256,7 @@ template <class Wait>
 Status wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check, void* context,
                      Wait wait) {
   if (handle == nullptr) return missing_handle();
-  if (check == nullptr) return wait(*handle, Patience{timeout_seconds});
+  if (check == nullptr) return wait(*handle, WaitLimit{timeout_seconds});
   const auto stops = [check, context] {
     const InApplication inside(kWaitCheck);
     return check(context) != 0;
@@ -265,7 +265,7 @@ Status wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check c
     return fmt::format("{} '{}'", name_of(handle->request->kind), handle->request->name);
   };
   WaitCheck asked(stops, names);
-  Status status = wait(*handle, Patience{timeout_seconds, &asked});
+  Status status = wait(*handle, WaitLimit{timeout_seconds, &asked});
   return asked.has_stopped() ? asked.stopped() : status;
 }
 
@@ -511,8 +511,8 @@ dabke_status dabke_wait_stream(dabke_handle* handle, void* stream) {
 dabke_status dabke_wait_stream_checking(dabke_handle* handle, void* stream, double timeout_seconds,
                                         dabke_check check, void* context) {
   return entry([&]() -> Status {
-    const auto wait_there = [stream](dabke_handle& those, const Patience& patience) {
-      return wait_on_stream(those, {stream}, patience);
+    const auto wait_there = [stream](dabke_handle& those, const WaitLimit& limit) {
+      return wait_on_stream(those, {stream}, limit);
     };
     return wait_checking(handle, timeout_seconds, check, context, wait_there);
   });

@@ -142,8 +142,8 @@ const Dump::Event* running(const Dump& dump) {
 }
 
 /// What the rank does instead of `wait`.
-Whereabouts instead_of(const Dump& dump, const Wait& wait) {
-  Whereabouts at;
+WaitDescription instead_of(const Dump& dump, const Wait& wait) {
+  WaitDescription at;
   for (const Dump::Pending& pending : dump.pending) {
     const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
                          pending.process_set == wait.process_set &&
@@ -167,7 +167,7 @@ Whereabouts instead_of(const Dump& dump, const Wait& wait) {
 /// Ranks that are in the same place, and do the same there.
 struct Place {
   std::vector<const Dump*> ranks;
-  Whereabouts at;  // of the first
+  WaitDescription at;  // of the first
   std::vector<std::string> stack;
   std::string key;
 };
@@ -181,7 +181,7 @@ std::vector<Place> places_of(const std::map<Rank, Dump>& dumps, const Wait& wait
                 instead_of(dump->second, wait),
                 short_stack(dump->second.application_stack, dump->second.stacks),
                 ""};
-    Whereabouts without_times = place.at;
+    WaitDescription without_times = place.at;
     without_times.waits_s = without_times.inside_s = -1;
     place.key = fmt::format("{}\n{}", describe(without_times), fmt::join(place.stack, "\n"));
     const auto same = std::ranges::find(places, place.key, &Place::key);
@@ -200,7 +200,7 @@ std::size_t ranks_after(const std::vector<Place>& places, std::size_t shown) {
   return count;
 }
 
-bool is_idle(const Whereabouts& at) { return at.waits_for.empty() && at.inside.empty(); }
+bool is_idle(const WaitDescription& at) { return at.waits_for.empty() && at.inside.empty(); }
 
 void add_place(std::vector<std::string>& lines, const Place& place, bool is_alone) {
   const Dump& first = *place.ranks.front();

@@ -59,12 +59,14 @@ class Communicator final : public MpiCommunicator {
   static std::int64_t total(std::span<const int> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   }
-  void expect(std::int64_t bytes) { patience_ = bytes < kLarge ? Patience() : Patience::while_data_moves(); }
+  void expect(std::int64_t bytes) {
+    patience_ = bytes < kLarge ? RetryPace() : RetryPace::while_data_moves();
+  }
 
   MpiComm comm_;
   MpiGate& gate_;
   MPI_Request request_ = MPI_REQUEST_NULL;
-  Patience patience_;
+  RetryPace patience_;
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ Status mpi_status(const char* call, int code) {
           fmt::format("{}: {}", call, std::string_view(text, static_cast<std::size_t>(length)))};
 }
 
-void Patience::wait() {
+void RetryPace::wait() {
   constexpr int kSpins = 200;
   constexpr int kYields = 50;
   constexpr int kNaps = 100;
@@ -208,7 +208,7 @@ Status MpiProcess::allgather(std::span<const char> mine, std::span<char> all, Ti
   const std::lock_guard lock(mutex_);
   MpiMembership& ranks = *current_;
   const std::size_t index = ranks.asked++;
-  Patience patience;
+  RetryPace patience;
   while (true) {
     DABKE_ASSIGN_OR_RETURN(const bool is_done, ranks.advance(index, mine));
     if (is_done) break;
@@ -253,7 +253,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
         mpi_status("MPI_Irecv", MPI_Irecv(nullptr, 0, MPI_BYTE, from, tag, comm, &requests[0])));
     DABKE_RETURN_IF_ERROR(
         mpi_status("MPI_Isend", MPI_Isend(nullptr, 0, MPI_BYTE, to, tag, comm, &requests[1])));
-    Patience patience;
+    RetryPace patience;
     Status cause;
     TimePoint limit = kNever;
     for (int is_done = 0;;) {
@@ -291,7 +291,7 @@ Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, Time
   if (!ranks.control_is_made && ranks.request == MPI_REQUEST_NULL)
     DABKE_RETURN_IF_ERROR(
         mpi_status("MPI_Comm_idup", MPI_Comm_idup(ranks.comm, &ranks.control, &ranks.request)));
-  Patience patience;
+  RetryPace patience;
   while (!ranks.control_is_made) {
     int is_done = 0;
     DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));

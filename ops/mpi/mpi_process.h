@@ -30,18 +30,18 @@ struct MpiCommTraits {
 using MpiComm = Owned<MpiCommTraits>;
 
 /// Spins a little, then yields, then sleeps: with more ranks than cores whoever waits must make room.
-class Patience {
+class RetryPace {
  public:
-  Patience() = default;
+  RetryPace() = default;
   /// For data among ranks that have come: longer sleeps would hold it up. MPI moves a large message in steps, some of
   /// 32 KB, each of which needs a call on both sides.
-  static Patience while_data_moves() { return Patience(kBrief); }
+  static RetryPace while_data_moves() { return RetryPace(kBrief); }
   void wait();
 
  private:
   using Microseconds = std::chrono::microseconds;
   static constexpr Microseconds kBrief{50}, kLong{500};
-  explicit Patience(Microseconds longest) : longest_(longest) {}
+  explicit RetryPace(Microseconds longest) : longest_(longest) {}
 
   int turns_ = 0;
   Microseconds longest_ = kLong;

@@ -2,7 +2,7 @@
 
 namespace dabke {
 
-void BatchMarks::tell(const Told& batch) {
+void BatchMarks::tell(const Brought& batch) {
   const auto step_of = [&](std::size_t which) { return marks_[which].step.load(std::memory_order_relaxed); };
   Mark& mark = marks_[step_of(0) <= step_of(1) ? 0 : 1];
   mark.step.store(kChanging, std::memory_order_relaxed);
@@ -11,14 +11,14 @@ void BatchMarks::tell(const Told& batch) {
 }
 
 /// None while it changes.
-std::optional<BatchMarks::Told> BatchMarks::read(const Mark& mark) {
+std::optional<BatchMarks::Brought> BatchMarks::read(const Mark& mark) {
   const std::uint64_t step = mark.step.load(std::memory_order_acquire);
   const std::uint64_t contents = mark.contents.load(std::memory_order_acquire);
   if (step == kChanging || mark.step.load(std::memory_order_relaxed) != step) return std::nullopt;
-  return Told{step, contents};
+  return Brought{step, contents};
 }
 
-std::optional<BatchMarks::Told> BatchMarks::instead_of(const Told& own) const {
+std::optional<BatchMarks::Brought> BatchMarks::instead_of(const Brought& own) const {
   const auto first = read(marks_[0]), second = read(marks_[1]);
   for (const auto& told : {first, second}) {
     if (told && told->step == own.step) return told->contents == own.contents ? std::nullopt : told;

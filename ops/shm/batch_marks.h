@@ -14,17 +14,17 @@ namespace dabke {
 
 class BatchMarks {
  public:
-  struct Told {
+  struct Brought {
     std::uint64_t step = 0;  // the batch's first; only ever grows
     std::uint64_t contents = 0;
 
-    bool operator==(const Told&) const = default;
+    bool operator==(const Brought&) const = default;
   };
 
-  void tell(const Told& batch);
+  void tell(const Brought& batch);
   /// What the rank has brought instead of `own`; none where it has brought that, or where this is not certain: it has
   /// not come so far, or has gone on by more than two batches, and so found that of this rank right.
-  std::optional<Told> instead_of(const Told& own) const;
+  std::optional<Brought> instead_of(const Brought& own) const;
 
  private:
   struct Mark {
@@ -33,7 +33,7 @@ class BatchMarks {
   };
   static constexpr std::uint64_t kChanging = ~std::uint64_t{0};
 
-  static std::optional<Told> read(const Mark& mark);
+  static std::optional<Brought> read(const Mark& mark);
 
   std::array<Mark, 2> marks_;
 };

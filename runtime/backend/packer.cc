@@ -73,11 +73,11 @@ void Packer::count(const Batch& batch) {
 std::size_t Packer::bytes_for(const Batch& batch, DType as) {
   packed_ = {.dtype = as};
   count(batch);
-  const Places places = places_of(batch);
+  const BufferUse places = use_of(batch);
   return places.send_bytes + places.data_bytes;
 }
 
-Packer::Places Packer::places_of(const Batch& batch) {
+Packer::BufferUse Packer::use_of(const Batch& batch) {
   const std::size_t width = size_of(packed_.dtype);
   const bool is_alone = is_in_place(batch);
   if (is_whole(batch.kind)) {
@@ -96,7 +96,7 @@ Packer::Places Packer::places_of(const Batch& batch) {
 
 /// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
 Status Packer::place(const Batch& batch) {
-  const Places places = places_of(batch);
+  const BufferUse places = use_of(batch);
   through_buffer_ = places.send_bytes + places.data_bytes != 0;
   std::byte* memory = nullptr;
   if (through_buffer_) {

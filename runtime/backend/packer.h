@@ -72,13 +72,13 @@ class Packer {
   /// Whether the collective works on the tensors themselves.
   bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !converts(batch); }
   /// What of the buffer is `send`, and what `data`.
-  struct Places {
+  struct BufferUse {
     bool sends_input = false;
     std::size_t send_bytes = 0;
     std::size_t data_bytes = 0;
   };
   void count(const Batch& batch);
-  Places places_of(const Batch& batch);
+  BufferUse use_of(const Batch& batch);
   Status place(const Batch& batch);
   Status list_pieces(const Batch& batch);
   Status list_whole_entries(const Batch& batch);

@@ -48,14 +48,14 @@ bool may_meet_by_pmi2(const OtherLauncher& launcher, const Environment& environm
          environment("PMI_RANK") == std::to_string(launcher.rank);
 }
 
-void take_store(Place& place, const ServedStore& store) {
+void take_store(PlaceInJob& place, const ServedStore& store) {
   if (!store.rendezvous.empty()) place.rendezvous = store.rendezvous;
   place.job_id = Variable{"the job's id", store.job_id};
   place.job_key = Variable{"the job's key", store.job_key};
 }
 
 /// What MPI says, where the environment says nothing or the application has passed a communicator.
-Status ask_mpi(Place& place, const Config& config, const Environment& environment, const void* comm,
+Status ask_mpi(PlaceInJob& place, const Config& config, const Environment& environment, const void* comm,
                TimePoint deadline) {
   if (comm == nullptr && (look_up(environment, "RANK") || look_up(environment, "SIZE") || place.rendezvous))
     return {};
@@ -83,7 +83,7 @@ Status ask_mpi(Place& place, const Config& config, const Environment& environmen
   return {};
 }
 
-Result<JobSecret> secret_of(const Place& place) {
+Result<JobSecret> secret_of(const PlaceInJob& place) {
   return parse_job_secret(place.job_id->value, place.job_key->value);
 }
 
@@ -93,7 +93,7 @@ struct Rendezvous {
   JobSecret secret;
 };
 
-Result<Rendezvous> open_rendezvous(const Place& place, TimePoint deadline) {
+Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) {
   Rendezvous found;
   if (!place.rendezvous) {
     found.store = make_memory_store();
@@ -166,7 +166,7 @@ void warn_of_misspelt_variables(const Config& config) {
 }
 
 /// Meets the others, unless they have met already.
-Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline,
+Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint deadline,
                           const std::weak_ptr<WaitCheck>& check) {
   if (place.rank == 0) warn_of_misspelt_variables(config);
   DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place, deadline));
@@ -224,7 +224,7 @@ Log log_of_rank(const Config& config, Rank rank) {
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm,
                                const std::weak_ptr<WaitCheck>& check) {
   const TimePoint deadline = deadline_after(config.start_timeout);
-  Place place;
+  PlaceInJob place;
   if (mpi_comm == nullptr) {
     DABKE_ASSIGN_OR_RETURN(place, place_from_environment(environment));
   } else {  // what the environment says is about another job, of a launcher or of all processes
@@ -237,7 +237,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const ExchangeGroup& group, const std::weak_ptr<WaitCheck>& check) {
   DABKE_ASSIGN_OR_RETURN(ExchangeStart start, start_by_exchange(config, group, host_name(environment)));
-  Place place;
+  PlaceInJob place;
   place.rank = start.rank;
   place.size = static_cast<int>(start.hosts.size());
   take_store(place, start.store);

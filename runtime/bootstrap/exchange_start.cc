@@ -58,7 +58,7 @@ class Exchange {
 
  private:
   /// What a member has told of itself.
-  struct Told {
+  struct Hello {
     std::string host;
     Listed members, process_sets;
   };
@@ -67,9 +67,9 @@ class Exchange {
   Result<std::vector<std::string>> hello(const Result<std::string>& host) const;
   Result<Blocks> pass(std::string_view heading, const Result<std::vector<std::string>>& mine) const;
   Status find_failure(const Blocks& blocks) const;
-  Result<std::vector<Told>> read_hellos(const Blocks& blocks) const;
-  Result<std::vector<std::string>> note(const Result<std::vector<Told>>& told);
-  Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Told>& told) const;
+  Result<std::vector<Hello>> read_hellos(const Blocks& blocks) const;
+  Result<std::vector<std::string>> note(const Result<std::vector<Hello>>& told);
+  Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Hello>& told) const;
   Status not_a_member() const;
 
   const Config& config_;
@@ -151,9 +151,9 @@ Status Exchange::find_failure(const Blocks& blocks) const {
   return {};
 }
 
-Result<std::vector<Exchange::Told>> Exchange::read_hellos(const Blocks& blocks) const {
+Result<std::vector<Exchange::Hello>> Exchange::read_hellos(const Blocks& blocks) const {
   DABKE_RETURN_IF_ERROR(find_failure(blocks));
-  std::vector<Told> told;
+  std::vector<Hello> told;
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
     const auto& lines = blocks[rank];
     if (lines.size() != 6)
@@ -177,11 +177,11 @@ Result<std::vector<Exchange::Told>> Exchange::read_hellos(const Blocks& blocks) 
 }
 
 /// What this process says when it has heard all.
-Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Told>>& told) {
+Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>& told) {
   if (!told.is_ok()) return told.status();
   if (rank_ != 0) return std::vector<std::string>{};
   std::vector<std::string> hosts;
-  for (const Told& one : *told) hosts.push_back(one.host);
+  for (const Hello& one : *told) hosts.push_back(one.host);
   if (hosts.size() == 1 && group_.store == StoreUse::of_many_jobs) {
     DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
     return std::vector{std::string(), to_hex(secret.id), to_hex(secret.key), std::string("1")};
@@ -196,7 +196,7 @@ Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Told>>&
   return std::vector{store.rendezvous, store.job_id, store.job_key, std::to_string(epoch)};
 }
 
-Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vector<Told>& told) const {
+Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vector<Hello>& told) const {
   DABKE_RETURN_IF_ERROR(find_failure(blocks));
   const auto& lines = blocks[0];
   ExchangeStart start{*rank_, {}, {}, 0};
@@ -205,14 +205,14 @@ Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vecto
     std::from_chars(lines[4].data(), lines[4].data() + lines[4].size(), start.epoch);
   }
   if (start.epoch == 0) return Status(Code::internal, "rank 0 gave a note that makes no sense");
-  for (const Told& one : told) start.hosts.push_back(one.host);
+  for (const Hello& one : told) start.hosts.push_back(one.host);
   return start;
 }
 
 Result<ExchangeStart> Exchange::start(const Result<std::string>& host) {
   const auto hellos = pass(kHello, hello(host));
   if (!hellos.is_ok() && group_.resumes) return hellos.status();
-  const auto told = hellos.is_ok() ? read_hellos(*hellos) : Result<std::vector<Told>>(hellos.status());
+  const auto told = hellos.is_ok() ? read_hellos(*hellos) : Result<std::vector<Hello>>(hellos.status());
   const auto notes = pass(kNote, note(told));
   if (!host.is_ok()) return host.status();
   if (!hellos.is_ok()) return hellos.status();

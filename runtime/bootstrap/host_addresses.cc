@@ -94,7 +94,7 @@ class Agreement {
 
   Status lead();
   Status try_others(const Handshake::Self& self);
-  Status publish(const std::vector<HostAddress>& own, const TrialDoor& door);
+  Status publish(const std::vector<HostAddress>& own, const TrialListener& door);
   Result<std::vector<HostAddress>> addresses_of(Rank leader);
   Result<std::vector<Trial>> trials();
   Status report(const std::vector<Trial>& trials);
@@ -109,7 +109,7 @@ class Agreement {
   Store& store_;
   const TimePoint deadline_;
   std::vector<Rank> leaders_;  // of each host, in the order of the hosts
-  std::unique_ptr<TrialDoor> door_;
+  std::unique_ptr<TrialListener> door_;
   std::string table_;
 };
 
@@ -125,7 +125,7 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
 }
 
 /// Addresses that cannot be listened on are left out.
-Status Agreement::publish(const std::vector<HostAddress>& own, const TrialDoor& door) {
+Status Agreement::publish(const std::vector<HostAddress>& own, const TrialListener& door) {
   std::string text = fmt::format("{}\n", kGood);
   for (std::size_t i = 0; i < own.size(); ++i) {
     const SocketAddress& at = door.listens_at()[i];
@@ -168,7 +168,7 @@ Status Agreement::lead() {
   for (const HostAddress& each : own) addresses.push_back(each.address);
   const Handshake::Self self{world_.job_id, world_.job_key, world_.epoch, world_.rank,
                              identity_of_this_process()};
-  DABKE_ASSIGN_OR_RETURN(door_, TrialDoor::open(self, addresses));
+  DABKE_ASSIGN_OR_RETURN(door_, TrialListener::open(self, addresses));
   DABKE_RETURN_IF_ERROR(publish(own, *door_));
   return try_others(self);
 }

@@ -99,8 +99,8 @@ Result<std::string> host_name(const Environment& environment) {
                   host));
 }
 
-Result<Place> place_from_environment(const Environment& environment) {
-  Place given;
+Result<PlaceInJob> place_from_environment(const Environment& environment) {
+  PlaceInJob given;
   DABKE_ASSIGN_OR_RETURN(auto rank, number(environment, "RANK", 0));
   DABKE_ASSIGN_OR_RETURN(auto size, number(environment, "SIZE", 1));
   given.rendezvous = environment("DABKE_RENDEZVOUS");

@@ -26,7 +26,7 @@ struct HostPlacement {
   int local_rank, local_size, cross_rank, cross_size;
 };
 
-struct Place {
+struct PlaceInJob {
   int rank = 0;
   int size = 1;
   std::optional<HostPlacement> placement;
@@ -44,6 +44,6 @@ struct Place {
 Result<std::string> host_name(const Environment& environment);
 
 /// What the environment says; a job of one where it says nothing. Errors name the variable and the remedy.
-Result<Place> place_from_environment(const Environment& environment);
+Result<PlaceInJob> place_from_environment(const Environment& environment);
 
 }  // namespace dabke

@@ -50,7 +50,7 @@ class Coordinator final : private DriverOwner {
   Dump describe(std::string reason, Duration limit);
   /// Rank 0 only: all ranks are to send their figures, and what has come until now. Nothing where the coordinator thread
   /// does not answer within `limit`, or the job is over.
-  void look() { post(Look{}); }
+  void gather_figures() { post(GatherFigures{}); }
   std::optional<JobFigures> figures(Duration limit);
   /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.
   bool change_timeline(TimelineChange change, std::uint64_t from) {

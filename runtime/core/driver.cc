@@ -30,9 +30,10 @@ std::string process_of(const ControlChannel& channel, Rank rank) {
   return pid > 0 ? fmt::format("its process {} {}", pid, process_state(pid)) : "";
 }
 
-Machine::Options machine_options(const World& world, const Config& config, const BatchSizes& sizes,
-                                 const ControlChannel& channel, std::vector<std::vector<Rank>> static_sets) {
-  Machine::Options options;
+Negotiator::Options negotiator_options(const World& world, const Config& config, const BatchSizes& sizes,
+                                       const ControlChannel& channel,
+                                       std::vector<std::vector<Rank>> static_sets) {
+  Negotiator::Options options;
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
   options.duplicates_are_errors = config.duplicate_names == DuplicateNames::error;
@@ -70,12 +71,13 @@ Driver::Driver(CoordinatorParts& parts, ControlChannel& channel, Inbox& inbox, D
       process_sets_(parts.process_sets),
       reporter_(parts.reports.reporter),
       log_(parts.reports.log),
-      machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
-                               channel, std::move(parts.static_sets))),
+      negotiator_(negotiator_options(parts.world, parts.config,
+                                     batch_sizes(parts.backends, parts.process_sets), channel,
+                                     std::move(parts.static_sets))),
       names_(parts.config.duplicate_names == DuplicateNames::error ? std::make_unique<NamesInUse>()
                                                                    : nullptr),
       lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
-      reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
+      reports_(std::move(parts.reports), negotiator_, calls_, lanes_) {}
 
 Status Driver::start() {
   DABKE_RETURN_IF_ERROR(reporter_.start());
@@ -106,27 +108,27 @@ void Driver::round() {
   while (const auto overdue = lost_peers_.overdue(now)) peer_ended(*overdue, std::nullopt);
   reports_.look_for_long_runs(now);
   if (now >= reports_.next_clock())
-    reports_.compare_clocks(channel_.clock_of(machine_.state().parent(), now), now);
+    reports_.compare_clocks(channel_.clock_of(negotiator_.state().parent(), now), now);
   wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
-  for (const DeviceType type : kDeviceTypes) machine_.set_data_plane_busy(type, lanes_.is_busy(type));
-  machine_.tick(now);
-  std::vector<Action> actions = machine_.take_actions(now);
+  for (const DeviceType type : kDeviceTypes) negotiator_.set_data_plane_busy(type, lanes_.is_busy(type));
+  negotiator_.tick(now);
+  std::vector<Action> actions = negotiator_.take_actions(now);
   reports_.take_readiness();  // before the orders that it led to
   perform(std::move(actions), now);
   reports_.take_profile();
-  if (!machine_.holds_back()) wants_room_ = false;
-  has_learned_batches_ = machine_.keeps_back();
+  if (!negotiator_.defers_orders()) wants_room_ = false;
+  has_learned_batches_ = negotiator_.has_learned_batches();
   judge_failures(now);
 }
 
 bool Driver::is_finished() {
-  return leaving_ && machine_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
+  return leaving_ && negotiator_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
 }
 
 /// Whether every order that is held back is so until a lane tells of an end, which it will.
 bool Driver::is_room_awaited() {
   return std::ranges::all_of(kDeviceTypes, [this](DeviceType type) {
-    return !machine_.holds_back(type) || (lanes_.is_busy(type) && wants_room_);
+    return !negotiator_.defers_orders(type) || (lanes_.is_busy(type) && wants_room_);
   });
 }
 
@@ -139,7 +141,7 @@ bool Driver::nothing_to_do() {
 
 TimePoint Driver::next_deadline() {
   return std::min(
-      {machine_.next_tick(), failures_.deadline(), reports_.next_check(), lost_peers_.deadline()});
+      {negotiator_.next_tick(), failures_.deadline(), reports_.next_check(), lost_peers_.deadline()});
 }
 
 void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
@@ -147,30 +149,30 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
       accept(*operation, now);
     } else if (const auto* wanted = std::get_if<Want>(&command)) {
-      machine_.want(wanted->process_set, wanted->name, now);
+      negotiator_.want(wanted->process_set, wanted->name, now);
     } else if (auto* cause = std::get_if<Status>(&command)) {
-      machine_.abort(*cause);
+      negotiator_.abort(*cause);
     } else if (auto* timeline = std::get_if<ChangeTimeline>(&command)) {
-      machine_.change_timeline(std::move(timeline->change), timeline->from, now);
+      negotiator_.change_timeline(std::move(timeline->change), timeline->from, now);
     } else if (const auto* released = std::get_if<ReleaseTimeline>(&command)) {
-      machine_.release_timeline(released->path, now);
+      negotiator_.release_timeline(released->path, now);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
-      machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
+      negotiator_.ask_for_dumps(asked->reason, Negotiator::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
       question->answer->set_value(reports_.describe(std::move(question->reason), now));
-    } else if (std::holds_alternative<Look>(command)) {
-      machine_.look();
+    } else if (std::holds_alternative<GatherFigures>(command)) {
+      negotiator_.gather_figures();
     } else if (auto* taker = std::get_if<TakeFigures>(&command)) {
       taker->answer->set_value(reports_.job_figures(now));
     } else if (const auto* ended = std::get_if<ExitStatus>(&command)) {
       peer_ended(ended->rank, ended->status);
-    } else if (const auto* places = std::get_if<Places>(&command)) {
-      machine_.give_stack(places->text, now);
+    } else if (const auto* places = std::get_if<ThreadPlaces>(&command)) {
+      negotiator_.give_stack(places->text, now);
     }
   }
   if (inbox_.done_with()) {
     leaving_ = true;
-    machine_.leave(now);
+    negotiator_.leave(now);
   }
 }
 
@@ -184,7 +186,7 @@ void Driver::accept(OperationRef& operation, TimePoint now) {
     const Operation::Extras& extras = operation->extras();
     Status taken = groups_.check(*operation);
     if (taken.is_ok())
-      taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
+      taken = negotiator_.submit_member(operation->request, extras.group, extras.group_size, now);
     if (!taken.is_ok()) return complete(std::move(operation), taken);
     call = groups_.add(operation);
     if (!call) return;
@@ -194,25 +196,25 @@ void Driver::accept(OperationRef& operation, TimePoint now) {
   RequestRef request = request_of(accepted);
   accepted.tensors_left = request->tensors.size();
   reports_.submitted(*request, accepted.first().submitted_at);
-  if (request->kind == CollectiveKind::join) machine_.serve(lanes_.served());
-  machine_.submit(accepted.entry->token, std::move(request), now);
+  if (request->kind == CollectiveKind::join) negotiator_.serve(lanes_.served());
+  negotiator_.submit(accepted.entry->token, std::move(request), now);
 }
 
 void Driver::on_message(Rank peer, std::span<const std::byte> message) {
   reports_.message_received();
   if (failures_.is_broken()) return;  // since the baton was given away: it may be in the middle of a step
-  machine_.message_from(peer, message, Clock::now());
+  negotiator_.message_from(peer, message, Clock::now());
 }
 
 /// Whoever has started its process may know more than that its link has ended.
 void Driver::on_peer_lost(Rank peer, const Status& cause) {
   if (failures_.is_broken()) return;
   const TimePoint until = Clock::now() + kExitStatusTime;
-  const bool is_asked = machine_.misses(peer) &&
+  const bool is_asked = negotiator_.misses(peer) &&
                         reporter_.take_exit_status(peer, until, [this, peer](std::optional<int> status) {
                           owner_.post_and_wake(ExitStatus{peer, status});
                         });
-  if (!is_asked) return machine_.peer_lost(peer, cause);
+  if (!is_asked) return negotiator_.peer_lost(peer, cause);
   lost_peers_.add({peer, cause, until});
 }
 
@@ -225,7 +227,7 @@ void Driver::peer_ended(Rank peer, std::optional<int> status) {
              fmt::format("{} ended with status 0 without {}; do all ranks run the same number of "
                          "steps? See join()",
                          world_.name_of(peer), shutdown_name(config_))};
-  machine_.peer_lost(peer, cause);
+  negotiator_.peer_lost(peer, cause);
 }
 
 void Driver::perform(std::vector<Action> actions, TimePoint now) {
@@ -256,9 +258,10 @@ void Driver::perform(std::vector<Action> actions, TimePoint now) {
     } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {
       reports_.change_timeline(timeline->change);
     } else if (std::holds_alternative<FiguresAction>(action)) {
-      machine_.give_figures(reports_.figures(now), now);
+      negotiator_.give_figures(reports_.figures(now), now);
     } else if (std::holds_alternative<StackAction>(action)) {
-      reports_.give_places([this](std::string text) { owner_.post_and_wake(Places{std::move(text)}); }, now);
+      reports_.give_places([this](std::string text) { owner_.post_and_wake(ThreadPlaces{std::move(text)}); },
+                           now);
     } else if (auto* end = std::get_if<OverAction>(&action)) {
       job_is_over(end->cause);
     }
@@ -329,8 +332,8 @@ void Driver::judge_failures(TimePoint now) {
   if (verdict->is_new) {
     const Status of_job =
         named(verdict->calls[verdict->first], fmt::format(" failed on rank {}", world_.rank), verdict->cause);
-    machine_.abort(of_job);
-    perform(machine_.take_actions(now), now);
+    negotiator_.abort(of_job);
+    perform(negotiator_.take_actions(now), now);
     lanes_.abort(of_job);  // also when the negotiation had said goodbye before
   }
   for (FailedCall& one : verdict->calls) {
@@ -357,7 +360,7 @@ void Driver::finish() {
   inbox_.close();
   const TimePoint now = Clock::now();
   obey_commands(inbox_.take(), now);  // what came after the goodbye
-  perform(machine_.take_actions(now), now);
+  perform(negotiator_.take_actions(now), now);
 }
 
 void Driver::stop_reports_and_callbacks() {

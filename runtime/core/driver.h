@@ -126,7 +126,7 @@ class Driver final : public ControlSink, private LaneObserver {
   const Log log_;
   OutstandingCalls calls_;
   FailureArbiter failures_;
-  Machine machine_;
+  Negotiator negotiator_;
   GroupCollector groups_;
   const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
   CallbackThread callbacks_;

@@ -29,11 +29,11 @@ struct Describe {
   std::shared_ptr<std::promise<Dump>> answer;
 };
 /// Where this rank's threads are.
-struct Places {
+struct ThreadPlaces {
   std::string text;
 };
 /// All ranks are to tell their figures.
-struct Look {};
+struct GatherFigures {};
 /// What has been told since.
 struct TakeFigures {
   std::shared_ptr<std::promise<JobFigures>> answer;
@@ -54,7 +54,7 @@ struct ReleaseTimeline {
 };
 /// A Status: the job is to end with that cause.
 using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
-                             Describe, Places, Look, TakeFigures, ExitStatus>;
+                             Describe, ThreadPlaces, GatherFigures, TakeFigures, ExitStatus>;
 
 /// May be used from any thread, but for what is the driver's.
 class Inbox {

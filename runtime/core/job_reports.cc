@@ -14,8 +14,8 @@ constexpr Duration kBetweenClocks = std::chrono::seconds(1);
 
 }  // namespace
 
-JobReports::JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes)
-    : parts_(std::move(parts)), machine_(machine), calls_(calls), lanes_(lanes) {
+JobReports::JobReports(Parts parts, Negotiator& negotiator, const OutstandingCalls& calls, Lanes& lanes)
+    : parts_(std::move(parts)), negotiator_(negotiator), calls_(calls), lanes_(lanes) {
   note_timeline();
 }
 
@@ -93,19 +93,19 @@ void JobReports::failed(const Status& cause) {
 void JobReports::change_timeline(const TimelineChange& change) {
   take_readiness();  // the timeline's until now
   const Timeline* const before = timeline().get();
-  if (const auto merging = parts_.timeline.follow(change)) machine_.hold_timeline(*merging);
+  if (const auto merging = parts_.timeline.follow(change)) negotiator_.hold_timeline(*merging);
   if (timeline().get() != before) note_timeline();
 }
 
 void JobReports::stop_timeline_at_limit(TimePoint now) {
-  if (const auto from = parts_.timeline.stops_at_limit()) machine_.change_timeline({}, *from, now);
+  if (const auto from = parts_.timeline.stops_at_limit()) negotiator_.change_timeline({}, *from, now);
 }
 
 /// It has started, or stopped.
 void JobReports::note_timeline() {
-  machine_.record_readiness(timeline() ? ++timelines_ : 0);
+  negotiator_.record_readiness(timeline() ? ++timelines_ : 0);
   const auto& hosts = parts_.hosts;
-  const NegotiationState& state = machine_.state();
+  const NegotiationState& state = negotiator_.state();
   const bool compares =
       timeline() && parts_.config.records_timeline() && !state.is_root() &&
       hosts[static_cast<std::size_t>(state.parent())] != hosts[static_cast<std::size_t>(state.options.rank)];
@@ -121,12 +121,12 @@ void JobReports::compare_clocks(const std::optional<ClockOffset>& parent, TimePo
   timeline()->put({.time_ns = std::chrono::nanoseconds(now.time_since_epoch()).count(),
                    .batch = nanoseconds(parent->error),
                    .bytes = nanoseconds(parent->ahead),
-                   .number = static_cast<std::uint32_t>(machine_.state().parent()),
+                   .number = static_cast<std::uint32_t>(negotiator_.state().parent()),
                    .what = Record::What::clock});
 }
 
 void JobReports::take_readiness() {
-  for (const Machine::Readiness& ready : machine_.take_readiness()) {
+  for (const Negotiator::Readiness& ready : negotiator_.take_readiness()) {
     if (!timeline()) continue;
     timeline()->ready(timeline()->tensor(ready.name), ready.kind, ready.process_set,
                       static_cast<std::uint32_t>(ready.set_rank),
@@ -135,10 +135,10 @@ void JobReports::take_readiness() {
 }
 
 void JobReports::take_profile() {
-  for (const Machine::Lateness& late : machine_.take_lateness()) {
+  for (const Negotiator::Lateness& late : negotiator_.take_lateness()) {
     parts_.profile.late(late.rank, late.kind, std::chrono::duration<double>(late.by).count());
   }
-  parts_.profile.cache(machine_.cache_counts().hits, machine_.cache_counts().misses);
+  parts_.profile.cache(negotiator_.cache_counts().hits, negotiator_.cache_counts().misses);
 }
 
 Dump JobReports::describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot,
@@ -163,7 +163,7 @@ Dump JobReports::describe(std::string reason, std::uint64_t incident, const Snap
 }
 
 void JobReports::dump(const DumpAction& action, TimePoint now) {
-  const bool stalled = action.job_fails && machine_.cause().code() == Code::stalled;
+  const bool stalled = action.job_fails && negotiator_.cause().code() == Code::stalled;
   const auto why = action.job_fails && !stalled ? Reporter::Why::failure : Reporter::Why::hang;
   // Signals end the sleeps of an application, so a warning sends none.
   using Stacks = Reporter::Stacks;
@@ -180,7 +180,7 @@ RankFigures JobReports::figures(TimePoint now) const {
   constexpr std::size_t kMostText = 120;
   const ActiveTimeline::Steps steps = parts_.timeline.steps();
   const Statistics& counts = parts_.statistics;
-  RankFigures figures{.rank = machine_.state().options.rank,
+  RankFigures figures{.rank = negotiator_.state().options.rank,
                       .steps = steps.count,
                       .step = steps.last,
                       .step_us = steps.took_us,
@@ -189,7 +189,7 @@ RankFigures JobReports::figures(TimePoint now) const {
                       .pending = counts.tensors_submitted -
                                  std::min<std::uint64_t>(counts.tensors_submitted, counts.tensors_completed)};
   TimePoint since = last_submit_;
-  const Snapshot snapshot = machine_.snapshot();
+  const Snapshot snapshot = negotiator_.snapshot();
   if (const auto running = running_batch()) {
     figures.state = RankFigures::State::communicates;
     figures.what = running->what;
@@ -217,7 +217,7 @@ JobFigures JobReports::job_figures(TimePoint now) const {
   const auto late = parts_.profile.lateness();
   JobFigures job{.size = static_cast<int>(parts_.hosts.size()),
                  .time_s = std::chrono::duration<double>(now.time_since_epoch()).count()};
-  for (const auto& [rank, answer] : machine_.figures()) {
+  for (const auto& [rank, answer] : negotiator_.figures()) {
     const auto caused = late.find(rank);
     job.ranks.push_back({.figures = answer.figures,
                          .host = parts_.hosts[static_cast<std::size_t>(rank)],
@@ -228,12 +228,12 @@ JobFigures JobReports::job_figures(TimePoint now) const {
 }
 
 void JobReports::give_places(std::function<void(std::string text)> answer, TimePoint now) {
-  if (const auto running = running_batch()) machine_.note_running(*running, now);
+  if (const auto running = running_batch()) negotiator_.note_running(*running, now);
   parts_.reporter.take_places(std::move(answer));
 }
 
 /// The batch that some lane has been running the longest; nothing when none runs.
-std::optional<Machine::Running> JobReports::running_batch() const {
+std::optional<Negotiator::Running> JobReports::running_batch() const {
   const auto running = lanes_.running();
   if (!running) return std::nullopt;
   const auto events = parts_.recorder.events();
@@ -242,8 +242,9 @@ std::optional<Machine::Running> JobReports::running_batch() const {
   });
   if (batch == events.rend()) return std::nullopt;
   const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
-  return Machine::Running{batch->number, batch->process_set,
-                          fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more), running->since};
+  return Negotiator::Running{batch->number, batch->process_set,
+                             fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more),
+                             running->since};
 }
 
 void JobReports::look_for_long_runs(TimePoint now) {
@@ -265,7 +266,7 @@ void JobReports::look_for_long_runs(TimePoint now) {
   next_run_check_ = now + warning;
   if (shutdown > Duration::zero())
     next_run_check_ = std::min(next_run_check_, now + (age < shutdown ? shutdown - age : kAgain));
-  machine_.note_long_run(*running, now);
+  negotiator_.note_long_run(*running, now);
 }
 
 }  // namespace dabke

@@ -33,7 +33,7 @@ class JobReports {
   };
 
   /// All that it is given outlives it.
-  JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes);
+  JobReports(Parts parts, Negotiator& negotiator, const OutstandingCalls& calls, Lanes& lanes);
 
   /// From any thread: a call with so many tensors has been taken.
   void note_call(std::size_t tensors) { parts_.statistics.tensors_submitted += tensors; }
@@ -68,7 +68,7 @@ class JobReports {
   void take_profile();
 
   Dump describe(std::string reason, TimePoint now) {
-    return describe(std::move(reason), 0, machine_.snapshot(), now);
+    return describe(std::move(reason), 0, negotiator_.snapshot(), now);
   }
   void dump(const DumpAction& action, TimePoint now);
   /// What this rank does, for whoever looks at the job.
@@ -84,10 +84,10 @@ class JobReports {
  private:
   Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
   void note_timeline();
-  std::optional<Machine::Running> running_batch() const;
+  std::optional<Negotiator::Running> running_batch() const;
 
   Parts parts_;
-  Machine& machine_;
+  Negotiator& negotiator_;
   const OutstandingCalls& calls_;
   Lanes& lanes_;
   std::uint64_t timelines_ = 0;  // until now

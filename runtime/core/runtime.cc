@@ -107,12 +107,13 @@ Status Runtime::start(const Factories& factories) {
                              ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
                            }));
   }
-  if (!config_.top.empty() && world().rank == Machine::kRoot) {
+  if (!config_.top.empty() && world().rank == Negotiator::kRoot) {
     DABKE_ASSIGN_OR_RETURN(
-        look_server_,
-        LookServer::open({world(), config_.top, bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr,
-                          *fork_guard_, log_, [this] { coordinator_->look(); },
-                          [this](Duration limit) { return coordinator_->figures(limit); }}));
+        live_statistics_server_,
+        LiveStatisticsServer::open({world(), config_.top,
+                                    bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, *fork_guard_,
+                                    log_, [this] { coordinator_->gather_figures(); },
+                                    [this](Duration limit) { return coordinator_->figures(limit); }}));
   }
   if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
@@ -230,7 +231,7 @@ Status Runtime::dump(const std::string& path) {
 }
 
 void Runtime::print_profile() const {
-  if (!config_.profile || world().rank != Machine::kRoot) return;
+  if (!config_.profile || world().rank != Negotiator::kRoot) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
   std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
 }
@@ -238,7 +239,7 @@ void Runtime::print_profile() const {
 Status Runtime::shut_down() noexcept {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
-  look_server_.reset();
+  live_statistics_server_.reset();
   if (bootstrapped_.mpi != nullptr) bootstrapped_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
   // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.

@@ -118,7 +118,7 @@ class Runtime {
   TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<DumpSignal> dump_signal_;
-  std::unique_ptr<LookServer> look_server_;  // rank 0's, where somebody may look
+  std::unique_ptr<LiveStatisticsServer> live_statistics_server_;  // rank 0's, where somebody may look
   bool left_ = false;
 };
 

@@ -138,7 +138,7 @@ void DeviceLane::give_back_memory() {
 void DeviceLane::begin(DeviceRun& run) {
   if (run.begun_at()) return;
   run.begin(Clock::now());
-  if (!running_.look()) running_.starts(run.run().batch.order, *run.begun_at());
+  if (!running_.running()) running_.starts(run.run().batch.order, *run.begun_at());
   observer_.batch_starts(run.run());
 }
 

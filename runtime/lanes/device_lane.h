@@ -31,7 +31,7 @@ class DeviceLane final : public Lane {
   void push(std::unique_ptr<Run> run) override;
   std::size_t outstanding() const override { return outstanding_.load(); }
   bool is_busy() const override { return outstanding() >= kBusyRuns; }
-  std::optional<LaneClock::Look> running() const override { return running_.look(); }
+  std::optional<LaneClock::Running> running() const override { return running_.running(); }
   void abort(const Status& cause) override;
   void stop() override;
 

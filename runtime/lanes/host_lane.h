@@ -37,7 +37,7 @@ class HostLane final : public Lane {
   void run_here(Run& run);
   std::size_t outstanding() const override { return outstanding_.load(); }
   bool is_busy() const override { return outstanding() >= kBusyRuns; }
-  std::optional<LaneClock::Look> running() const override { return running_.look(); }
+  std::optional<LaneClock::Running> running() const override { return running_.running(); }
   /// The backend that would run such a call, whatever its size; null when there is none.
   const Backend* find(const CallSpec& call, const ProcessSetInfo& set) const {
     return runner_.find(call, {}, set);

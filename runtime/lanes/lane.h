@@ -17,7 +17,7 @@ inline constexpr Duration kLaneIdleAfter = std::chrono::seconds(5);
 /// The batch that a lane has been running the longest. Written by whoever runs it, read by any thread.
 class LaneClock {
  public:
-  struct Look {
+  struct Running {
     std::uint64_t order;
     TimePoint since;
   };
@@ -27,10 +27,10 @@ class LaneClock {
   }
   void ends() { since_ns_.store(0); }
   /// Nothing when none runs.
-  std::optional<Look> look() const {
+  std::optional<Running> running() const {
     const std::int64_t since = since_ns_.load();
     if (since == 0) return std::nullopt;
-    return Look{order_.load(std::memory_order_relaxed), TimePoint(std::chrono::nanoseconds(since))};
+    return Running{order_.load(std::memory_order_relaxed), TimePoint(std::chrono::nanoseconds(since))};
   }
 
  private:
@@ -62,7 +62,7 @@ class Lane {
   virtual std::size_t outstanding() const = 0;
   /// Whether so many have not ended that more would only take tensors out of the next fused batch.
   virtual bool is_busy() const = 0;
-  virtual std::optional<LaneClock::Look> running() const = 0;
+  virtual std::optional<LaneClock::Running> running() const = 0;
   /// May be called from any thread: what runs and what is queued ends with `cause`. Throws when there is no
   /// memory for a copy of the cause, and may be called again then, with a shorter one.
   virtual void abort(const Status& cause) = 0;

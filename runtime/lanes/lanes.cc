@@ -130,7 +130,7 @@ std::size_t Lanes::outstanding() {
   return all;
 }
 
-std::optional<LaneClock::Look> Lanes::running() {
+std::optional<LaneClock::Running> Lanes::running() {
   auto longest = host_.running();
   for_each_device([&](DeviceLane& lane) {
     const auto running = lane.running();

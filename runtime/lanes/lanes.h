@@ -42,7 +42,7 @@ class Lanes {
   /// Runs of all lanes that have not ended yet.
   std::size_t outstanding();
   /// The batch of any lane that has been running the longest; nothing when none runs.
-  std::optional<LaneClock::Look> running();
+  std::optional<LaneClock::Running> running();
   /// Throws when there is no memory for a copy of the cause, and may be called again then, with a shorter one.
   void abort(const Status& cause);
   /// Runs what is queued, then ends the threads.

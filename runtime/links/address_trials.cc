@@ -193,9 +193,9 @@ void Trials::advance(std::size_t i) {
 
 }  // namespace
 
-Result<std::unique_ptr<TrialDoor>> TrialDoor::open(const Handshake::Self& self,
-                                                   std::span<const SocketAddress> addresses) {
-  std::unique_ptr<TrialDoor> door(new TrialDoor(self));
+Result<std::unique_ptr<TrialListener>> TrialListener::open(const Handshake::Self& self,
+                                                           std::span<const SocketAddress> addresses) {
+  std::unique_ptr<TrialListener> door(new TrialListener(self));
   door->end_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!door->end_) return system_error("eventfd", errno);
   Status last;
@@ -215,12 +215,12 @@ Result<std::unique_ptr<TrialDoor>> TrialDoor::open(const Handshake::Self& self,
   return door;
 }
 
-TrialDoor::~TrialDoor() {
+TrialListener::~TrialListener() {
   const std::uint64_t one = 1;
   if (thread_.joinable()) (void)!::write(end_.get(), &one, sizeof one);
 }
 
-void TrialDoor::serve() {
+void TrialListener::serve() {
   Clients clients(self_);
   for (;;) {
     std::vector<pollfd> entries{{end_.get(), POLLIN, 0}};

@@ -19,20 +19,20 @@
 namespace dabke {
 
 /// Answers whoever tries this host's addresses, as long as it lives, on a thread of its own.
-class TrialDoor {
+class TrialListener {
  public:
   /// One free port on each address. An address that cannot be listened on is left out.
-  static Result<std::unique_ptr<TrialDoor>> open(const Handshake::Self& self,
-                                                 std::span<const SocketAddress> addresses);
-  ~TrialDoor();
-  TrialDoor(const TrialDoor&) = delete;
-  TrialDoor& operator=(const TrialDoor&) = delete;
+  static Result<std::unique_ptr<TrialListener>> open(const Handshake::Self& self,
+                                                     std::span<const SocketAddress> addresses);
+  ~TrialListener();
+  TrialListener(const TrialListener&) = delete;
+  TrialListener& operator=(const TrialListener&) = delete;
 
   /// By the order of the addresses; with port 0 where it was left out.
   const std::vector<SocketAddress>& listens_at() const { return listens_at_; }
 
  private:
-  explicit TrialDoor(const Handshake::Self& self) : self_(self) {}
+  explicit TrialListener(const Handshake::Self& self) : self_(self) {}
   void serve();
 
   const Handshake::Self self_;

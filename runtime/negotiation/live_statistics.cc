@@ -4,13 +4,13 @@
 
 namespace dabke {
 
-void Looks::ask() {
+void LiveStatistics::ask() {
   if (state_.over) return;
   for (const Rank child : state_.children()) outbox_.send(child, LookMessage{});
   outbox_.add(FiguresAction{});
 }
 
-void Looks::give(RankFigures figures, TimePoint now) {
+void LiveStatistics::give(RankFigures figures, TimePoint now) {
   if (state_.over) return;
   if (!state_.is_root()) return outbox_.send(state_.parent(), FiguresMessage{std::move(figures)});
   const Rank rank = figures.rank;

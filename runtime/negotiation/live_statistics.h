@@ -11,14 +11,14 @@
 
 namespace dabke {
 
-class Looks {
+class LiveStatistics {
  public:
   struct Answer {
     RankFigures figures;
     TimePoint at{};  // when it came
   };
 
-  Looks(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
+  LiveStatistics(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
   /// This rank is to tell its figures, and all below it.
   void ask();

@@ -10,19 +10,19 @@
 
 namespace dabke {
 
-Machine::Machine(Options options)
+Negotiator::Negotiator(Options options)
     : state_(std::move(options)),
       outbox_(state_.options.topology->size()),
       endings_(state_, outbox_),
       dumps_(state_, outbox_),
       timelines_(state_, outbox_),
-      looks_(state_, outbox_),
+      live_statistics_(state_, outbox_),
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
       reporter_(state_, outbox_, endings_, stalls_),
       follower_(state_, outbox_, endings_, reporter_, stalls_, groups_) {}
 
-Status Machine::check(const Request& request, TimePoint now) const {
+Status Negotiator::check(const Request& request, TimePoint now) const {
   const auto what = [&request] { return fmt::format("{} '{}'", name_of(request.kind), request.name); };
   const auto because = [&what](const Status& cause) {
     return Status(cause.code(), fmt::format("{}: {}", what(), cause.message()));
@@ -48,7 +48,7 @@ Status Machine::check(const Request& request, TimePoint now) const {
   return {};
 }
 
-void Machine::submit(Token token, RequestRef request, TimePoint now) {
+void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
   const bool awaited = request->is_group && state_.groups.finish(request->process_set, request->name);
   if (Status status = check(*request, now); !status.is_ok())
     return endings_.complete(token, std::move(status));
@@ -72,14 +72,14 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
   if (awaited) want(entry.process_set, entry.name, now);
 }
 
-Status Machine::submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
-                              TimePoint now) {
+Status Negotiator::submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
+                                 TimePoint now) {
   DABKE_RETURN_IF_ERROR(check(*member, now));
   stalls_.note_submit(now);
   return groups_.add(member, group, group_size, now);
 }
 
-void Machine::join(Token token, const Request& request, TimePoint now) {
+void Negotiator::join(Token token, const Request& request, TimePoint now) {
   endings_.fail_incomplete_groups(
       request.process_set,
       {Code::invalid_argument,
@@ -89,7 +89,7 @@ void Machine::join(Token token, const Request& request, TimePoint now) {
   reporter_.announce_join(request.process_set, now);
 }
 
-void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoint now) {
+void Negotiator::message_from(Rank peer, std::span<const std::byte> bytes, TimePoint now) {
   if (state_.failed) return;
   auto decoded = decode(bytes);
   if (!decoded) {
@@ -108,7 +108,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
   }
 }
 
-void Machine::hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now) {
+void Negotiator::hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now) {
   stalls_.note_parent();
   if (auto* orders = std::get_if<OrdersMessage>(&message)) {
     follower_.follow(std::move(*orders), bytes, now);
@@ -119,11 +119,11 @@ void Machine::hear_parent(Message& message, std::span<const std::byte> bytes, Ti
   } else if (const auto* asked = std::get_if<DumpMessage>(&message)) {
     dumps_.obey(*asked);
   } else if (std::holds_alternative<LookMessage>(message)) {
-    looks_.ask();
+    live_statistics_.ask();
   }
 }
 
-void Machine::hear_child(Rank child, Message& message, TimePoint now) {
+void Negotiator::hear_child(Rank child, Message& message, TimePoint now) {
   if (const auto* ready = std::get_if<ReadyMessage>(&message)) {
     reporter_.from_child(state_.collector.reporter_of(child), *ready, now);
   } else if (const auto* notice = std::get_if<NoticeMessage>(&message)) {
@@ -137,7 +137,7 @@ void Machine::hear_child(Rank child, Message& message, TimePoint now) {
   }
 }
 
-void Machine::hear_as_root(Message& message, TimePoint now) {
+void Negotiator::hear_as_root(Message& message, TimePoint now) {
   if (const auto* goodbye = std::get_if<GoodbyeMessage>(&message)) {
     if (goodbyes_.insert(goodbye->rank).second) state_.sequencer->goodbye(goodbye->rank, now);
   } else if (auto* answered = std::get_if<AnswerMessage>(&message)) {
@@ -152,22 +152,22 @@ void Machine::hear_as_root(Message& message, TimePoint now) {
   } else if (auto* timeline = std::get_if<TimelineMessage>(&message)) {
     change_timeline(std::move(timeline->change), timeline->from, now);
   } else if (auto* told = std::get_if<FiguresMessage>(&message)) {
-    looks_.give(std::move(told->figures), now);
+    live_statistics_.give(std::move(told->figures), now);
   }
 }
 
-void Machine::peer_lost(Rank peer, const Status& cause) {
+void Negotiator::peer_lost(Rank peer, const Status& cause) {
   outbox_.note_gone(peer);
   if (!misses(peer)) return;
   endings_.fail({Code::peer_lost, cause.message()},
                 peer);  // who lost it has said how, and what that can mean
 }
 
-void Machine::set_data_plane_busy(DeviceType type, bool busy) {
+void Negotiator::set_data_plane_busy(DeviceType type, bool busy) {
   if (state_.sequencer) state_.sequencer->set_data_plane_busy(type, busy);
 }
 
-void Machine::tick(TimePoint now) {
+void Negotiator::tick(TimePoint now) {
   if (state_.over) return;
   if (now >= state_.learned.next_deadline()) reporter_.report(state_.learned.overdue(now), now);
   groups_.look(now);
@@ -175,13 +175,13 @@ void Machine::tick(TimePoint now) {
   groups_.judge(now);
 }
 
-TimePoint Machine::next_tick() const {
+TimePoint Negotiator::next_tick() const {
   if (state_.over) return kNever;
   const TimePoint next = std::min({groups_.next_tick(), stalls_.next_tick(), state_.learned.next_deadline()});
   return state_.is_root() ? std::min(next, state_.sequencer->ready().next_tick()) : next;
 }
 
-void Machine::leave(TimePoint now) {
+void Negotiator::leave(TimePoint now) {
   if (leaving_) return;
   leaving_ = true;
   if (state_.over) return;
@@ -195,7 +195,7 @@ void Machine::leave(TimePoint now) {
   outbox_.send(state_.parent(), GoodbyeMessage{state_.options.rank});
 }
 
-std::vector<Action> Machine::take_actions(TimePoint now) {
+std::vector<Action> Negotiator::take_actions(TimePoint now) {
   reporter_.flush();
   // An order may let a queued request of the same name become ready at once, so there may be more after the
   // first.

@@ -31,7 +31,7 @@
 
 namespace dabke {
 
-class Machine {
+class Negotiator {
  public:
   using Options = MachineOptions;
   using Readiness = dabke::Readiness;
@@ -40,7 +40,7 @@ class Machine {
   using Dumped = DumpRequests::Why;
   static constexpr Rank kRoot = kRootRank;
 
-  explicit Machine(Options options);
+  explicit Negotiator(Options options);
 
   void submit(Token token, RequestRef request, TimePoint now);
   /// A member of a group has come; the last of them comes through here too, before the whole group's
@@ -70,11 +70,11 @@ class Machine {
   /// Every rank is to write a dump, unless all have a moment ago.
   void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now) { dumps_.ask(reason, why, now); }
   /// Root only: every rank is to tell its figures.
-  void look() { looks_.ask(); }
+  void gather_figures() { live_statistics_.ask(); }
   /// The answer to every FiguresAction until now.
-  void give_figures(RankFigures figures, TimePoint now) { looks_.give(std::move(figures), now); }
+  void give_figures(RankFigures figures, TimePoint now) { live_statistics_.give(std::move(figures), now); }
   /// Root only: the last that each rank has told.
-  const std::map<Rank, Looks::Answer>& figures() const { return looks_.answers(); }
+  const std::map<Rank, LiveStatistics::Answer>& figures() const { return live_statistics_.answers(); }
   /// Every rank is to change its timeline, unless one of the changes from the `from`-th on is this one.
   void change_timeline(TimelineChange change, std::uint64_t from, TimePoint now) {
     timelines_.ask(std::move(change), from, now);
@@ -108,13 +108,13 @@ class Machine {
   const Status& cause() const { return state_.cause; }
   Snapshot snapshot() const { return snapshot_of(state_); }
   /// Whether something is ready that will be ordered when a data plane has less to do.
-  bool holds_back() const { return orders_here() && state_.sequencer->ready().holds_back(); }
+  bool defers_orders() const { return orders_here() && state_.sequencer->ready().defers_orders(); }
   /// The same of the data plane of this type.
-  bool holds_back(DeviceType type) const {
-    return orders_here() && state_.sequencer->ready().holds_back(type);
+  bool defers_orders(DeviceType type) const {
+    return orders_here() && state_.sequencer->ready().defers_orders(type);
   }
   /// Whether waiting threads are to be announced by want().
-  bool keeps_back() const { return state_.learned.any(); }
+  bool has_learned_batches() const { return state_.learned.any(); }
   /// How many slots and names that are gone are still known, because reports of them may be under way. For
   /// tests.
   std::size_t remembered() const { return state_.cache.count_evicted() + reporter_.children().count_void(); }
@@ -132,7 +132,7 @@ class Machine {
   Endings endings_;
   DumpRequests dumps_;
   TimelineRequests timelines_;
-  Looks looks_;
+  LiveStatistics live_statistics_;
   StallInspector stalls_;
   GroupInspector groups_;
   UpwardReporter reporter_;

@@ -38,9 +38,9 @@ constexpr auto kAnswerLimit = 15s;
 constexpr auto kAgainAfter = 10ms;
 
 /// Tells the exchanges that are under way that they are to end soon.
-class Hurry {
+class EarlyEnd {
  public:
-  Hurry() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  EarlyEnd() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   void begin(Duration limit) {
     limit_ns_.store(std::chrono::nanoseconds(limit).count());
     const std::uint64_t one = 1;
@@ -77,7 +77,7 @@ std::string percent_encoded(std::string_view key) {
 /// How long one exchange may take, which may become shorter while it is under way.
 class Limit {
  public:
-  Limit(TimePoint deadline, const Hurry& hurry) : deadline_(deadline), hurry_(hurry) {}
+  Limit(TimePoint deadline, const EarlyEnd& hurry) : deadline_(deadline), hurry_(hurry) {}
 
   Status wait_for(int fd, short events) {
     for (;;) {
@@ -106,7 +106,7 @@ class Limit {
 
   TimePoint deadline_;
   bool hurries_ = false;
-  const Hurry& hurry_;
+  const EarlyEnd& hurry_;
 };
 
 Result<Fd> connect_to(const SocketAddress& address, Limit& limit) {
@@ -269,7 +269,7 @@ class HttpStore final : public Store {
   const StoreSecret secret_;
   const std::string client_;
   std::atomic<std::uint64_t> sent_{0};
-  Hurry hurry_;
+  EarlyEnd hurry_;
 };
 
 }  // namespace

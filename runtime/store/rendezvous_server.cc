@@ -164,7 +164,7 @@ class RendezvousServer::Loop {
     std::size_t sent = 0;
     TimePoint deadline = {};
   };
-  using Place = std::map<Number, Connection>::iterator;
+  using Position = std::map<Number, Connection>::iterator;
 
   void run();
   void serve_one(Number number);
@@ -173,21 +173,21 @@ class RendezvousServer::Loop {
   void accept_clients_of(int listener);
   void listen_for(std::uint32_t events);
   void make_room();
-  void serve(Place at);
-  void read_some(Place at);
-  Status check_proof(Place at);
-  void take_request(Place at);
-  bool act(Place at);
-  void reply(Place at, int status, std::string_view body);
-  void send_some(Place at);
+  void serve(Position at);
+  void read_some(Position at);
+  Status check_proof(Position at);
+  void take_request(Position at);
+  bool act(Position at);
+  void reply(Position at, int status, std::string_view body);
+  void send_some(Position at);
   void tell_waiters(const std::string& key);
-  void reply_or_give_up(Place at, int status, std::string_view body);
+  void reply_or_give_up(Position at, int status, std::string_view body);
   void end_overdue();
-  void set_deadline(Place at, Duration wait);
-  void stop_waiting(Place at);
-  void give_up(Place at);
-  void close_after_answer(Place at);
-  void close(Place at);
+  void set_deadline(Position at, Duration wait);
+  void stop_waiting(Position at);
+  void give_up(Position at);
+  void close_after_answer(Position at);
+  void close(Position at);
 
   const std::string job_;
   const JobKey key_;
@@ -351,13 +351,13 @@ void RendezvousServer::Loop::make_room() {
   listen_for(0);
 }
 
-void RendezvousServer::Loop::serve(Place at) {
+void RendezvousServer::Loop::serve(Position at) {
   if (at->second.state == Connection::State::answering) return send_some(at);
   read_some(at);
 }
 
 /// Closes a client that has gone.
-void RendezvousServer::Loop::read_some(Place at) {
+void RendezvousServer::Loop::read_some(Position at) {
   Connection& connection = at->second;
   std::array<char, HttpRequest::kLargestHead> chunk;
   const ssize_t got = ::recv(connection.fd.get(), chunk.data(), chunk.size(), 0);
@@ -382,7 +382,7 @@ void RendezvousServer::Loop::read_some(Place at) {
 }
 
 /// Checks by the head alone; takes the nonce.
-Status RendezvousServer::Loop::check_proof(Place at) {
+Status RendezvousServer::Loop::check_proof(Position at) {
   const HttpRequest& request = at->second.request;
   DABKE_ASSIGN_OR_RETURN(const std::string proof,
                          protocol::request_proof(key_, job_, request.method(), request.target(),
@@ -394,7 +394,7 @@ Status RendezvousServer::Loop::check_proof(Place at) {
   return {};
 }
 
-void RendezvousServer::Loop::take_request(Place at) {
+void RendezvousServer::Loop::take_request(Position at) {
   const auto seal = protocol::body_seal(key_, at->second.request.body());
   if (!seal.is_ok()) return reply(at, kFailure, seal.status().message() + "\n");
   if (!protocol::proofs_equal(at->second.request.seal(), *seal))
@@ -403,7 +403,7 @@ void RendezvousServer::Loop::take_request(Place at) {
 }
 
 /// Does what is asked; false: it makes no sense.
-bool RendezvousServer::Loop::act(Place at) {
+bool RendezvousServer::Loop::act(Position at) {
   const HttpRequest& request = at->second.request;
   const Target target = parse_target(request.target());
   const bool is_value = target.path == protocol::kValuePath;
@@ -450,7 +450,7 @@ void RendezvousServer::Loop::tell_waiters(const std::string& key) {
 }
 
 /// Replies to a client that has not just been heard of.
-void RendezvousServer::Loop::reply_or_give_up(Place at, int status, std::string_view body) {
+void RendezvousServer::Loop::reply_or_give_up(Position at, int status, std::string_view body) {
   try {
     reply(at, status, body);
   } catch (const std::exception&) {
@@ -460,7 +460,7 @@ void RendezvousServer::Loop::reply_or_give_up(Place at, int status, std::string_
 
 /// There is no memory for what it needs. A client that has proved to know the key learns that; others ask
 /// again.
-void RendezvousServer::Loop::give_up(Place at) {
+void RendezvousServer::Loop::give_up(Position at) {
   Connection& connection = at->second;
   if (connection.is_strange || connection.sent != 0) return close(at);
   if (connection.state == Connection::State::waiting) stop_waiting(at);
@@ -469,7 +469,7 @@ void RendezvousServer::Loop::give_up(Place at) {
 }
 
 /// The answer is proved too where the request was genuine.
-void RendezvousServer::Loop::reply(Place at, int status, std::string_view body) {
+void RendezvousServer::Loop::reply(Position at, int status, std::string_view body) {
   Connection& connection = at->second;
   const bool genuine = !connection.is_strange;
   std::string proof;
@@ -489,7 +489,7 @@ void RendezvousServer::Loop::reply(Place at, int status, std::string_view body) 
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
 }
 
-void RendezvousServer::Loop::send_some(Place at) {
+void RendezvousServer::Loop::send_some(Position at) {
   Connection& connection = at->second;
   const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
   const ssize_t sent = ::send(connection.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -502,7 +502,7 @@ void RendezvousServer::Loop::send_some(Place at) {
 }
 
 /// Not before the client has gone: what it may still be sending would destroy the answer on its way.
-void RendezvousServer::Loop::close_after_answer(Place at) {
+void RendezvousServer::Loop::close_after_answer(Position at) {
   Connection& connection = at->second;
   ::shutdown(connection.fd.get(), SHUT_WR);
   connection.request = {};
@@ -527,7 +527,7 @@ void RendezvousServer::Loop::end_overdue() {
 }
 
 /// Needs memory for the first deadline of a connection alone.
-void RendezvousServer::Loop::set_deadline(Place at, Duration wait) {
+void RendezvousServer::Loop::set_deadline(Position at, Duration wait) {
   auto entry = deadlines_.extract({at->second.deadline, at->first});
   at->second.deadline = Clock::now() + wait;
   if (entry.empty()) {
@@ -539,14 +539,14 @@ void RendezvousServer::Loop::set_deadline(Place at, Duration wait) {
 }
 
 /// Not in the list of those that wait for its key is who could not be put there, or is being told just now.
-void RendezvousServer::Loop::stop_waiting(Place at) {
+void RendezvousServer::Loop::stop_waiting(Position at) {
   const auto waiters = waiters_.find(at->second.key);
   if (waiters == waiters_.end()) return;
   waiters->second.erase(at->first);
   if (waiters->second.empty()) waiters_.erase(waiters);
 }
 
-void RendezvousServer::Loop::close(Place at) {
+void RendezvousServer::Loop::close(Position at) {
   deadlines_.erase({at->second.deadline, at->first});
   if (at->second.state == Connection::State::waiting) stop_waiting(at);
   strangers_.erase(at->first);

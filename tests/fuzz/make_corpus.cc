@@ -1,4 +1,4 @@
-// Writes the seeds of `decode` and `negotiator`: a job of five Machines runs in this process, and what each gets
+// Writes the seeds of `decode` and `negotiator`: a job of five Negotiators runs in this process, and what each gets
 // is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too, which
 // name the size of a segment, and those of `records`. The seeds of the other targets were written by hand.
 //
@@ -36,14 +36,14 @@ class Recording {
   Recording(fs::path corpus, std::string name, unsigned bits)
       : corpus_(std::move(corpus)), name_(std::move(name)) {
     for (Rank rank = 0; rank < topology()->size(); ++rank) {
-      machines_.push_back(std::make_unique<Machine>(options_of(rank, bits)));
+      negotiators_.push_back(std::make_unique<Negotiator>(options_of(rank, bits)));
       inputs_.emplace_back().push_back(static_cast<char>(bits));
     }
   }
 
   void submit(Rank rank, std::size_t request) {
     note(rank, Event::submit, {static_cast<char>(request)});
-    machine(rank).submit(Token{++submitted_}, requests()[request], now_);
+    negotiator(rank).submit(Token{++submitted_}, requests()[request], now_);
   }
   void submit_everywhere(std::size_t request) {
     for (Rank rank = 0; rank < topology()->size(); ++rank) submit(rank, request);
@@ -51,26 +51,26 @@ class Recording {
   }
   void want(Rank rank, std::size_t request) {
     note(rank, Event::want, {static_cast<char>(request)});
-    machine(rank).want(kWorldSet, requests()[request]->name, now_);
+    negotiator(rank).want(kWorldSet, requests()[request]->name, now_);
   }
   void member(Rank rank) {
     note(rank, Event::member, {});
-    (void)machine(rank).submit_member(request_of(CollectiveKind::allreduce, "m", {2}), "g", 3, now_);
+    (void)negotiator(rank).submit_member(request_of(CollectiveKind::allreduce, "m", {2}), "g", 3, now_);
   }
   void change_timeline(Rank rank, bool starts, unsigned from) {
     note(rank, Event::timeline, {static_cast<char>(from << 1 | (starts ? 1 : 0))});
-    machine(rank).change_timeline({starts, false, starts ? "trace" : ""}, from, now_);
+    negotiator(rank).change_timeline({starts, false, starts ? "trace" : ""}, from, now_);
     settle();
   }
   void leave(Rank rank) {
     note(rank, Event::leave, {});
-    machine(rank).leave(now_);
+    negotiator(rank).leave(now_);
   }
   void let_pass(int quarters) {
     now_ += std::chrono::milliseconds(250) * quarters;
     for (Rank rank = 0; rank < topology()->size(); ++rank) {
       note(rank, Event::tick, {static_cast<char>(quarters)});
-      machine(rank).tick(now_);
+      negotiator(rank).tick(now_);
     }
     settle();
   }
@@ -79,13 +79,13 @@ class Recording {
     for (bool any = true; any;) {
       any = false;
       for (Rank rank = 0; rank < topology()->size(); ++rank) {
-        for (const Action& action : machine(rank).take_actions(now_)) {
+        for (const Action& action : negotiator(rank).take_actions(now_)) {
           if (const auto* sent = std::get_if<SendAction>(&action)) {
             deliver(rank, sent->peer, *sent->message);
             any = true;
           } else if (std::holds_alternative<StackAction>(action)) {
             note(rank, Event::stack, {});
-            machine(rank).give_stack("at work", now_);
+            negotiator(rank).give_stack("at work", now_);
             any = true;
           }
         }
@@ -101,7 +101,7 @@ class Recording {
   }
 
  private:
-  Machine& machine(Rank rank) { return *machines_[static_cast<std::size_t>(rank)]; }
+  Negotiator& negotiator(Rank rank) { return *negotiators_[static_cast<std::size_t>(rank)]; }
   void note(Rank rank, Event event, std::string what) {
     inputs_[static_cast<std::size_t>(rank)] += static_cast<char>(event) + what;
   }
@@ -115,12 +115,12 @@ class Recording {
       write(corpus_ / "decode" / (name_ + "-" + std::to_string(kind) + "-" + std::to_string(number)),
             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
-    machine(to).message_from(from, bytes, now_);
+    negotiator(to).message_from(from, bytes, now_);
   }
 
   fs::path corpus_;
   std::string name_;
-  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::unique_ptr<Negotiator>> negotiators_;
   std::vector<std::string> inputs_;
   std::map<unsigned, int> of_kind_;
   std::uint64_t submitted_ = 0;

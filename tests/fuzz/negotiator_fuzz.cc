@@ -1,4 +1,4 @@
-// One rank's Machine in a job whose neighbours send anything. Whatever they say, it stays whole; each token
+// One rank's Negotiator in a job whose neighbours send anything. Whatever they say, it stays whole; each token
 // completes exactly once; what it sends can be read; and after its end nothing is left waiting.
 #include <set>
 
@@ -13,9 +13,9 @@ class Job {
   explicit Job(Input& input)
       : input_(input),
         rank_(kRanks[input.below(std::size(kRanks))]),
-        machine_(options_of(rank_, input.byte())),
+        negotiator_(options_of(rank_, input.byte())),
         neighbours_(topology()->neighbours(rank_)) {
-    if (rank_ == 0) machine_.record_readiness(1);
+    if (rank_ == 0) negotiator_.record_readiness(1);
   }
 
   void run() {
@@ -23,7 +23,7 @@ class Job {
       happen(static_cast<Event>(input_.below(static_cast<std::size_t>(Event::count))));
       perform();
     }
-    machine_.abort({Code::aborted, "the run ends"});
+    negotiator_.abort({Code::aborted, "the run ends"});
     perform();
     FUZZ_CHECK(waiting_.empty());
   }
@@ -33,45 +33,46 @@ class Job {
     switch (event) {
       case Event::message: {
         const Rank peer = neighbours_[input_.below(neighbours_.size())];
-        return machine_.message_from(peer, bytes_of(input_.piece()), now_);
+        return negotiator_.message_from(peer, bytes_of(input_.piece()), now_);
       }
       case Event::submit: {
         const RequestRef& request = requests()[input_.below(requests().size())];
         const Token token{++submitted_};
         waiting_.insert(token);
-        return machine_.submit(token, request, now_);
+        return negotiator_.submit(token, request, now_);
       }
-      case Event::tick: now_ += std::chrono::milliseconds(250) * input_.byte(); return machine_.tick(now_);
+      case Event::tick: now_ += std::chrono::milliseconds(250) * input_.byte(); return negotiator_.tick(now_);
       case Event::want:
-        return machine_.want(kWorldSet, requests()[input_.below(requests().size())]->name, now_);
+        return negotiator_.want(kWorldSet, requests()[input_.below(requests().size())]->name, now_);
       case Event::member: {
         static const RequestRef member = request_of(CollectiveKind::allreduce, "m", {2});
-        return (void)machine_.submit_member(member, "g", 3, now_);
+        return (void)negotiator_.submit_member(member, "g", 3, now_);
       }
       case Event::busy: {
         const unsigned byte = input_.byte();
         const DeviceType type = kDeviceTypes[(byte >> 1) % kDeviceTypeCount];
-        return machine_.set_data_plane_busy(type, (byte & 1) != 0);
+        return negotiator_.set_data_plane_busy(type, (byte & 1) != 0);
       }
-      case Event::stack: return machine_.give_stack("at work", now_);
+      case Event::stack: return negotiator_.give_stack("at work", now_);
       case Event::long_run:
-        machine_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);
-        return machine_.note_long_run({1, kWorldSet, "allreduce 'x'", now_}, now_);
-      case Event::leave: return machine_.leave(now_);
-      case Event::dumps: return machine_.ask_for_dumps("asked", Machine::Dumped::as_asked, now_);
+        negotiator_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);
+        return negotiator_.note_long_run({1, kWorldSet, "allreduce 'x'", now_}, now_);
+      case Event::leave: return negotiator_.leave(now_);
+      case Event::dumps: return negotiator_.ask_for_dumps("asked", Negotiator::Dumped::as_asked, now_);
       case Event::peer_lost:
-        return machine_.peer_lost(neighbours_[input_.below(neighbours_.size())], {Code::peer_lost, "gone"});
+        return negotiator_.peer_lost(neighbours_[input_.below(neighbours_.size())],
+                                     {Code::peer_lost, "gone"});
       case Event::timeline: {
         const unsigned byte = input_.byte();
-        return machine_.change_timeline({(byte & 1) != 0, false, (byte & 1) != 0 ? "trace" : ""}, byte >> 1,
-                                        now_);
+        return negotiator_.change_timeline({(byte & 1) != 0, false, (byte & 1) != 0 ? "trace" : ""},
+                                           byte >> 1, now_);
       }
       case Event::count: return;
     }
   }
 
   void perform() {
-    for (const Action& action : machine_.take_actions(now_)) {
+    for (const Action& action : negotiator_.take_actions(now_)) {
       if (const auto* sent = std::get_if<SendAction>(&action)) {
         FUZZ_CHECK(std::ranges::count(neighbours_, sent->peer) == 1);
         FUZZ_CHECK(decode(*sent->message).is_ok());
@@ -85,13 +86,13 @@ class Job {
           FUZZ_CHECK(tensor.request < execute->requests.size());
       }
     }
-    (void)machine_.next_tick();
-    (void)machine_.take_readiness();
+    (void)negotiator_.next_tick();
+    (void)negotiator_.take_readiness();
   }
 
   Input& input_;
   const Rank rank_;
-  Machine machine_;
+  Negotiator negotiator_;
   const std::vector<Rank> neighbours_;
   TimePoint now_{std::chrono::hours(1)};
   std::uint64_t submitted_ = 0;

@@ -1,4 +1,4 @@
-// The job in which the Machine is fuzzed: five ranks on two hosts, a tree of three levels, and what they may
+// The job in which the Negotiator is fuzzed: five ranks on two hosts, a tree of three levels, and what they may
 // submit.
 #pragma once
 
@@ -35,8 +35,8 @@ inline std::shared_ptr<const Topology> topology() {
 }
 
 /// Bits of the input's second byte.
-inline Machine::Options options_of(Rank rank, unsigned bits) {
-  Machine::Options options;
+inline Negotiator::Options options_of(Rank rank, unsigned bits) {
+  Negotiator::Options options;
   options.rank = rank;
   options.topology = topology();
   options.duplicates_are_errors = (bits & 1) != 0;

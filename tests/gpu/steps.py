@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass
-class Machine:
+class Negotiator:
     folder: str
     logs: str
     is_double: bool
@@ -68,7 +68,7 @@ def nccl_of_python():
 
 def open_machine(options):
     folder = options.pack
-    machine = Machine(folder, options.logs, options.double, options.ranks, options.seconds)
+    machine = Negotiator(folder, options.logs, options.double, options.ranks, options.seconds)
     libraries = [os.path.join(folder, 'lib')]
     machine.environment = {**os.environ, 'DABKE_MODULE_PATH': os.path.join(folder, 'lib', 'dabke')}
     nccl = nccl_of_python()

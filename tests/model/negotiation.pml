@@ -282,7 +282,7 @@ end:
       by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0; rc = r; flush = AT_ONCE || event == e_flush;
       printf("| rank %d: %e %d\n", r, event, x);
       if
-      :: event == e_submit ->  /* Machine::submit, check */
+      :: event == e_submit ->  /* Negotiator::submit, check */
         todo[I(r, x)]--; submitted[I(r, x)]++;
         if
         :: over[r] || leaving[r] || !OPEN(r, x) -> completed[I(r, x)]++
@@ -291,7 +291,7 @@ end:
           pending[I(r, x)]++;
           if :: pending[I(r, x)] == 1 -> fresh = BIT(x) :: else -> skip fi
         fi
-      :: event == e_up ->  /* Machine::message_from a child */
+      :: event == e_up ->  /* Negotiator::message_from a child */
         if
         :: x == 1 -> up[1]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_awaited, u_seen
         :: x == 2 -> up[2]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_awaited, u_seen
@@ -309,7 +309,7 @@ end:
         :: !failed[r] && u_kind == goodbye && !over[r] && r == 0 ->
           if :: (goodbyes & BIT(u_slots)) == 0 -> goodbyes = goodbyes | BIT(u_slots); ready!left, u_slots :: else -> skip fi
         fi
-      :: event == e_down ->  /* Machine::message_from the parent */
+      :: event == e_down ->  /* Negotiator::message_from the parent */
         down[r]?d_kind, d_number, d_what, d_slot, d_count;
         if
         :: failed[r] -> skip
@@ -319,7 +319,7 @@ end:
       :: event == e_join ->
         joins_asked[r] = 1;
         if :: leaving[r] || gone[r] != 0 -> joins_done[r] = 1 :: else -> joining[r] = 1 fi
-      :: event == e_leave ->  /* Machine::leave; what is kept back goes first */
+      :: event == e_leave ->  /* Negotiator::leave; what is kept back goes first */
         leaving[r] = 1; let_go();
         for (m : 0 .. NAMES - 1) {
           if :: (by_slot & BIT(m)) != 0 -> n = m; count[n] = 1; report(n, 0) :: else -> skip fi
@@ -333,7 +333,7 @@ end:
         EVENT("a rank crashes");
       :: event == e_exit -> dead[r] = 1;
         EVENT("a rank ends after its goodbye");
-      :: event == e_lost ->  /* Machine::peer_lost */
+      :: event == e_lost ->  /* Negotiator::peer_lost */
         if
         :: (gone[r] & BIT(x)) != 0 || (r == 0 && (goodbyes & BIT(x)) != 0) -> skip
 #ifdef MISTAKE_LOST_PARENT_IGNORED

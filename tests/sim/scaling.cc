@@ -27,13 +27,13 @@ struct Row {
   double latency_us = 0;     // last tensor ready on the last rank until its order is everywhere
 };
 
-/// Does all of it again to a root that is alone on the machine, and returns the time of the fastest of the
+/// Does all of it again to a root that is alone on the negotiator, and returns the time of the fastest of the
 /// last steps.
 double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::size_t>& step_begins,
-                 Machine::Options options, std::shared_ptr<const Topology> topology) {
-  options.rank = Machine::kRoot;
+                 Negotiator::Options options, std::shared_ptr<const Topology> topology) {
+  options.rank = Negotiator::kRoot;
   options.topology = std::move(topology);
-  Machine root(std::move(options));
+  Negotiator root(std::move(options));
   double best_ms = 0;
   for (std::size_t step = 0; step < step_begins.size(); ++step) {
     const std::size_t end = step + 1 < step_begins.size() ? step_begins[step + 1] : inputs.size();
@@ -66,7 +66,7 @@ Row measure(int ranks, int radix) {
   options.hop = kHop;
   options.jitter = 0.2;
   options.seconds_per_byte = 1e-10;  // the data plane keeps up
-  options.machine.sequencer.learned_batch_bytes = 8 << 20;
+  options.negotiator.sequencer.learned_batch_bytes = 8 << 20;
   Sim sim(options);
   std::vector<RootInput> inputs;
   std::vector<std::size_t> step_begins;
@@ -108,7 +108,7 @@ Row measure(int ranks, int radix) {
   }
   const double batches = static_cast<double>(sim.batches(0) - batches_before);
   row.batches = batches / kSteps;
-  row.root_cpu_ms = replay_ms(inputs, step_begins, options.machine, sim.topology());
+  row.root_cpu_ms = replay_ms(inputs, step_begins, options.negotiator, sim.topology());
   row.root_messages = static_cast<double>(sim.traffic(0).received_messages) / batches;
   for (Rank rank = 1; rank < ranks; ++rank) {
     row.most_bytes =

@@ -15,11 +15,11 @@ Sim::Sim(SimOptions options)
   }
   topology_ = std::make_shared<const Topology>(options_.ranks, std::move(hosts), options_.radix);
   for (Rank rank = 0; rank < options_.ranks; ++rank) {
-    Machine::Options machine = options_.machine;
-    machine.rank = rank;
-    if (rank != options_.without_devices) machine.serves = {DeviceType::cuda};
-    machine.topology = topology_;
-    nodes_[at(rank)].machine = std::make_unique<Machine>(std::move(machine));
+    Negotiator::Options negotiator = options_.negotiator;
+    negotiator.rank = rank;
+    if (rank != options_.without_devices) negotiator.serves = {DeviceType::cuda};
+    negotiator.topology = topology_;
+    nodes_[at(rank)].negotiator = std::make_unique<Negotiator>(std::move(negotiator));
   }
 }
 
@@ -53,7 +53,7 @@ void Sim::submit(Rank rank, RequestRef request, std::function<void(const Complet
   const Token token{++submitted_ << kIndexBits | index};
   node.pending[index] = {token, request, std::move(done)};
   if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
-  node.machine->submit(token, std::move(request), now_);
+  node.negotiator->submit(token, std::move(request), now_);
   settle(rank);
 }
 
@@ -65,13 +65,13 @@ std::size_t Sim::pending() const {
 
 void Sim::want(Rank rank, ProcessSetId set, const std::string& name) {
   if (is_dead(rank)) return;
-  machine(rank).want(set, name, now_);
+  negotiator(rank).want(set, name, now_);
   settle(rank);
 }
 
 void Sim::leave(Rank rank) {
   if (is_dead(rank)) return;
-  machine(rank).leave(now_);
+  negotiator(rank).leave(now_);
   settle(rank);
 }
 
@@ -88,7 +88,7 @@ void Sim::kill(Rank rank) {
     }
     schedule(when, [this, rank, peer] {
       if (is_dead(peer)) return;
-      machine(peer).peer_lost(rank, {Code::peer_lost, fmt::format("rank {}: connection reset", rank)});
+      negotiator(peer).peer_lost(rank, {Code::peer_lost, fmt::format("rank {}: connection reset", rank)});
       settle(peer);
     });
   }
@@ -100,15 +100,15 @@ void Sim::settle(Rank rank) {
   std::vector<Action> actions;
   const DeviceTypes busy = busy_planes(node);
   if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::settle, .busy = busy});
-  for (const DeviceType type : kDeviceTypes) node.machine->set_data_plane_busy(type, busy.contains(type));
-  actions = node.machine->take_actions(now_);
+  for (const DeviceType type : kDeviceTypes) node.negotiator->set_data_plane_busy(type, busy.contains(type));
+  actions = node.negotiator->take_actions(now_);
   for (Action& action : actions) {
     if (const auto* send_it = std::get_if<SendAction>(&action)) {
       send(rank, *send_it);
     } else if (const auto* run_it = std::get_if<ExecuteAction>(&action)) {
       execute(rank, *run_it);
     } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
-      // Not within what the machine does now: what the caller does next comes after.
+      // Not within what the negotiator does now: what the caller does next comes after.
       if (auto call = take(rank, done->token).done) {
         schedule(now_, [call = std::move(call), result = Completed{done->status, false, done->value, 0}] {
           call(result);
@@ -121,7 +121,7 @@ void Sim::settle(Rank rank) {
       node.over = true;
     }
   }
-  const TimePoint tick = node.machine->next_tick();
+  const TimePoint tick = node.negotiator->next_tick();
   if (tick < node.tick_at) {
     node.tick_at = tick;
     schedule(std::max(tick, now_), [this, rank] {
@@ -129,7 +129,7 @@ void Sim::settle(Rank rank) {
       self.tick_at = kNever;
       if (self.dead) return;
       if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::tick});
-      self.machine->tick(now_);
+      self.negotiator->tick(now_);
       settle(rank);
     });
   }
@@ -150,7 +150,7 @@ void Sim::send(Rank from, const SendAction& action) {
     if (is_recorded(to)) {
       recording_->push_back({.at = now_, .kind = RootInput::Kind::message, .from = from, .message = message});
     }
-    receiver.machine->message_from(from, *message, now_);
+    receiver.negotiator->message_from(from, *message, now_);
     settle(to);
   });
 }
@@ -182,14 +182,15 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
     Lane& lane = lanes[ordered.agreed->device_type];
     lane.any = true;
     lane.bytes += ordered.agreed->size_bytes();
-    if (!machine(rank).sets().contains(ordered.agreed->process_set, rank)) {
+    if (!negotiator(rank).sets().contains(ordered.agreed->process_set, rank)) {
       throw Violation(
           fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
     }
     const auto [entry, fresh] =
         agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors});
     const Agreed& agreed = entry->second;
-    const int members = static_cast<int>(machine(rank).sets().ranks_of(ordered.agreed->process_set)->size());
+    const int members =
+        static_cast<int>(negotiator(rank).sets().ranks_of(ordered.agreed->process_set)->size());
     const bool same = fresh || (agreed.request->name == ordered.agreed->name &&
                                 agreed.request->process_set == ordered.agreed->process_set &&
                                 difference(*agreed.request, *ordered.agreed).empty() &&
@@ -257,7 +258,7 @@ void Sim::check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set) 
     throw Violation(fmt::format("the batch of order {} has {} tensors on rank {}, and {} on another rank",
                                 batch.front().first, batch.size(), rank, entry->second.tensors.size()));
   }
-  const int members = static_cast<int>(machine(rank).sets().ranks_of(set)->size());
+  const int members = static_cast<int>(negotiator(rank).sets().ranks_of(set)->size());
   if (++entry->second.seen == members) batches_.erase(entry);
 }
 
@@ -289,15 +290,16 @@ void Sim::check_quiet() {
       if (one.token == Token::none) continue;
       throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
                                   pending(), one.request->name, rank,
-                                  difference_in_tables(machine(rank).state(), machine(0).state()),
+                                  difference_in_tables(negotiator(rank).state(), negotiator(0).state()),
                                   last_warning_));
     }
   }
-  const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
+  const Negotiator* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].negotiator.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {
     const Node& node = nodes_[at(rank)];
     if (node.dead || node.over) continue;
-    if (const std::string what = difference_in_tables(node.machine->state(), root->state()); !what.empty()) {
+    if (const std::string what = difference_in_tables(node.negotiator->state(), root->state());
+        !what.empty()) {
       throw Violation(fmt::format("rank {} and the root differ: {}", rank, what));
     }
   }

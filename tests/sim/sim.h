@@ -1,4 +1,4 @@
-// Thousands of negotiation machines in one process, under virtual time.
+// Thousands of negotiation negotiators in one process, under virtual time.
 //
 // Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a
 // run can be replayed. After every event what happened is held against the invariants: an order means the
@@ -36,7 +36,7 @@ struct SimOptions {
   double seconds_per_byte = 1e-9;                // the data plane's
   Duration batch_time = std::chrono::microseconds(20);
   Rank without_devices = -1;  // this one has nothing but the host
-  Machine::Options machine;
+  Negotiator::Options negotiator;
 };
 
 struct Completed {
@@ -53,7 +53,7 @@ struct Traffic {
   double cpu_seconds = 0;               // the root's only
 };
 
-/// One thing that was done to the root's machine.
+/// One thing that was done to the root's negotiator.
 struct RootInput {
   enum class Kind { submit, message, tick, settle };
   TimePoint at{};
@@ -72,12 +72,12 @@ class Sim {
   int ranks() const { return options_.ranks; }
   TimePoint now() const { return now_; }
   std::mt19937& random() { return random_; }
-  Machine& machine(Rank rank) { return *nodes_[at(rank)].machine; }
+  Negotiator& negotiator(Rank rank) { return *nodes_[at(rank)].negotiator; }
   bool is_dead(Rank rank) const { return nodes_[at(rank)].dead; }
   bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
-  /// Adds to `to` all that is done to the root's machine from now on.
+  /// Adds to `to` all that is done to the root's negotiator from now on.
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
   const std::shared_ptr<const Topology>& topology() const { return topology_; }
   std::uint64_t warnings() const { return warnings_; }
@@ -86,7 +86,7 @@ class Sim {
   std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
   const std::string& last_warning() const { return last_warning_; }
 
-  /// `done` is called when it completes, outside of what the machine does.
+  /// `done` is called when it completes, outside of what the negotiator does.
   void submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done);
   void want(Rank rank, ProcessSetId set, const std::string& name);
   void leave(Rank rank);
@@ -115,7 +115,7 @@ class Sim {
     std::function<void(const Completed&)> done;
   };
   struct Node {
-    std::unique_ptr<Machine> machine;
+    std::unique_ptr<Negotiator> negotiator;
     bool dead = false;
     bool over = false;
     std::uint64_t last_number = 0;
@@ -152,7 +152,7 @@ class Sim {
   /// What is pending under the token, and is no longer.
   Pending take(Rank rank, Token token);
   Duration delay();
-  bool is_recorded(Rank rank) const { return recording_ != nullptr && rank == Machine::kRoot; }
+  bool is_recorded(Rank rank) const { return recording_ != nullptr && rank == Negotiator::kRoot; }
 
   SimOptions options_;
   std::vector<RootInput>* recording_ = nullptr;

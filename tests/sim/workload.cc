@@ -362,18 +362,19 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
   options.ranks_per_host = pick(1, 5);
   options.radix = pick(0, 3);
   options.jitter = pick(0, 20);
-  options.machine.stall_check = seconds(60);
-  options.machine.sequencer.cache_capacity = static_cast<std::size_t>(pick(0, 3) == 0 ? pick(0, 30) : 1000);
-  options.machine.sequencer.learned_batch_bytes = pick(0, 2) == 0 ? 0 : 400;
-  options.machine.sequencer.fusion = {.threshold = pick(0, 4) == 0   ? 0
-                                                   : pick(0, 1) == 0 ? 1000
-                                                                     : 1 << 20,
-                                      .alone = pick(0, 2) == 0 ? 300U : 1U << 20,
-                                      .mixes_groups = pick(0, 2) != 0};
+  options.negotiator.stall_check = seconds(60);
+  options.negotiator.sequencer.cache_capacity =
+      static_cast<std::size_t>(pick(0, 3) == 0 ? pick(0, 30) : 1000);
+  options.negotiator.sequencer.learned_batch_bytes = pick(0, 2) == 0 ? 0 : 400;
+  options.negotiator.sequencer.fusion = {.threshold = pick(0, 4) == 0   ? 0
+                                                      : pick(0, 1) == 0 ? 1000
+                                                                        : 1 << 20,
+                                         .alone = pick(0, 2) == 0 ? 300U : 1U << 20,
+                                         .mixes_groups = pick(0, 2) != 0};
   Generator generator(random, options.ranks);
   Job job = generator.job();
   options.without_devices = job.without_devices;
-  options.machine.sequencer.joins_as_horovod = job.divides_by_all = pick(0, 3) == 0;
+  options.negotiator.sequencer.joins_as_horovod = job.divides_by_all = pick(0, 3) == 0;
   Sim sim(options);
   std::vector<std::unique_ptr<Program>> programs;
   for (Rank rank = 0; rank < options.ranks; ++rank)
@@ -393,11 +394,12 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
       }
     });
   }
-  result.text = fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks,
-                            options.ranks_per_host, options.radix, options.machine.sequencer.cache_capacity,
-                            !disturbed    ? "to the end"
-                            : ending == 0 ? fmt::format("rank {} dies", victim)
-                                          : fmt::format("rank {} leaves", victim));
+  result.text =
+      fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks, options.ranks_per_host,
+                  options.radix, options.negotiator.sequencer.cache_capacity,
+                  !disturbed    ? "to the end"
+                  : ending == 0 ? fmt::format("rank {} dies", victim)
+                                : fmt::format("rank {} leaves", victim));
   sim.run(minutes(10));
   if (!disturbed) {
     sim.check_quiet();

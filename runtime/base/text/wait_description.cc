@@ -6,7 +6,7 @@
 
 namespace dabke {
 
-std::string describe(const Whereabouts& rank) {
+std::string describe(const WaitDescription& rank) {
   std::string waits = fmt::format("{}", fmt::join(rank.waits_for, ", "));
   if (rank.waits_for_count > rank.waits_for.size())
     waits += fmt::format(" and {} more", rank.waits_for_count - rank.waits_for.size());

@@ -8,7 +8,7 @@
 
 namespace dabke {
 
-struct Whereabouts {
+struct WaitDescription {
   std::vector<std::string> waits_for;  // other operations that it has submitted, as "allreduce 'b'"; some
   std::size_t waits_for_count = 0;     // all of them
   double waits_s = -1;                 // the first wait's length; negative: not known
@@ -17,7 +17,7 @@ struct Whereabouts {
 };
 
 /// "it waits for allreduce 'b' instead, for 58.0 s: ..."; the subject of the sentence is the rank.
-std::string describe(const Whereabouts& rank);
+std::string describe(const WaitDescription& rank);
 
 /// The text for ranks that are inside different operations.
 inline constexpr const char* kDifferentOperations =

@@ -33,13 +33,13 @@ constexpr std::size_t kMostWaiting = 4 << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<LookServer>> LookServer::open(Parts parts) {
-  std::unique_ptr<LookServer> server(new LookServer(std::move(parts)));
+Result<std::unique_ptr<LiveStatisticsServer>> LiveStatisticsServer::open(Parts parts) {
+  std::unique_ptr<LiveStatisticsServer> server(new LiveStatisticsServer(std::move(parts)));
   DABKE_RETURN_IF_ERROR(server->start());
   return server;
 }
 
-LookServer::~LookServer() {
+LiveStatisticsServer::~LiveStatisticsServer() {
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
     (void)!::write(end_.get(), &one, sizeof one);
@@ -48,7 +48,7 @@ LookServer::~LookServer() {
   if (!file_.empty()) ::unlink(file_.c_str());
 }
 
-Status LookServer::start() {
+Status LiveStatisticsServer::start() {
   if (parts_.where == "launcher") {
     if (parts_.launcher == nullptr)
       return {Code::invalid_argument,
@@ -62,7 +62,7 @@ Status LookServer::start() {
   return {};
 }
 
-Status LookServer::listen() {
+Status LiveStatisticsServer::listen() {
   DABKE_ASSIGN_OR_RETURN(const SocketAddress host, listening_address(parts_.world));
   const SocketAddress wanted = host.with_port(static_cast<std::uint16_t>(std::stoi(parts_.where)));
   const auto cannot = [&](const char* what) {
@@ -88,7 +88,7 @@ Status LookServer::listen() {
   return {};
 }
 
-void LookServer::loop() noexcept {
+void LiveStatisticsServer::loop() noexcept {
   while (!ends_) {
     try {
       wait();
@@ -101,12 +101,12 @@ void LookServer::loop() noexcept {
   }
 }
 
-bool LookServer::is_seen() const {
+bool LiveStatisticsServer::is_seen() const {
   return !listener_ ||
          std::ranges::any_of(viewers_, [](const auto& viewer) { return viewer->handshake.done(); });
 }
 
-TimePoint LookServer::next_deadline() const {
+TimePoint LiveStatisticsServer::next_deadline() const {
   TimePoint next = listener_ && admits_at_ > Clock::now() ? admits_at_ : kNever;
   for (const auto& viewer : viewers_) {
     if (!viewer->handshake.done()) next = std::min(next, viewer->proves_until);
@@ -114,7 +114,7 @@ TimePoint LookServer::next_deadline() const {
   return is_seen() ? std::min(next, take_at_.value_or(look_at_)) : next;
 }
 
-void LookServer::wait() {
+void LiveStatisticsServer::wait() {
   std::vector<pollfd> entries = {
       {end_.get(), POLLIN, 0},
       {admits_at_ <= Clock::now() ? listener_.get() : -1, POLLIN, 0}};  // one of -1 is left out
@@ -130,7 +130,7 @@ void LookServer::wait() {
   if (entries[1].revents != 0) admit();
 }
 
-void LookServer::keep_time() {
+void LiveStatisticsServer::keep_time() {
   const TimePoint now = Clock::now();
   std::erase_if(viewers_, [now](const auto& viewer) {
     return viewer->is_gone || (!viewer->handshake.done() && now >= viewer->proves_until);
@@ -149,7 +149,7 @@ void LookServer::keep_time() {
   }
 }
 
-void LookServer::admit() {
+void LiveStatisticsServer::admit() {
   auto accepted = tcp_accept(listener_.get());
   if (!accepted) {  // without descriptors it would be readable for ever
     admits_at_ = Clock::now() + kPeriod;
@@ -171,7 +171,7 @@ void LookServer::admit() {
       GuardedFd(std::move(socket), parts_.guard), handshake.take(), Clock::now() + kProofTime, {}, false}));
 }
 
-void LookServer::serve(Viewer& viewer) {
+void LiveStatisticsServer::serve(Viewer& viewer) {
   if (!viewer.handshake.done()) {
     if (!converse_over(viewer.socket.get(), viewer.handshake).ended.is_ok()) viewer.is_gone = true;
     if (viewer.handshake.done()) look_at_ = std::min(look_at_, Clock::now());
@@ -184,7 +184,7 @@ void LookServer::serve(Viewer& viewer) {
   if (!viewer.is_gone) send_some(viewer);
 }
 
-void LookServer::show(const JobFigures& job) {
+void LiveStatisticsServer::show(const JobFigures& job) {
   const std::string text = to_json(job);
   if (!listener_) {
     (void)parts_.launcher->set(figures_key(), text);
@@ -200,7 +200,7 @@ void LookServer::show(const JobFigures& job) {
   }
 }
 
-void LookServer::send_some(Viewer& viewer) {
+void LiveStatisticsServer::send_some(Viewer& viewer) {
   if (viewer.waiting.empty()) return;
   const ssize_t sent =
       ::send(viewer.socket.get(), viewer.waiting.data(), viewer.waiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

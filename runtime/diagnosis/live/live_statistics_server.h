@@ -23,7 +23,7 @@
 
 namespace dabke {
 
-class LookServer {
+class LiveStatisticsServer {
  public:
   struct Parts {
     const World& world;
@@ -35,10 +35,10 @@ class LookServer {
     std::function<std::optional<JobFigures>(Duration limit)> figures;
   };
   ///   errors  the port cannot be had, or the file with the key not be written
-  static Result<std::unique_ptr<LookServer>> open(Parts parts);
-  ~LookServer();
-  LookServer(const LookServer&) = delete;
-  LookServer& operator=(const LookServer&) = delete;
+  static Result<std::unique_ptr<LiveStatisticsServer>> open(Parts parts);
+  ~LiveStatisticsServer();
+  LiveStatisticsServer(const LiveStatisticsServer&) = delete;
+  LiveStatisticsServer& operator=(const LiveStatisticsServer&) = delete;
 
  private:
   /// Somebody who looks, or says so.
@@ -50,7 +50,7 @@ class LookServer {
     bool is_gone = false;
   };
 
-  explicit LookServer(Parts parts) : parts_(std::move(parts)) {}
+  explicit LiveStatisticsServer(Parts parts) : parts_(std::move(parts)) {}
   Status start();
   Status listen();
   void loop() noexcept;
@@ -64,7 +64,7 @@ class LookServer {
   static void send_some(Viewer& viewer);
 
   const Parts parts_;
-  LookTicket ticket_;
+  LiveStatisticsTicket ticket_;
   std::string file_;  // with the key; empty: none
   GuardedFd listener_;
   GuardedFd end_;  // readable: the thread is to end

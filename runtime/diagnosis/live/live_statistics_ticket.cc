@@ -29,7 +29,7 @@ Status cannot(const char* what, const std::string& path, int error) {
 
 }  // namespace
 
-Handshake::Self LookTicket::handshake_of(Rank self) const {
+Handshake::Self LiveStatisticsTicket::handshake_of(Rank self) const {
   Handshake::Self side;
   side.job_id = job;
   side.job_key = key;
@@ -58,7 +58,7 @@ std::string look_file_name(const std::string& address) {
   return fmt::format("{}{}", kLookFilePrefix, address);
 }
 
-Status write_ticket(const LookTicket& ticket, const std::string& path) {
+Status write_ticket(const LiveStatisticsTicket& ticket, const std::string& path) {
   const std::string directory = path.substr(0, path.rfind('/'));
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return cannot("make", directory, errno);
   const std::string text = fmt::format("{}\n{}\n{} {} {}\n", kHead, ticket.address, to_hex(ticket.job),
@@ -74,7 +74,7 @@ Status write_ticket(const LookTicket& ticket, const std::string& path) {
   return {};
 }
 
-Result<LookTicket> read_ticket(const std::string& path) {
+Result<LiveStatisticsTicket> read_ticket(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) return cannot("read", path, errno);
   struct stat info {};
@@ -87,7 +87,7 @@ Result<LookTicket> read_ticket(const std::string& path) {
   const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
   if (got < 0) return cannot("read", path, errno);
   std::istringstream in(std::string(bytes.data(), static_cast<std::size_t>(got)));
-  LookTicket ticket;
+  LiveStatisticsTicket ticket;
   std::string head, job, key;
   if (!std::getline(in, head) || head != kHead || !std::getline(in, ticket.address) ||
       !(in >> job >> ticket.epoch >> key) || !from_hex(job, ticket.job).is_ok() ||

@@ -17,7 +17,7 @@ namespace dabke {
 /// As whom somebody who looks shakes hands with rank 0.
 inline constexpr Rank kLooker = -2;
 
-struct LookTicket {
+struct LiveStatisticsTicket {
   std::string address;  // "10.0.0.2:4711"
   JobId job{};
   std::uint64_t epoch = 0;
@@ -36,8 +36,8 @@ inline constexpr std::string_view kLookFilePrefix = "look-";
 std::string look_file_name(const std::string& address);
 
 /// Replaces what is there.
-Status write_ticket(const LookTicket& ticket, const std::string& path);
+Status write_ticket(const LiveStatisticsTicket& ticket, const std::string& path);
 /// Refused: a file of another user, or one that others may read, because its key would be no secret.
-Result<LookTicket> read_ticket(const std::string& path);
+Result<LiveStatisticsTicket> read_ticket(const std::string& path);
 
 }  // namespace dabke

@@ -47,8 +47,8 @@ void ReadyList::flush() {
   for (DataPlane& plane : planes_) plane.must_flush = plane.must_flush || plane.ready > 0;
 }
 
-bool ReadyList::holds_back() const {
-  return std::ranges::any_of(kDeviceTypes, [this](DeviceType type) { return holds_back(type); });
+bool ReadyList::defers_orders() const {
+  return std::ranges::any_of(kDeviceTypes, [this](DeviceType type) { return defers_orders(type); });
 }
 
 TimePoint ReadyList::next_tick() const {

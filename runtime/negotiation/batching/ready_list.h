@@ -41,8 +41,8 @@ class ReadyList {
 
   bool empty() const { return orders_.empty(); }
   /// Whether something that is ready waits for the data plane of this type.
-  bool holds_back(DeviceType type) const { return planes_[type].is_busy && planes_[type].ready > 0; }
-  bool holds_back() const;
+  bool defers_orders(DeviceType type) const { return planes_[type].is_busy && planes_[type].ready > 0; }
+  bool defers_orders() const;
   /// When take() has something to give at the latest.
   TimePoint next_tick() const;
   /// What need not wait, the more urgent first; `going` is empty.

@@ -108,7 +108,7 @@ void StallInquiries::judge(TimePoint now) {
 /// Several ranks tell of one wait, each when its own patience ends.
 bool StallInquiries::is_told_of(const Inquiry& inquiry, TimePoint now) const {
   if (inquiry.purpose != Inquiry::Purpose::stall_report) return false;
-  const StallLog::Told* const told = log_.find(inquiry.key(), inquiry.since);
+  const StallLog::Reported* const told = log_.find(inquiry.key(), inquiry.since);
   return told != nullptr && now - told->at < state_.options.stall_check * 3 / 4;
 }
 
@@ -136,7 +136,7 @@ void StallInquiries::judge_mismatch(const Inquiry& inquiry, TimePoint now) {
 }
 
 void StallInquiries::tell(const Inquiry& inquiry, const Stall& stall, TimePoint now) {
-  const StallLog::Told* const told = log_.find(inquiry.key(), inquiry.since);
+  const StallLog::Reported* const told = log_.find(inquiry.key(), inquiry.since);
   const bool is_told = told != nullptr && told->story == stall.story;
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) {
     return endings_.abort(

@@ -170,7 +170,7 @@ void StallInspector::parent_is_silent(TimePoint now) {
       state_.who(state_.options.rank), process_of(state_, state_.parent()));
   if (is_to_fail(age)) return endings_.abort({Code::stalled, text});
   const std::string key = fmt::format("silent {}", state_.parent());
-  const StallLog::Told* const told = told_of_parent_.find(key, now - age);
+  const StallLog::Reported* const told = told_of_parent_.find(key, now - age);
   const std::string line =
       told == nullptr
           ? text

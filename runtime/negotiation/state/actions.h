@@ -1,4 +1,4 @@
-// What the negotiation wants done: the Machine's output.
+// What the negotiation wants done: the Negotiator's output.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ struct DumpAction {
   bool asked = false;          // somebody wants it, and not a warning
   Snapshot snapshot;
 };
-/// The members of this group that have come fail; it was incomplete, so the machine had no token of it.
+/// The members of this group that have come fail; it was incomplete, so the negotiator had no token of it.
 struct FailGroupAction {
   ProcessSetId process_set;
   std::string group;

@@ -7,7 +7,7 @@
 //   StallInspector  finds out what is late, and who it waits for;
 //   GroupInspector  the same for groups whose members come one by one;
 //   Endings         ends requests, process sets and the job.
-// The Machine owns them, and tells each what concerns it.
+// The Negotiator owns them, and tells each what concerns it.
 #pragma once
 
 #include <map>

@@ -165,7 +165,7 @@ Status Sequencer::remove_set(const Request& request, Order& order) {
 Status Sequencer::refusal_in(const Report& report) const {
   std::string why;
   Code code = Code::ok;
-  for (const Variant& variant : report.variants) {
+  for (const RequestVariant& variant : report.variants) {
     const Request& request = *variant.request;
     if (request.refused.is_ok()) continue;
     if (code == Code::ok) code = request.refused.code();
@@ -182,7 +182,8 @@ Status Sequencer::refusal_in(const Report& report) const {
 
 void Sequencer::push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now) {
   auto variants = report.variants;
-  std::ranges::sort(variants, {}, [](const Variant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
+  std::ranges::sort(variants, {},
+                    [](const RequestVariant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
   std::string text =
       fmt::format("Mismatched {} for {} in process set {}:", what, shown(entry.name), entry.process_set);

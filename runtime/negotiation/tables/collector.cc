@@ -119,7 +119,7 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report
   entry.collection.root_absent = entry.collection.root_absent || report.root_absent;
   auto& joined = entry.collection.joined;
   joined.insert(joined.end(), report.joined.begin(), report.joined.end());
-  for (const Variant& variant : report.variants)
+  for (const RequestVariant& variant : report.variants)
     add_candidate(entry, reporter, variant.request, variant.ranks);
   return Took::yes;
 }
@@ -182,7 +182,7 @@ Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
   report.root_absent = collection.root_absent;
   const bool mismatch = collection.candidates.size() > 1;
   for (const Collection::Candidate& candidate : collection.candidates) {
-    Variant& variant = report.variants.emplace_back(Variant{candidate.request, {}});
+    RequestVariant& variant = report.variants.emplace_back(RequestVariant{candidate.request, {}});
     if (!mismatch) continue;
     for (const Collection::Part& part : candidate.parts) {
       const std::vector<Rank> ranks = part.ranks.empty() ? list_ranks_behind(set, part.reporter) : part.ranks;

@@ -50,11 +50,11 @@ std::string without_answer(const Inquiry& inquiry, Rank rank, const Topology& to
 }
 
 Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answer) {
-  Whereabouts at{.waits_for = answer.instead,
-                 .waits_for_count = answer.instead_count,
-                 .waits_s = -1,
-                 .inside = answer.inside,
-                 .inside_s = -1};
+  WaitDescription at{.waits_for = answer.instead,
+                     .waits_for_count = answer.instead_count,
+                     .waits_s = -1,
+                     .inside = answer.inside,
+                     .inside_s = -1};
   const bool is_idle = at.waits_for.empty() && at.inside.empty();
   const auto text = [&] {
     return inquiry.subject == StallSubject::batch && is_idle

@@ -94,7 +94,7 @@ class Check {
   Status operator()(const Report& report) const {
     DABKE_RETURN_IF_ERROR(contributors(report.contributors));
     for (const Rank each : report.joined) DABKE_RETURN_IF_ERROR(rank(each));
-    for (const Variant& variant : report.variants) {
+    for (const RequestVariant& variant : report.variants) {
       if (variant.request->kind == CollectiveKind::join)
         return impossible("a join is reported as a tensor is");
       DABKE_RETURN_IF_ERROR((*this)(*variant.request));

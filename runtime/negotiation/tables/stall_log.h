@@ -12,7 +12,7 @@ namespace dabke {
 
 class StallLog {
  public:
-  struct Told {
+  struct Reported {
     std::string what;  // the wait's key: two waits that differ in it have nothing to do with each other
     TimePoint at{};    // when the last line was written
     TimePoint full_at{};
@@ -21,11 +21,11 @@ class StallLog {
 
   /// What was told of the wait that has lasted since `since`; null: nothing. One that has ended and begun
   /// again is another.
-  const Told* find(const std::string& what, TimePoint since) const;
+  const Reported* find(const std::string& what, TimePoint since) const;
   void note(const std::string& what, const std::string& story, bool in_full, TimePoint now);
 
  private:
-  std::vector<Told> told_;  // the oldest first
+  std::vector<Reported> reported_;  // the oldest first
 };
 
 }  // namespace dabke

@@ -48,7 +48,7 @@ inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostCacheSlots;
 inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostCacheSlots;
 
 /// One signature under which ranks submitted a name.
-struct Variant {
+struct RequestVariant {
   RequestRef request;
   std::vector<Rank> ranks;  // ascending; empty: all that the report stands for
 };
@@ -56,7 +56,7 @@ struct Variant {
 /// A name became ready in a whole subtree; in full, because it has no slot yet, has changed, or ranks have
 /// joined.
 struct Report {
-  std::vector<Variant> variants;  // at least one; more: a mismatch
+  std::vector<RequestVariant> variants;  // at least one; more: a mismatch
   std::int32_t contributors = 0;  // ranks that submitted it; fewer than there are where some have joined
   bool root_absent = false;       // broadcast: its root rank is among those that have joined
   std::vector<Rank> joined = {};  // those who do not submit it; where it moves data and is no allreduce

@@ -5,7 +5,7 @@
 
 namespace dabke::wire {
 
-template <class Archive, Is<Variant> V>
+template <class Archive, Is<RequestVariant> V>
 void fields(Archive& archive, V& variant) {
   request_ref(archive, variant.request);
   list(archive, variant.ranks);

@@ -200,7 +200,7 @@ void RecordJoiner::take_end(std::size_t rank, const Record& record, std::int64_t
   Reader& reader = readers_[rank];
   const auto known = reader.tensors.find({record.order, record.name});
   if (known == reader.tensors.end()) return take_early_error(rank, record, at_ns);
-  const Place place = known->second;
+  const TensorPosition place = known->second;
   reader.tensors.erase(known);
   RankPart* const part = part_of(rank, place.batch);
   if (part == nullptr || place.index >= part->tensors.size()) return;

@@ -142,7 +142,7 @@ class RecordJoiner {
     std::vector<OpenSpan> open;  // the innermost last
     std::int64_t last_ns = 0;
   };
-  struct Place {
+  struct TensorPosition {
     BatchKey batch;
     std::size_t index = 0;  // in RankPart::tensors
   };
@@ -153,7 +153,7 @@ class RecordJoiner {
     std::int64_t at_ns = 0;  // of the next record
     std::int64_t last_ns = 0;
     std::map<std::pair<ProcessSetId, std::uint32_t>, std::deque<Submit>> submits;
-    std::map<TensorKey, Place> tensors;  // ordered and not ended
+    std::map<TensorKey, TensorPosition> tensors;  // ordered and not ended
     std::map<std::uint32_t, ThreadRow> threads;
     Load load;
   };

@@ -7,7 +7,7 @@
 namespace dabke {
 namespace {
 
-using Told = BatchMarks::Told;
+using Brought = BatchMarks::Brought;
 
 std::uint64_t contents_of(std::uint64_t step) { return step * 1000 + 7; }
 
@@ -18,12 +18,12 @@ TEST_CASE("what a rank has brought instead is known as long as it has gone on by
   CHECK_FALSE(marks.instead_of({3, 30}));  // it has not come yet
   marks.tell({1, 10});
   marks.tell({3, 31});
-  CHECK(marks.instead_of({3, 30}) == Told{3, 31});
+  CHECK(marks.instead_of({3, 30}) == Brought{3, 31});
   CHECK_FALSE(marks.instead_of({3, 31}));
-  CHECK(marks.instead_of({2, 20}) == Told{3, 31});
+  CHECK(marks.instead_of({2, 20}) == Brought{3, 31});
   CHECK_FALSE(marks.instead_of({4, 40}));
   marks.tell({4, 40});
-  CHECK(marks.instead_of({3, 30}) == Told{3, 31});
+  CHECK(marks.instead_of({3, 30}) == Brought{3, 31});
   marks.tell({5, 50});
   CHECK_FALSE(marks.instead_of({3, 30}));
 }
@@ -38,7 +38,7 @@ TEST_CASE("a rank that goes on while its marks are read has skipped nothing") {
       told.store(step, std::memory_order_release);
     }
   });
-  std::optional<Told> wrong;
+  std::optional<Brought> wrong;
   for (int i = 0; i < 1'000'000 && !wrong; ++i) {
     const std::uint64_t step = told.load(std::memory_order_acquire);
     wrong = marks.instead_of({step, contents_of(step)});

@@ -40,7 +40,7 @@ class WirePort final : public MpiPort {
   Result<bool> send(int to, std::span<const std::byte> message) override {
     const std::lock_guard lock(wire_.mutex);
     const bool is_long = message.size() >= kLong;
-    wire_.on_way[{rank_, to}].push_back({{message.begin(), message.end()}, !is_long && !holds_back});
+    wire_.on_way[{rank_, to}].push_back({{message.begin(), message.end()}, !is_long && !defers_orders});
     return !is_long;
   }
   Result<std::optional<std::span<const std::byte>>> receive(int from) override {
@@ -68,7 +68,7 @@ class WirePort final : public MpiPort {
   }
   void forget(int) override {}
 
-  std::atomic<bool> holds_back = false;  // short messages as well stay here until progress()
+  std::atomic<bool> defers_orders = false;  // short messages as well stay here until progress()
   std::atomic<bool> fails = false;
   std::atomic<int> asked = 0;
   std::atomic<int> arrives_at = -1;  // so often asked, what the peer held back is there
@@ -141,7 +141,7 @@ TEST_CASE(
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
     if (self == 1) {
-      opened.port->holds_back = true;
+      opened.port->defers_orders = true;
       opened.channel->send(0, bytes_of("short"));
       while (!over) poll(*opened.channel, kNever, recorder);
     } else {
@@ -226,7 +226,7 @@ TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
     if (self == 1) {
-      opened.port->holds_back = true;
+      opened.port->defers_orders = true;
       opened.channel->send(0, bytes_of("last words"));
       opened.channel.reset();
       is_rung = true;

@@ -15,8 +15,8 @@ namespace {
 
 const SocketAddress kLoopback = SocketAddress::of_host("127.0.0.1").take();
 
-std::unique_ptr<TrialDoor> door_of(const World& world) {
-  return TrialDoor::open(self_of(world), std::vector{kLoopback}).take();
+std::unique_ptr<TrialListener> door_of(const World& world) {
+  return TrialListener::open(self_of(world), std::vector{kLoopback}).take();
 }
 
 Trial tried(const World& by, Rank rank, const SocketAddress& address, double limit) {
@@ -82,10 +82,10 @@ TEST_CASE(
 TEST_CASE("a rank that comes later than the first attempts is reached") {
   const SocketAddress closed = *SocketAddress::local_of(tcp_listen(address_of_our_own()).take().get());
   std::vector<Trial> trials{{.rank = 1, .address = closed}};
-  std::unique_ptr<TrialDoor> late;
+  std::unique_ptr<TrialListener> late;
   std::jthread opens([&] {
     std::this_thread::sleep_for(300ms);
-    late = TrialDoor::open(self_of(world_of(1, 2)), std::vector{closed}).take();
+    late = TrialListener::open(self_of(world_of(1, 2)), std::vector{closed}).take();
   });
   REQUIRE(try_addresses(self_of(world_of(0, 2)), trials, Clock::now() + 60s).is_ok());
   opens.join();
@@ -96,11 +96,11 @@ TEST_CASE("a door leaves out addresses that this host does not have, and keeps n
   const std::size_t before = open_descriptors();
   {
     const std::vector addresses{SocketAddress::of_host("203.0.113.7").take(), kLoopback};
-    const auto door = TrialDoor::open(self_of(world_of(1, 2)), addresses);
+    const auto door = TrialListener::open(self_of(world_of(1, 2)), addresses);
     REQUIRE(door.is_ok());
     CHECK((*door)->listens_at()[0].port() == 0);
     CHECK((*door)->listens_at()[1].port() != 0);
-    CHECK_FALSE(TrialDoor::open(self_of(world_of(1, 2)), std::span(addresses).first(1)).is_ok());
+    CHECK_FALSE(TrialListener::open(self_of(world_of(1, 2)), std::span(addresses).first(1)).is_ok());
   }
   CHECK(open_descriptors() == before);
 }

@@ -10,8 +10,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Machine::Options fusing(std::size_t cache_capacity = 1000) {
-  Machine::Options options;
+Negotiator::Options fusing(std::size_t cache_capacity = 1000) {
+  Negotiator::Options options;
   options.sequencer.cache_capacity = cache_capacity;
   options.sequencer.fusion = {.threshold = 1 << 20, .alone = 1 << 20};
   options.static_sets = {{0, 1}};
@@ -24,7 +24,7 @@ constexpr ProcessSetId kPair = 1;  // ranks 0 and 1
 std::vector<Names> batches_when_ready_together(SimulatedJob& job, const std::vector<Request>& requests) {
   std::vector<std::size_t> before;
   for (Rank rank = 0; rank < 3; ++rank) before.push_back(job.batches(rank).size());
-  job.machine(0).set_data_plane_busy(DeviceType::host, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   for (const Request& request : requests) {
     for (const Rank rank : {0, 2, 1}) {  // rank 1 last, so that all is complete at the root with one message
       if (request.process_set == kPair && rank == 2) continue;
@@ -32,7 +32,7 @@ std::vector<Names> batches_when_ready_together(SimulatedJob& job, const std::vec
     }
   }
   job.run();
-  job.machine(0).set_data_plane_busy(DeviceType::host, false);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, false);
   job.advance(std::chrono::milliseconds(1));
   job.run();
   std::vector<Names> seen;
@@ -66,12 +66,12 @@ TEST_CASE("a barrier of a smaller process set ends the batch before it on ranks 
 
 TEST_CASE("a mismatch in a smaller process set leaves the world's batches alike") {
   SimulatedJob job(3, 1, fusing());
-  job.machine(0).set_data_plane_busy(DeviceType::host, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   for (const Rank rank : {0, 2, 1}) job.submit(rank, allreduce("a"));
   job.submit(0, allreduce("odd", {4}, kPair));
   job.submit(1, allreduce("odd", {5}, kPair));
   for (const Rank rank : {0, 2, 1}) job.submit(rank, allreduce("b"));
-  job.machine(0).set_data_plane_busy(DeviceType::host, false);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, false);
   job.run();
   CHECK(job.all_complete());
   CHECK(job.batches(0) == job.batches(1));
@@ -115,18 +115,18 @@ TEST_CASE("the tensors of a group may be in several batches, and are so on every
 }
 
 TEST_CASE("cached tensors that are not fused cost a few bytes a run of orders, not some each") {
-  Machine::Options options = fusing();
+  Negotiator::Options options = fusing();
   options.sequencer.fusion.threshold = 0;
   SimulatedJob job(2, 1, options);
   std::size_t bytes = 0;
   for (int round = 0; round < 3; ++round) {
     bytes = job.bytes();
-    job.machine(0).set_data_plane_busy(DeviceType::host, true);
+    job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
     for (int i = 0; i < 100; ++i) {
       for (const Rank rank : {0, 1}) job.submit(rank, allreduce("t" + std::to_string(100 + i)));
     }
     job.run();
-    job.machine(0).set_data_plane_busy(DeviceType::host, false);
+    job.negotiator(0).set_data_plane_busy(DeviceType::host, false);
     job.advance(std::chrono::milliseconds(1));
     job.run();
     bytes = job.bytes() - bytes;

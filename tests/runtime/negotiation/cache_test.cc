@@ -10,8 +10,8 @@
 namespace dabke::testing {
 namespace {
 
-Machine::Options with_slots(std::size_t capacity) {
-  Machine::Options options;
+Negotiator::Options with_slots(std::size_t capacity) {
+  Negotiator::Options options;
   options.sequencer.cache_capacity = capacity;
   return options;
 }
@@ -38,22 +38,22 @@ TEST_CASE("every collective is cached: its second negotiation travels as a numbe
   CHECK(first > 400);  // the name went up and down
   all_submit(job, request);
   CHECK(job.bytes() - first < 50);
-  CHECK(job.machine(1).cache_counts().hits == 1);
+  CHECK(job.negotiator(1).cache_counts().hits == 1);
 }
 
 TEST_CASE("without a cache everything still works, in full each time") {
   SimulatedJob job(3, 1, with_slots(0));
   for (int i = 0; i < 3; ++i) all_submit(job, allreduce("x"));
-  CHECK(job.machine(2).cache_counts().hits == 0);
+  CHECK(job.negotiator(2).cache_counts().hits == 0);
 }
 
 TEST_CASE("a changed shape takes the name's place, on every rank") {
   SimulatedJob job(2, 1, with_slots(1));
   for (int i = 0; i < 4; ++i) {
     all_submit(job, allreduce("x", {1 + i / 2}));
-    CHECK(difference_in_tables(job.machine(1).state(), job.machine(0).state()).empty());
+    CHECK(difference_in_tables(job.negotiator(1).state(), job.negotiator(0).state()).empty());
   }
-  CHECK(job.machine(1).cache_counts().hits == 2);
+  CHECK(job.negotiator(1).cache_counts().hits == 2);
 }
 
 TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it together") {
@@ -61,10 +61,10 @@ TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it
   for (const char* name : {"a", "b", "a", "c", "a", "b"}) {
     all_submit(job, allreduce(name));
     for (Rank rank = 1; rank < 3; ++rank)
-      CHECK(difference_in_tables(job.machine(rank).state(), job.machine(0).state()).empty());
+      CHECK(difference_in_tables(job.negotiator(rank).state(), job.negotiator(0).state()).empty());
   }
   // a: hit, hit; b: evicted by c, seen anew.
-  CHECK(job.machine(1).cache_counts().hits == 2);
+  CHECK(job.negotiator(1).cache_counts().hits == 2);
 }
 
 TEST_CASE("a report by slot that crosses the slot's eviction still counts") {
@@ -87,7 +87,7 @@ TEST_CASE("however many names come and go, no rank remembers more of them than r
   const auto [ranks, working] = GENERATE(table<int, std::string>(
       {{3, ""}, {3, "0,1"}, {3, "1,2"}, {7, ""}, {7, "0,1"}, {7, "0,1,3,4,6"}, {7, "6,1"}}));
   CAPTURE(ranks, working);
-  Machine::Options options = with_slots(10);
+  Negotiator::Options options = with_slots(10);
   options.topology = tree_of(ranks, 1, ranks == 3 ? 8 : 2);
   if (!working.empty()) options.static_sets = *parse_process_sets(working, ranks);
   SimulatedJob job(ranks, 1, options);
@@ -97,29 +97,29 @@ TEST_CASE("however many names come and go, no rank remembers more of them than r
   for (int step = 0; step < 5000; ++step) {
     for (const Rank rank : members) job.submit(rank, allreduce(fmt::format("x.{}", step), {4}, set));
     job.run();
-    for (Rank rank = 0; rank < ranks; ++rank) most = std::max(most, job.machine(rank).remembered());
+    for (Rank rank = 0; rank < ranks; ++rank) most = std::max(most, job.negotiator(rank).remembered());
   }
   CHECK(job.all_complete());
   CHECK(most < 1000);
 }
 
 TEST_CASE("who leaves the job does not make the others remember for ever what it has not seen") {
-  Machine::Options options = with_slots(10);
+  Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 4);
   SimulatedJob job(4, 1, options);
   for (int name = 0; name < 10; ++name) all_submit(job, allreduce(fmt::format("world.{}", name)));
-  job.machine(3).leave(job.now());
+  job.negotiator(3).leave(job.now());
   job.advance(Duration::zero());
   job.run();
   for (int step = 0; step < 2000; ++step) {
     for (const Rank rank : {0, 1}) job.submit(rank, allreduce(fmt::format("x.{}", step), {4}, 1));
     job.run();
   }
-  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).remembered() < 500);
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.negotiator(rank).remembered() < 500);
 }
 
 TEST_CASE("word that only says what was seen is rare, and nothing is said while nothing is evicted") {
-  Machine::Options options = with_slots(10);
+  Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 3);
   SimulatedJob job(3, 1, options);
   constexpr int kSteps = 5000;
@@ -132,7 +132,7 @@ TEST_CASE("word that only says what was seen is rare, and nothing is said while 
 }
 
 TEST_CASE("a report by slot still counts when thousands of evictions are on their way to who sent it") {
-  Machine::Options options = with_slots(10);
+  Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 3);
   SimulatedJob job(3, 1, options);
   all_submit(job, allreduce("a"));
@@ -147,12 +147,12 @@ TEST_CASE("a report by slot still counts when thousands of evictions are on thei
   for (const Rank rank : {0, 1}) by_slot.push_back(job.submit(rank, allreduce("a")));
   job.run();
   for (const Token token : by_slot) CHECK(job.outcome(token).ran);
-  CHECK(job.machine(0).remembered() < 500);
-  CHECK(difference_in_tables(job.machine(2).state(), job.machine(0).state()).empty());
+  CHECK(job.negotiator(0).remembered() < 500);
+  CHECK(difference_in_tables(job.negotiator(2).state(), job.negotiator(0).state()).empty());
 }
 
 TEST_CASE("static process sets are there from the start, with the ids 1, 2, ...") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = *parse_process_sets("0,1;2,1", 3);
   SimulatedJob job(3, 1, options);
   const Token x = job.submit(1, allreduce("x", {4}, 2));

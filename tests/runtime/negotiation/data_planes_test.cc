@@ -20,7 +20,7 @@ void submit_everywhere(SimulatedJob& job, const Request& request) {
 
 /// All that rank 0 runs from now on, once nothing is busy any more.
 void let_all_go(SimulatedJob& job) {
-  for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, false);
+  for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, false);
   job.advance(milliseconds(0));
   job.run();
 }
@@ -35,17 +35,17 @@ TEST_CASE("host orders flow while the cuda data plane is busy, and the other way
   SimulatedJob job(3);
   for (int step = 0; step < 3; ++step) {  // in full, then by slot
     const std::size_t before = job.executed(2).size();
-    job.machine(0).set_data_plane_busy(busy, true);
+    job.negotiator(0).set_data_plane_busy(busy, true);
     submit_everywhere(job, on(busy, allreduce("held")));
     submit_everywhere(job, on(other, allreduce("flows")));
     submit_everywhere(job, on(busy, allreduce("held too")));
     CHECK(job.executed(2).size() == before + 1);
     CHECK(job.executed(2).back() == "0:flows");
-    CHECK(job.machine(0).holds_back());
-    CHECK(job.machine(0).holds_back(busy));
-    CHECK_FALSE(job.machine(0).holds_back(other));
+    CHECK(job.negotiator(0).defers_orders());
+    CHECK(job.negotiator(0).defers_orders(busy));
+    CHECK_FALSE(job.negotiator(0).defers_orders(other));
     let_all_go(job);
-    CHECK_FALSE(job.machine(0).holds_back());
+    CHECK_FALSE(job.negotiator(0).defers_orders());
     for (Rank rank = 0; rank < 3; ++rank) {
       const Executed& all = job.executed(rank);
       CHECK(Executed(all.begin() + static_cast<std::ptrdiff_t>(before), all.end()) ==
@@ -56,10 +56,10 @@ TEST_CASE("host orders flow while the cuda data plane is busy, and the other way
 }
 
 TEST_CASE("tensors of two device types never share a batch, also where both have waited") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.sequencer.fusion = {.threshold = 1 << 20, .alone = 1 << 20};
   SimulatedJob job(2, 1, options);
-  for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, true);
+  for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   for (const char* name : {"a", "b"}) {
     submit_everywhere(job, on(DeviceType::host, allreduce(std::string("host ") + name)));
     submit_everywhere(job, on(DeviceType::cuda, allreduce(std::string("cuda ") + name)));
@@ -72,7 +72,7 @@ TEST_CASE("tensors of two device types never share a batch, also where both have
 
 TEST_CASE("a barrier counts as the host's: it takes along what waits there, and leaves the devices alone") {
   SimulatedJob job(2);
-  for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, true);
+  for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   submit_everywhere(job, on(DeviceType::cuda, allreduce("on cuda")));
   submit_everywhere(job, on(DeviceType::host, allreduce("on the host")));
   const Token barrier = job.submit(0, plain(CollectiveKind::barrier, "barrier"));
@@ -80,14 +80,14 @@ TEST_CASE("a barrier counts as the host's: it takes along what waits there, and 
   job.run();
   CHECK(job.outcome(barrier).completions == 1);
   CHECK(job.executed(1) == Executed{"0:on the host"});
-  CHECK(job.machine(0).holds_back(DeviceType::cuda));
+  CHECK(job.negotiator(0).defers_orders(DeviceType::cuda));
   let_all_go(job);
   CHECK(job.executed(1) == Executed{"0:on the host", "0:on cuda"});
 }
 
 TEST_CASE("an error is never held back, whatever is busy") {
   SimulatedJob job(2);
-  for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, true);
+  for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   const DeviceType type = GENERATE(DeviceType::host, DeviceType::cuda);
   const Token wrong = job.submit(0, on(type, allreduce("x", {4})));
   job.submit(1, on(type, allreduce("x", {5})));
@@ -96,10 +96,10 @@ TEST_CASE("an error is never held back, whatever is busy") {
 }
 
 TEST_CASE("what waits for a device runs before its process set is removed") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}};
   SimulatedJob job(3, 1, options);
-  job.machine(0).set_data_plane_busy(DeviceType::cuda, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::cuda, true);
   const Token x = job.submit(0, on(DeviceType::cuda, allreduce("x", {4}, 1)));
   job.submit(1, on(DeviceType::cuda, allreduce("x", {4}, 1)));
   job.run();
@@ -113,7 +113,7 @@ TEST_CASE("what waits for a device runs before its process set is removed") {
 
 TEST_CASE("what waits for a device runs before the join completes that it began before") {
   SimulatedJob job(3);
-  job.machine(0).set_data_plane_busy(DeviceType::cuda, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::cuda, true);
   job.submit(2, plain(CollectiveKind::join, "join"));
   const Token x = job.submit(0, on(DeviceType::cuda, allreduce("x")));
   job.submit(1, on(DeviceType::cuda, allreduce("x")));
@@ -133,18 +133,18 @@ TEST_CASE("what waits for a device runs before the join completes that it began 
 }
 
 TEST_CASE("a cycle time bounds how long orders wait for each data plane by itself") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.sequencer.linger_limit = milliseconds(5);
   SimulatedJob job(2, 1, options);
-  for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, true);
+  for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   submit_everywhere(job, on(DeviceType::cuda, allreduce("on cuda")));
   job.advance(milliseconds(3));
   submit_everywhere(job, on(DeviceType::host, allreduce("on the host")));
-  CHECK(job.machine(0).next_tick() == job.now() + milliseconds(2));
+  CHECK(job.negotiator(0).next_tick() == job.now() + milliseconds(2));
   job.advance(milliseconds(2));
   job.run();
   CHECK(job.executed(1) == Executed{"0:on cuda"});
-  CHECK(job.machine(0).next_tick() == job.now() + milliseconds(3));
+  CHECK(job.negotiator(0).next_tick() == job.now() + milliseconds(3));
   job.advance(milliseconds(3));
   job.run();
   CHECK(job.executed(1) == Executed{"0:on cuda", "0:on the host"});

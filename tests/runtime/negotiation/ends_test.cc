@@ -18,7 +18,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   }
   job.run();
   const Token waits = job.submit(0, allreduce("x"));
-  job.machine(2).leave(job.now());
+  job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.is_over(2));
@@ -35,7 +35,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   job.submit(1, allreduce("z", {4}, 1));
   job.run();
   CHECK(job.outcome(pair).ran);
-  job.machine(0).leave(job.now());
+  job.negotiator(0).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.is_over(1));
@@ -44,7 +44,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
 
 TEST_CASE("who calls for a rank that has left is told how long ago that was, and for what it waits") {
   SimulatedJob job(3);
-  job.machine(2).leave(job.now());
+  job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
   job.advance(milliseconds(300));
@@ -61,7 +61,7 @@ TEST_CASE("who calls for a rank that has left is told how long ago that was, and
 TEST_CASE("who comes only when others have left as well is told who left first") {
   SimulatedJob job(3);
   for (const Rank rank : {2, 0}) {
-    job.machine(rank).leave(job.now());
+    job.negotiator(rank).leave(job.now());
     job.advance(milliseconds(0));
     job.run();
   }
@@ -75,7 +75,7 @@ TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, 
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
   job.run();  // so that it travels by slot
   std::vector<Token> tokens{job.submit(2, allreduce("x"))};
-  job.machine(2).leave(job.now());
+  job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   tokens.push_back(job.submit(0, allreduce("x")));
   tokens.push_back(job.submit(1, allreduce("x")));
@@ -90,12 +90,12 @@ TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, 
 }
 
 TEST_CASE("a goodbye does not overtake, at a rank on its way, what was reported before it") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
   SimulatedJob job(3, 1, options);
   std::vector<Token> tokens;
   for (const Rank rank : {0, 1, 2}) tokens.push_back(job.submit(rank, allreduce("x")));
-  job.machine(2).leave(job.now());
+  job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   REQUIRE(job.deliver(2, 1));  // the report
   REQUIRE(job.deliver(2, 1));  // the goodbye
@@ -130,7 +130,7 @@ TEST_CASE("an abort reaches every rank with its reason") {
   SimulatedJob job(3);
   const Token x = job.submit(1, allreduce("x"));
   const Token y = job.submit(0, allreduce("y"));
-  job.machine(2).abort({Code::aborted, "rank 2 aborted the job: loss is NaN"});
+  job.negotiator(2).abort({Code::aborted, "rank 2 aborted the job: loss is NaN"});
   job.advance(milliseconds(0));
   job.run();
   for (const Token token : {x, y}) CHECK_THAT(job.outcome(token).status.message(), Contains("loss is NaN"));
@@ -139,7 +139,7 @@ TEST_CASE("an abort reaches every rank with its reason") {
 TEST_CASE("bytes that are no message end the job and say whose they were") {
   SimulatedJob job(2);
   const Token x = job.submit(0, allreduce("x"));
-  job.machine(0).message_from(1, std::vector{std::byte{77}}, job.now());
+  job.negotiator(0).message_from(1, std::vector{std::byte{77}}, job.now());
   job.advance(milliseconds(0));
   CHECK_THAT(job.outcome(x).status.message(),
              Contains("from rank 1: negotiation message of unknown kind 77"));

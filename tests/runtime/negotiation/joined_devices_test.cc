@@ -61,7 +61,7 @@ TEST_CASE(
   const unsigned seed = GENERATE(take(40, random(1, 1 << 30)));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = tree_of(12, 3, 1);  // each host's leader reports to the one before
   const Rank without = 1 + static_cast<Rank>(random() % 11);
   SimulatedJob job(12, seed, options, {without});
@@ -95,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a process set does not mind who has joined another, and a group fails as a whole") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}, {0, 2}};
   SimulatedJob job(3, 1, options, {2});
   job.submit(2, join(2));

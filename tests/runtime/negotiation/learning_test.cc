@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Machine::Options learning(std::size_t batch_bytes = 1 << 20) {
-  Machine::Options options;
+Negotiator::Options learning(std::size_t batch_bytes = 1 << 20) {
+  Negotiator::Options options;
   options.sequencer.learned_batch_bytes = batch_bytes;
   return options;
 }
@@ -33,7 +33,7 @@ void step(SimulatedJob& job, const std::vector<std::string>& names) {
 TEST_CASE("after equal steps the tensors of a batch are reported together, in one message a rank") {
   SimulatedJob job(3, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b", "c"});
-  REQUIRE(job.machine(1).keeps_back());
+  REQUIRE(job.negotiator(1).has_learned_batches());
   for (const char* name : {"a", "b"}) job.submit(1, allreduce(name));
   const std::size_t before = job.messages();
   job.submit(1, allreduce("c"));
@@ -51,13 +51,13 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
   CAPTURE(everybody_waits);
   SimulatedJob job(3, 1, learning());
   for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
-  REQUIRE(job.machine(2).keeps_back());
+  REQUIRE(job.negotiator(2).has_learned_batches());
   std::vector<Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
   job.run();
   CHECK_FALSE(job.outcome(tokens[0]).ran);
   for (Rank rank = everybody_waits ? 0 : 2; rank < 3; ++rank) {
-    job.machine(rank).want(kWorldSet, "a", job.now());
+    job.negotiator(rank).want(kWorldSet, "a", job.now());
     job.advance(milliseconds(0));
   }
   job.run();  // no time passes
@@ -78,7 +78,7 @@ TEST_CASE("a thread that waits on rank 0 makes the others let go as well") {
   for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
   std::vector<Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
-  job.machine(0).want(kWorldSet, "a", job.now());
+  job.negotiator(0).want(kWorldSet, "a", job.now());
   job.advance(milliseconds(0));
   job.run();
   for (const Token token : tokens) CHECK(job.outcome(token).ran);
@@ -93,7 +93,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
   std::vector<Token> tokens{job.submit(waits, allreduce("a"))};
   job.submit(waits, allreduce("b"));
   const auto wait = [&] {
-    job.machine(waits).want(kWorldSet, "a", job.now());
+    job.negotiator(waits).want(kWorldSet, "a", job.now());
     job.advance(milliseconds(0));
     job.run();
   };
@@ -113,7 +113,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
   job.run();
   CHECK(job.all_complete());
   // Ranks are often late; the step is still what it was.
-  REQUIRE(job.machine(2).keeps_back());
+  REQUIRE(job.negotiator(2).has_learned_batches());
   const Token next = job.submit(0, allreduce("a"));
   for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
   job.run();
@@ -128,7 +128,7 @@ TEST_CASE("word that somebody waits is of no effect once what is waited for has 
   }
   while (job.step_link(2, 0) || job.step_link(1, 0)) {
   }
-  job.machine(2).want(kWorldSet, "a", job.now());  // it crosses the order
+  job.negotiator(2).want(kWorldSet, "a", job.now());  // it crosses the order
   job.advance(milliseconds(0));
   job.run();
   REQUIRE(job.all_complete());
@@ -145,7 +145,7 @@ TEST_CASE("what is kept back is let go when its time is over, whether anybody wa
   job.submit(1, allreduce("a"));
   job.run();
   CHECK_FALSE(job.outcome(a).ran);
-  REQUIRE(job.machine(1).next_tick() <= job.now() + milliseconds(20));
+  REQUIRE(job.negotiator(1).next_tick() <= job.now() + milliseconds(20));
   job.advance(milliseconds(20));
   job.run();
   CHECK(job.outcome(a).ran);
@@ -161,7 +161,7 @@ TEST_CASE("a barrier, a join and a shutdown let go what is kept back") {
   for (Rank rank = 0; rank < 2; ++rank) {
     if (which == 0) job.submit(rank, plain(CollectiveKind::barrier, "barrier"));
     if (which == 1) job.submit(rank, plain(CollectiveKind::join, "join"));
-    if (which == 2) job.machine(1 - rank).leave(job.now());
+    if (which == 2) job.negotiator(1 - rank).leave(job.now());
     job.advance(milliseconds(0));
     job.run();
   }
@@ -172,14 +172,14 @@ TEST_CASE("a barrier, a join and a shutdown let go what is kept back") {
 TEST_CASE("a step that differs ends what was learned, and learning begins again") {
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
-  REQUIRE(job.machine(1).keeps_back());
+  REQUIRE(job.negotiator(1).has_learned_batches());
   step(job, {"a", "b", "new"});
-  CHECK_FALSE(job.machine(1).keeps_back());
+  CHECK_FALSE(job.negotiator(1).has_learned_batches());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b", "new"});
-  CHECK(job.machine(1).keeps_back());
+  CHECK(job.negotiator(1).has_learned_batches());
   step(job, {"a", "new"});
   step(job, {"a", "new"});
-  CHECK_FALSE(job.machine(1).keeps_back());
+  CHECK_FALSE(job.negotiator(1).has_learned_batches());
 }
 
 TEST_CASE("a changed shape within a learned batch is negotiated anew, and nothing waits for it") {

@@ -52,15 +52,15 @@ Outcome removed_by_all(SimulatedJob& job, std::int64_t id) {
   return of_all(job, change(CollectiveKind::remove_process_set, {static_cast<Rank>(id)}));
 }
 
-Machine::Options in_tree(std::shared_ptr<const Topology> tree) {
-  Machine::Options options;
+Negotiator::Options in_tree(std::shared_ptr<const Topology> tree) {
+  Negotiator::Options options;
   options.topology = std::move(tree);
   return options;
 }
 
 bool all_know(SimulatedJob& job, std::int64_t id, const std::vector<Rank>& ranks) {
   for (Rank rank = 0; rank < job.size(); ++rank) {
-    const auto* const known = job.machine(rank).sets().ranks_of(static_cast<ProcessSetId>(id));
+    const auto* const known = job.negotiator(rank).sets().ranks_of(static_cast<ProcessSetId>(id));
     if (known == nullptr || *known != ranks) return false;
   }
   return true;
@@ -98,7 +98,7 @@ TEST_CASE("sets that members add in different orders agree, in every tree, and a
 
   const Outcome gone = of_members(job, remove({1, 2, 4}));
   CHECK(gone.status.is_ok());
-  CHECK(job.machine(3).sets().count() == 6);
+  CHECK(job.negotiator(3).sets().count() == 6);
   CHECK(job.all_complete());
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a set that is added twice among its members is one, and ends with the
   const Token orphan = job.submit(2, allreduce("never", {4}, static_cast<ProcessSetId>(id)));
   CHECK(of_members(job, remove({0, 2})).status.is_ok());
   CHECK(job.outcome(orphan).status.code() == Code::unknown_process_set);
-  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).sets().count() == 1);
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.negotiator(rank).sets().count() == 1);
   CHECK(of_members(job, remove({0, 2})).status.code() == Code::unknown_process_set);
   CHECK(of_members(job, add({0, 2})).value == id + 1);
   CHECK(job.all_complete());
@@ -140,12 +140,12 @@ TEST_CASE("an add over the world and adds among the members hold one set togethe
     REQUIRE(all_know(job, id, {0, 1}));
     CHECK(removed_by_all(job, id).status.is_ok());
   }
-  CHECK(job.machine(2).sets().count() == 1);
+  CHECK(job.negotiator(2).sets().count() == 1);
   CHECK(job.all_complete());
 }
 
 TEST_CASE("configured sets and the world are shared, and stay") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{1, 2}};
   SimulatedJob job(3, 1, options);
   CHECK(of_members(job, remove({1, 2})).status.code() == Code::invalid_argument);
@@ -185,7 +185,7 @@ TEST_CASE("who has joined the world adds and removes sets, and is waited for") {
 
 TEST_CASE("a stall report names the member that does not come, and no other rank") {
   const auto tree = GENERATE(tree_of(5, 8, 0), tree_of(5, 1, 1), tree_of(5, 2, 2));
-  Machine::Options options = in_tree(tree);
+  Negotiator::Options options = in_tree(tree);
   options.stall_check = seconds(60);
   SimulatedJob job(5, 1, options);
   job.submit(1, add({1, 3, 4}));
@@ -208,7 +208,7 @@ TEST_CASE("a member that leaves ends what waits for it") {
   SimulatedJob job(3);
   const Token waits = job.submit(1, add({1, 2}));
   job.run();
-  job.machine(2).leave(job.now());
+  job.negotiator(2).leave(job.now());
   job.advance({});
   job.run();
   CHECK(job.outcome(waits).status.code() == Code::shut_down);

@@ -112,7 +112,7 @@ TEST_CASE("a name that is still pending queues behind the first") {
 }
 
 TEST_CASE("a name that is still pending is an error where that was asked for, and the first goes on") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.duplicates_are_errors = true;
   SimulatedJob job(2, 1, options);
   const Token first = job.submit(0, allreduce("x"));
@@ -125,16 +125,16 @@ TEST_CASE("a name that is still pending is an error where that was asked for, an
 
 TEST_CASE("while the data plane is busy orders are held back, then go out together") {
   SimulatedJob job(2);
-  job.machine(0).set_data_plane_busy(DeviceType::host, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   std::vector<Token> tokens;
   for (const char* name : {"a", "b"}) {
     for (Rank rank = 0; rank < 2; ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
   }
   job.run();
-  CHECK(job.machine(0).holds_back());
+  CHECK(job.negotiator(0).defers_orders());
   CHECK(job.outcome(tokens[0]).completions == 0);
   const std::size_t before = job.messages();
-  job.machine(0).set_data_plane_busy(DeviceType::host, false);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, false);
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.all_complete());
@@ -142,21 +142,21 @@ TEST_CASE("while the data plane is busy orders are held back, then go out togeth
 }
 
 TEST_CASE("a cycle time bounds how long orders are held back") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.sequencer.linger_limit = milliseconds(5);
   SimulatedJob job(2, 1, options);
-  job.machine(0).set_data_plane_busy(DeviceType::host, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   const Token token = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
-  CHECK(job.machine(0).next_tick() == job.now() + milliseconds(5));
+  CHECK(job.negotiator(0).next_tick() == job.now() + milliseconds(5));
   job.advance(milliseconds(5));
   CHECK(job.outcome(token).ran);
 }
 
 TEST_CASE("higher priority comes first among what is ready at the same time") {
   SimulatedJob job(2);
-  job.machine(0).set_data_plane_busy(DeviceType::host, true);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   for (const auto& [name, priority] : {std::pair("low", 0), {"high", 9}, {"middle", 5}}) {
     for (Rank rank = 0; rank < 2; ++rank) {
       Request request = allreduce(name);
@@ -165,7 +165,7 @@ TEST_CASE("higher priority comes first among what is ready at the same time") {
     }
   }
   job.run();
-  job.machine(0).set_data_plane_busy(DeviceType::host, false);
+  job.negotiator(0).set_data_plane_busy(DeviceType::host, false);
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.executed(1) == std::vector<std::string>{"0:high", "0:middle", "0:low"});
@@ -221,7 +221,7 @@ TEST_CASE("ranks that join with something queued behind its own name do not wait
   const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
   const auto topology = GENERATE(tree_of(4, 4, 2), tree_of(4, 2, 2), tree_of(4, 1, 1));
   CAPTURE(seed);
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = topology;
   SimulatedJob job(4, seed, options);
   // What rank 1 has queued waits for rank 3, and the other way round; rank 2 takes part in both, rank 0 in
@@ -261,7 +261,7 @@ TEST_CASE("process sets are added and removed in agreement, and disagreement is 
   job.run();
   const auto set = static_cast<ProcessSetId>(job.outcome(tokens[1]).value);
   CHECK(set == 1);
-  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).sets().contains(set, 2));
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.negotiator(rank).sets().contains(set, 2));
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, add({0, 2})));
   job.run();
   CHECK_THAT(job.outcome(tokens[4]).status.message(), Contains("exists already: its id is 1"));
@@ -290,7 +290,7 @@ TEST_CASE(
     "a name that is being failed as a mismatch does not run as well, when its last rank comes in the same "
     "round") {
   // The root judges the mismatch and takes in what makes the name complete, before it gives any order.
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}};
   options.topology = tree_of(3, 3, 8);
   SimulatedJob job(3, 1, options);
@@ -307,8 +307,8 @@ TEST_CASE(
   while (job.deliver(2, 0)) {
   }  // the last one: both names are to fail
   constexpr Token kLate{1000};
-  job.machine(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
-                        job.now());  // and one is complete
+  job.negotiator(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
+                           job.now());  // and one is complete
   job.advance(milliseconds(0));
   job.run();
   for (const Token token : {in_set, in_world, third, kLate})
@@ -324,7 +324,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a report that waits to be sent when its name is failed does not count for the name's next use") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = tree_of(4, 1, 1);  // 3 reports to 2, 2 to 1, 1 to 0
   options.static_sets = {{0, 1, 2}};
   SimulatedJob job(4, 1, options);

@@ -34,7 +34,7 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
 }
 
 TEST_CASE("a mismatch of process sets waits for the last rank of both, and then names all") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 2}};
   SimulatedJob job(3, 1, options);
   std::vector<Token> tokens{job.submit(0, allreduce("grad")), job.submit(2, allreduce("grad", {4}, 1))};
@@ -71,7 +71,7 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
 }
 
 TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far apart they come") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}, {0, 1, 2}};
   SimulatedJob job(3, 1, options);
   const auto barrier = [](ProcessSetId set) {
@@ -94,7 +94,7 @@ TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far 
 }
 
 TEST_CASE("one name in two sets in opposite orders is no mismatch as long as ranks go on to submit") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}, {0, 1, 2}};
   SimulatedJob job(3, 1, options);
   std::vector<Token> tokens{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x", {4}, 2)),
@@ -111,7 +111,7 @@ TEST_CASE("one name in two sets in opposite orders is no mismatch as long as ran
 }
 
 TEST_CASE("a mismatch of process sets is looked for no more while its error waits to be ordered") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 1}};
   options.topology = tree_of(3, 3, 8);
   SimulatedJob job(3, 1, options);

@@ -14,13 +14,13 @@ std::vector<std::string> shared(SimulatedJob& job, const std::vector<std::string
   std::vector<std::string> out;
   for (const std::string& one : ran) {
     const auto set = static_cast<ProcessSetId>(std::stoi(one));
-    if (job.machine(of).sets().contains(set, with)) out.push_back(one);
+    if (job.negotiator(of).sets().contains(set, with)) out.push_back(one);
   }
   return out;
 }
 
-Machine::Options random_options(std::mt19937& random) {
-  Machine::Options options;
+Negotiator::Options random_options(std::mt19937& random) {
+  Negotiator::Options options;
   options.sequencer.cache_capacity = random() % 2 == 0 ? 1 + random() % 8 : 1000;
   options.sequencer.learned_batch_bytes = random() % 2 == 0 ? 0 : 100;
   options.sequencer.fusion = {.threshold = random() % 4 == 0 ? 200 : 1 << 20, .alone = 1 << 20};
@@ -53,7 +53,7 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
       if (i % 20 % 3 == 1) request.device_type = DeviceType::cuda;
       if (i % 7 == 0) request = plain(CollectiveKind::barrier, "barrier " + std::to_string(i), set);
       for (Rank rank = 0; rank < size; ++rank) {
-        if (job.machine(rank).sets().contains(set, rank)) todo.emplace_back(rank, request);
+        if (job.negotiator(rank).sets().contains(set, rank)) todo.emplace_back(rank, request);
       }
     }
     // Each rank's order is its own, but equal names keep theirs: the n-th of a name is the same everywhere.
@@ -62,10 +62,10 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
       job.submit(rank, std::move(request));
       if (random() % 3 == 0) job.step();
       if (random() % 8 == 0)
-        job.machine(0).set_data_plane_busy(kDeviceTypes[random() % kDeviceTypeCount], random() % 2 == 0);
+        job.negotiator(0).set_data_plane_busy(kDeviceTypes[random() % kDeviceTypeCount], random() % 2 == 0);
     }
     job.run();
-    for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, false);
+    for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, false);
     job.advance(std::chrono::milliseconds(1));
     job.run();
   }
@@ -91,7 +91,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
   for (int i = 0; i < 40; ++i) {
     if (i == death) {
       if (random() % 2 == 0) {
-        job.machine(victim).leave(job.now());
+        job.negotiator(victim).leave(job.now());
         job.advance(std::chrono::milliseconds(0));
       } else {
         job.kill(victim);
@@ -107,7 +107,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
   job.run();
   for (Rank rank = 0; rank < size; ++rank) {
     if (rank == victim) continue;
-    job.machine(rank).leave(job.now());
+    job.negotiator(rank).leave(job.now());
     job.advance(std::chrono::milliseconds(0));
   }
   job.run();

@@ -38,7 +38,7 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
   return request;
 }
 
-SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options,
+SimulatedJob::SimulatedJob(int size, unsigned seed, Negotiator::Options options,
                            const std::vector<Rank>& without_devices)
     : random_(seed) {
   now_ += std::chrono::hours(1);
@@ -49,7 +49,7 @@ SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options,
     options.rank = rank;
     options.serves =
         std::ranges::count(without_devices, rank) == 0 ? DeviceTypes{DeviceType::cuda} : DeviceTypes{};
-    ranks_.emplace_back().machine = std::make_unique<Machine>(options);
+    ranks_.emplace_back().negotiator = std::make_unique<Negotiator>(options);
   }
 }
 
@@ -63,7 +63,7 @@ void SimulatedJob::advance(Duration by) {
   now_ += by;
   for (Rank rank = 0; rank < size(); ++rank) {
     if (ranks_[static_cast<std::size_t>(rank)].stopped) continue;
-    machine(rank).tick(now_);
+    negotiator(rank).tick(now_);
     take_actions(rank);
   }
 }
@@ -71,7 +71,7 @@ void SimulatedJob::advance(Duration by) {
 Token SimulatedJob::submit(Rank rank, Request request) {
   const Token token{++submitted_};
   outcomes_[token];
-  machine(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
+  negotiator(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
   take_actions(rank);
   return token;
 }
@@ -79,7 +79,7 @@ Token SimulatedJob::submit(Rank rank, Request request) {
 void SimulatedJob::take_actions(Rank rank) {
   SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
   if (self.dead) return;
-  for (Action& action : self.machine->take_actions(now_)) {
+  for (Action& action : self.negotiator->take_actions(now_)) {
     if (auto* send = std::get_if<SendAction>(&action)) {
       links_[{rank, send->peer}].push_back(send->message);
       ++messages_;
@@ -112,7 +112,7 @@ void SimulatedJob::take_actions(Rank rank) {
     } else if (std::holds_alternative<StackAction>(action)) {
       ++self.stacks_wanted;
     } else if (std::holds_alternative<FiguresAction>(action)) {
-      self.machine->give_figures({.rank = rank, .step = self.last_number}, now_);
+      self.negotiator->give_figures({.rank = rank, .step = self.last_number}, now_);
       take_actions(rank);
     } else if (std::holds_alternative<OverAction>(action)) {
       self.over = true;
@@ -130,7 +130,7 @@ bool SimulatedJob::step() {
     const Rank lost = losses_.back();
     losses_.pop_back();
     for (const Rank rank : topology_->neighbours(lost)) {
-      machine(rank).peer_lost(lost, {Code::peer_lost, fmt::format("rank {}: connection reset", lost)});
+      negotiator(rank).peer_lost(lost, {Code::peer_lost, fmt::format("rank {}: connection reset", lost)});
       take_actions(rank);
     }
     return true;
@@ -150,7 +150,7 @@ bool SimulatedJob::deliver(Rank from, Rank to) {
   if (link.empty()) return false;
   const auto message = std::move(link.front());
   link.pop_front();
-  if (!ranks_[static_cast<std::size_t>(to)].dead) machine(to).message_from(from, *message, now_);
+  if (!ranks_[static_cast<std::size_t>(to)].dead) negotiator(to).message_from(from, *message, now_);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Machines of all ranks in one process, joined by links whose order is kept but which interleave as a seed
+// Negotiators of all ranks in one process, joined by links whose order is kept but which interleave as a seed
 // decides.
 #pragma once
 
@@ -24,11 +24,11 @@ struct Outcome {
 class SimulatedJob {
  public:
   /// `without_devices`: these ranks have nothing but the host.
-  explicit SimulatedJob(int size, unsigned seed = 1, Machine::Options options = {},
+  explicit SimulatedJob(int size, unsigned seed = 1, Negotiator::Options options = {},
                         const std::vector<Rank>& without_devices = {});
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  Machine& machine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].machine; }
+  Negotiator& negotiator(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].negotiator; }
   TimePoint now() const { return now_; }
   void advance(Duration by);
 
@@ -82,7 +82,7 @@ class SimulatedJob {
 
  private:
   struct SimulatedRank {
-    std::unique_ptr<Machine> machine;
+    std::unique_ptr<Negotiator> negotiator;
     std::vector<std::string> executed;
     std::vector<std::string> batches;
     std::vector<DumpAction> dumps;

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = std::make_shared<const Topology>(3, std::vector<std::string>{"ada", "bob", "cy"}, 8);
@@ -22,7 +22,7 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   job.submit(2, allreduce("x"));
   job.submit(1, allreduce("other"));
   job.run();
-  CHECK(job.machine(0).next_tick() == job.now() + seconds(60));
+  CHECK(job.negotiator(0).next_tick() == job.now() + seconds(60));
   job.advance(seconds(59));
   CHECK(job.warnings().empty());
   job.advance(seconds(1));
@@ -39,7 +39,7 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
 }
 
 TEST_CASE("ranks that come one after the other within the stall time are not reported") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   for (int step = 0; step < 10; ++step) {  // longer than the stall time as a whole
@@ -54,7 +54,7 @@ TEST_CASE("ranks that come one after the other within the stall time are not rep
 }
 
 TEST_CASE("a stall report says what else was submitted under the same name") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(2);
   options.static_sets = {{0, 2}};
   SimulatedJob job(3, 1, options);
@@ -72,7 +72,7 @@ TEST_CASE("a stall report says what else was submitted under the same name") {
 }
 
 TEST_CASE("names that failed before everybody had come are not remembered once all have heard of it") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.static_sets = {{0, 2}, {0, 1, 2, 3}};
   options.topology = tree_of(5, 1, 2);  // 3 and 4 report to 1; rank 4 never says anything
   SimulatedJob job(5, 1, options);
@@ -86,7 +86,7 @@ TEST_CASE("names that failed before everybody had come are not remembered once a
       job.run();
     }
     for (const Token token : tokens) REQUIRE(job.outcome(token).status.code() == Code::mismatch);
-    for (Rank rank = 0; rank < 5; ++rank) CHECK(job.machine(rank).remembered() == 0);
+    for (Rank rank = 0; rank < 5; ++rank) CHECK(job.negotiator(rank).remembered() == 0);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a stall report tells how long, however short it is") {
                                                                       {milliseconds(250), "0.25 s"},
                                                                       {milliseconds(3140), "3.1 s"},
                                                                       {milliseconds(60'400), "60 s"}}));
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = age;
   SimulatedJob job(2, 1, options);
   job.submit(0, allreduce("x"));
@@ -109,7 +109,7 @@ TEST_CASE("a stall report tells how long, however short it is") {
 TEST_CASE(
     "a stall makes every rank write a dump once, whoever waits, and a failure does before anything "
     "completes") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = std::make_shared<const Topology>(7, std::vector<std::string>(7, ""), 2);
@@ -145,7 +145,7 @@ TEST_CASE(
 TEST_CASE(
     "a stall report carries the stacks of the ranks that are waited for, or says that there are none in "
     "time") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.gives_stacks = true;
   SimulatedJob job(3, 1, options);
@@ -157,7 +157,7 @@ TEST_CASE(
   CHECK(job.stacks_wanted(0) == 0);
   CHECK(job.stacks_wanted(1) == 1);
   CHECK(job.stacks_wanted(2) == 1);
-  job.machine(1).give_stack("step() at train.cc:7", job.now());
+  job.negotiator(1).give_stack("step() at train.cc:7", job.now());
   job.advance(seconds(3));
   job.run();
   REQUIRE(job.warnings().size() == 1);
@@ -165,12 +165,12 @@ TEST_CASE(
 }
 
 TEST_CASE("any rank may ask for dumps of all, which come once for many who ask at a time") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
   SimulatedJob job(5, 1, options);
   job.advance(seconds(10));
   for (Rank rank = 4; rank >= 0; --rank)
-    job.machine(rank).ask_for_dumps("because", Machine::Dumped::as_asked, job.now());
+    job.negotiator(rank).ask_for_dumps("because", Negotiator::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) {
@@ -179,14 +179,14 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
     CHECK(job.dumps(rank)[0].reason == "because");
   }
   job.advance(seconds(2));
-  job.machine(2).ask_for_dumps("again", Machine::Dumped::as_asked, job.now());
+  job.negotiator(2).ask_for_dumps("again", Negotiator::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);
 }
 
 TEST_CASE("a stall is told in full once and when its story changes, else by a line that refers to it") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(250);
   SimulatedJob job(2, 1, options);
@@ -222,7 +222,7 @@ TEST_CASE("a stall is told in full once and when its story changes, else by a li
 }
 
 TEST_CASE("a second wait of the same name is told in full again") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   for (int time = 1; time <= 2; ++time) {
@@ -239,7 +239,7 @@ TEST_CASE("a second wait of the same name is told in full again") {
 }
 
 TEST_CASE("a wait among ranks of one host that the root has no part in ends the job too") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   options.static_sets = {{2, 3}};
@@ -259,7 +259,7 @@ TEST_CASE("a wait among ranks of one host that the root has no part in ends the 
 
 TEST_CASE("a join that a rank does not come to is reported and ends the job") {
   const Rank late = GENERATE(0, 1, 2);
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = tree_of(3, 1, 1);
@@ -287,7 +287,7 @@ TEST_CASE("a join that a rank does not come to is reported and ends the job") {
 }
 
 TEST_CASE("a rank that has joined is not waited for, though the rank through which it reports is") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(4, 2, 8);
   SimulatedJob job(4, 1, options);
@@ -303,7 +303,7 @@ TEST_CASE("a rank that has joined is not waited for, though the rank through whi
 }
 
 TEST_CASE("a join is no stall as long as the others go on, and is one after that") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   const Rank early = GENERATE(0, 1);
@@ -333,17 +333,17 @@ namespace {
 /// All ranks run order 7 for so long; `elsewhere` says what rank 1 is in instead, `silent` that it is
 /// stopped.
 struct LongRun {
-  explicit LongRun(std::optional<Machine::Running> elsewhere, bool silent, seconds age, Rank teller)
+  explicit LongRun(std::optional<Negotiator::Running> elsewhere, bool silent, seconds age, Rank teller)
       : job(3, 1, options()) {
     if (silent) job.stop(1);
-    const Machine::Running run{7, kWorldSet, "allreduce 'x' (order 7)", job.now() - age};
-    job.machine(teller).note_long_run(run, job.now());
+    const Negotiator::Running run{7, kWorldSet, "allreduce 'x' (order 7)", job.now() - age};
+    job.negotiator(teller).note_long_run(run, job.now());
     job.advance(Duration{});
     job.run();
     for (Rank rank = 0; rank < 3; ++rank) {
       if (job.stacks_wanted(rank) == 0) continue;
-      if (rank != 1 || elsewhere) job.machine(rank).note_running(rank == 1 ? *elsewhere : run, job.now());
-      job.machine(rank).give_stack("somewhere", job.now());
+      if (rank != 1 || elsewhere) job.negotiator(rank).note_running(rank == 1 ? *elsewhere : run, job.now());
+      job.negotiator(rank).give_stack("somewhere", job.now());
     }
     job.advance(Duration{});
     job.run();
@@ -352,8 +352,8 @@ struct LongRun {
       job.run();
     }
   }
-  static Machine::Options options() {
-    Machine::Options options;
+  static Negotiator::Options options() {
+    Negotiator::Options options;
     options.stall_check = seconds(60);
     options.stall_shutdown = seconds(100);
     options.gives_stacks = true;
@@ -380,7 +380,7 @@ TEST_CASE("a batch that does not end names the rank that stands still, and ends 
 }
 
 TEST_CASE("of ranks that are inside different operations the report says so and does not blame the network") {
-  const Machine::Running other{8, kWorldSet, "allreduce 'y' (order 8)", TimePoint{}};
+  const Negotiator::Running other{8, kWorldSet, "allreduce 'y' (order 8)", TimePoint{}};
   const LongRun run(other, false, seconds(60), 0);
   REQUIRE(run.job.warnings().size() == 1);
   CHECK_THAT(run.job.warnings()[0],
@@ -390,14 +390,14 @@ TEST_CASE("of ranks that are inside different operations the report says so and 
 }
 
 TEST_CASE("where all ranks are inside the batch, the report says that nobody is missing") {
-  const LongRun run(Machine::Running{7, kWorldSet, "allreduce 'x' (order 7)", TimePoint{}}, false,
+  const LongRun run(Negotiator::Running{7, kWorldSet, "allreduce 'x' (order 7)", TimePoint{}}, false,
                     seconds(60), 0);
   REQUIRE(run.job.warnings().size() == 1);
   CHECK_THAT(run.job.warnings()[0], Contains("All ranks of the set are inside it"));
 }
 
 TEST_CASE("a rank that runs something else is not said to have nothing pending") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.gives_stacks = true;
   SimulatedJob job(2, 1, options);
@@ -406,8 +406,8 @@ TEST_CASE("a rank that runs something else is not said to have nothing pending")
   job.advance(seconds(60));
   job.run();
   REQUIRE(job.stacks_wanted(1) == 1);
-  job.machine(1).note_running({3, 1, "allgather 'y' (order 3)", job.now() - seconds(70)}, job.now());
-  job.machine(1).give_stack("", job.now());
+  job.negotiator(1).note_running({3, 1, "allgather 'y' (order 3)", job.now() - seconds(70)}, job.now());
+  job.negotiator(1).give_stack("", job.now());
   job.advance(Duration{});
   job.run();
   REQUIRE(job.warnings().size() == 1);
@@ -417,7 +417,7 @@ TEST_CASE("a rank that runs something else is not said to have nothing pending")
 }
 
 TEST_CASE("a root that stands still is reported by those who wait, and they end by themselves") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   options.process_of = [](Rank rank) { return fmt::format("its process {} is stopped", 4000 + rank); };
@@ -453,7 +453,7 @@ TEST_CASE("a root that stands still is reported by those who wait, and they end 
 }
 
 TEST_CASE("a leader that stands still is reported by its host and by the root") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(6, 3, 8);
   SimulatedJob job(6, 1, options);
@@ -477,7 +477,7 @@ TEST_CASE("a leader that stands still is reported by its host and by the root") 
 }
 
 TEST_CASE("a parent that is there is not reported, however long its ranks wait") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(7, 1, 2);
   SimulatedJob job(7, 1, options);

@@ -22,7 +22,7 @@ class Caller {
     while (done_ < calls.size()) {
       for (; position_ < followed.size() && followed[position_].second != calls[done_];) ++position_;
       if (position_ == followed.size()) {
-        if (!asked_) job_.machine(rank_).change_timeline(calls[done_], from_, job_.now());
+        if (!asked_) job_.negotiator(rank_).change_timeline(calls[done_], from_, job_.now());
         asked_ = true;
         position_ = from_;
         return false;
@@ -54,7 +54,7 @@ std::vector<TimelineChange> changes_of(const SimulatedJob& job, Rank rank) {
 TEST_CASE("ranks that make the same calls at any time start and stop together, and once for each call") {
   const auto seed = GENERATE(range(1U, 30U));
   constexpr int kRanks = 5;
-  Machine::Options options;
+  Negotiator::Options options;
   options.topology = tree_of(kRanks, 2, 1);
   SimulatedJob job(kRanks, seed, options);
   const std::vector<TimelineChange> calls = {kStartA, kStop, kStartB, kStop, kStartA, kStop, kStop};
@@ -97,17 +97,17 @@ TEST_CASE("a start waits while the root holds its path, and other paths do not")
     job.advance({});
     job.run();
   };
-  job.machine(0).hold_timeline("./a");
-  job.machine(caller).change_timeline(kStartB, 0, job.now());
-  job.machine(caller).change_timeline(kStop, 0, job.now());
-  job.machine(caller).change_timeline(kStartA, 2, job.now());
-  job.machine(1).change_timeline(kStartA, 2, job.now());
+  job.negotiator(0).hold_timeline("./a");
+  job.negotiator(caller).change_timeline(kStartB, 0, job.now());
+  job.negotiator(caller).change_timeline(kStop, 0, job.now());
+  job.negotiator(caller).change_timeline(kStartA, 2, job.now());
+  job.negotiator(1).change_timeline(kStartA, 2, job.now());
   settle();
   CHECK(changes_of(job, 2) == std::vector{kStartB, kStop});
-  job.machine(0).release_timeline("b", job.now());
+  job.negotiator(0).release_timeline("b", job.now());
   settle();
   CHECK(changes_of(job, 2) == std::vector{kStartB, kStop});
-  job.machine(0).release_timeline("a", job.now());
+  job.negotiator(0).release_timeline("a", job.now());
   settle();
   for (Rank rank = 0; rank < 4; ++rank) CHECK(changes_of(job, rank) == std::vector{kStartB, kStop, kStartA});
 }

@@ -319,7 +319,7 @@ bool same(const Request& a, const Request& b) {
          a.is_group == b.is_group;
 }
 bool same(const RequestRef& a, const RequestRef& b) { return a && b ? same(*a, *b) : !a && !b; }
-bool same(const Variant& a, const Variant& b) {
+bool same(const RequestVariant& a, const RequestVariant& b) {
   const auto& [request, ranks] = a;
   return same(request, b.request) && ranks == b.ranks;
 }

@@ -16,8 +16,8 @@ namespace {
 using Catch::Contains;
 using test::Place;
 
-LookTicket some_ticket() {
-  LookTicket ticket{.address = "[fd00::2]:4711", .job = {}, .epoch = 3, .key = {}};
+LiveStatisticsTicket some_ticket() {
+  LiveStatisticsTicket ticket{.address = "[fd00::2]:4711", .job = {}, .epoch = 3, .key = {}};
   ticket.job[0] = std::byte{0xab};
   ticket.key[31] = std::byte{0xcd};
   return ticket;
@@ -28,7 +28,7 @@ LookTicket some_ticket() {
 TEST_CASE("a ticket comes out of its file as it went in, and the file is its owner's alone") {
   const Place place;
   const std::string path = place / "new/look-x";
-  const LookTicket ticket = some_ticket();
+  const LiveStatisticsTicket ticket = some_ticket();
   REQUIRE(write_ticket(ticket, path).is_ok());
   REQUIRE(write_ticket(ticket, path).is_ok());  // of an earlier job with the same port
   struct stat file {

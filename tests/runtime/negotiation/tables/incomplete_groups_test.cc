@@ -102,7 +102,7 @@ TEST_CASE("the text of an incomplete group tells what each rank has, and what it
 TEST_CASE("ranks that only take their time with a group get no error, and who differs gets one soon") {
   SimulatedJob job(3);
   const auto submit = [&](Rank rank, const std::string& name, std::uint32_t size) {
-    REQUIRE(job.machine(rank).submit_member(member(name), "g", size, job.now()).is_ok());
+    REQUIRE(job.negotiator(rank).submit_member(member(name), "g", size, job.now()).is_ok());
   };
   const auto pass = [&](int seconds_passed) {
     for (int i = 0; i < seconds_passed; ++i) {
@@ -114,19 +114,19 @@ TEST_CASE("ranks that only take their time with a group get no error, and who di
   pass(3);
   submit(1, "b", 3);
   pass(20);
-  CHECK(job.machine(0).snapshot().groups.size() == 1);
-  CHECK(job.machine(1).snapshot().groups.size() == 1);
+  CHECK(job.negotiator(0).snapshot().groups.size() == 1);
+  CHECK(job.negotiator(1).snapshot().groups.size() == 1);
   submit(2, "c", 2);
   pass(2);
-  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).snapshot().groups.empty());
-  const Status late = job.machine(1).submit_member(member("a"), "g", 3, job.now());
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.negotiator(rank).snapshot().groups.empty());
+  const Status late = job.negotiator(1).submit_member(member("a"), "g", 3, job.now());
   CHECK(late.code() == Code::mismatch);
   CHECK_THAT(late.message(), Contains("group size") && Contains("rank 2 has submitted 1 of 2 members: 'c'"));
   CHECK_FALSE(job.is_over(0));
 }
 
 TEST_CASE("an incomplete group is in the snapshot, is reported once a period and ends the job in time") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = tree_of(4, 2, 8);  // rank 3 reports through rank 2
@@ -135,10 +135,10 @@ TEST_CASE("an incomplete group is in the snapshot, is reported once a period and
   const ProcessSetId set = GENERATE(0, 1);
   for (const Rank rank : {2, 3}) {
     auto one = std::make_shared<const Request>(allreduce("a", {4}, set));
-    const Status status = job.machine(rank).submit_member(one, "g", 2, job.now());
+    const Status status = job.negotiator(rank).submit_member(one, "g", 2, job.now());
     REQUIRE(status.message() == "");
   }
-  const Snapshot snapshot = job.machine(3).snapshot();
+  const Snapshot snapshot = job.negotiator(3).snapshot();
   REQUIRE(snapshot.groups.size() == 1);
   CHECK(snapshot.groups[0].members == "1 of 2 members of group 'g': 'a'");
   for (int passed = 0; passed < 59; ++passed) {
@@ -158,7 +158,7 @@ TEST_CASE("an incomplete group is in the snapshot, is reported once a period and
   }
   for (Rank rank = 0; rank < 4; ++rank) {
     CHECK(job.is_over(rank));
-    CHECK(job.machine(rank).cause().code() == Code::stalled);
+    CHECK(job.negotiator(rank).cause().code() == Code::stalled);
   }
   CHECK(job.warnings().size() == 2);  // after 60 s and 120 s
 }

@@ -19,15 +19,15 @@ std::shared_ptr<const Topology> two_hosts() {
 
 /// The cause with which the job of `rank` ends when `peer` says this; ok: it goes on.
 Status cause_after(Rank rank, Rank peer, const Message& message) {
-  Machine::Options options;
+  Negotiator::Options options;
   options.rank = rank;
   options.topology = two_hosts();
   options.stall_check = std::chrono::seconds(1);
-  Machine machine(options);
+  Negotiator negotiator(options);
   std::vector<std::byte> bytes;
   encode(message, bytes);
-  machine.message_from(peer, bytes, kNow);
-  for (const Action& action : machine.take_actions(kNow)) {
+  negotiator.message_from(peer, bytes, kNow);
+  for (const Action& action : negotiator.take_actions(kNow)) {
     if (const auto* over = std::get_if<OverAction>(&action)) return over->cause;
   }
   return {};
@@ -127,22 +127,22 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
 
 TEST_CASE(
     "an order of what this rank's subtree has not reported ends the job while the name still queues here") {
-  Machine machine({.rank = kInner, .topology = two_hosts()});
+  Negotiator negotiator({.rank = kInner, .topology = two_hosts()});
   auto request = std::make_shared<Request>(*request_of(CollectiveKind::allreduce, {}));
   request->tensors.push_back({"x", DType::f32, Shape({4})});
-  machine.submit(Token{1}, request, kNow);
-  machine.submit(Token{2}, request, kNow);  // queued behind the first
+  negotiator.submit(Token{1}, request, kNow);
+  negotiator.submit(Token{2}, request, kNow);  // queued behind the first
   std::vector<std::byte> bytes;
   encode(order_of(request), bytes);
-  machine.message_from(kRoot, bytes, kNow);
+  negotiator.message_from(kRoot, bytes, kNow);
   int over = 0, completed = 0;
-  for (const Action& action : machine.take_actions(kNow)) {
+  for (const Action& action : negotiator.take_actions(kNow)) {
     if (std::holds_alternative<OverAction>(action)) ++over;
     if (const auto* done = std::get_if<CompleteAction>(&action)) completed += static_cast<int>(done->token);
   }
   CHECK(over == 1);
   CHECK(completed == 2);  // the second; the first is a part of what is run
-  CHECK(machine.cause().code() == Code::internal);
+  CHECK(negotiator.cause().code() == Code::internal);
 }
 
 TEST_CASE("a dozen bytes do not stand for more cached orders than the largest cache has slots") {
@@ -170,15 +170,15 @@ TEST_CASE("the late rank of a report is read as it was written, whatever it is")
 }
 
 TEST_CASE("a batch that begins after the question has come is told as one that runs for no time at all") {
-  Machine machine({.rank = kInner, .topology = two_hosts(), .gives_stacks = true});
+  Negotiator negotiator({.rank = kInner, .topology = two_hosts(), .gives_stacks = true});
   std::vector<std::byte> bytes;
   encode(InquiryMessage{.id = 1, .name = "x"}, bytes);
-  machine.message_from(kRoot, bytes, kNow);
-  machine.note_running({7, kWorldSet, "allreduce 'y'", kNow + std::chrono::seconds(2)}, kNow);
-  machine.give_stack("at work", kNow);
+  negotiator.message_from(kRoot, bytes, kNow);
+  negotiator.note_running({7, kWorldSet, "allreduce 'y'", kNow + std::chrono::seconds(2)}, kNow);
+  negotiator.give_stack("at work", kNow);
   std::uint64_t inside_ms = 1;
   Status taken(Code::internal, "no answer was sent");
-  for (const Action& action : machine.take_actions(kNow)) {
+  for (const Action& action : negotiator.take_actions(kNow)) {
     const auto* sent = std::get_if<SendAction>(&action);
     if (sent == nullptr || sent->peer != kRoot) continue;
     const auto answer = decode(*sent->message);

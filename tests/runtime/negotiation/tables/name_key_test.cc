@@ -34,7 +34,7 @@ TEST_CASE("a key says what it stands for, and a tensor's is its name") {
 }
 
 TEST_CASE("tensors named like a barrier, a group or the making of a process set run beside these") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.duplicates_are_errors = GENERATE(false, true);
   SimulatedJob job(3, 1, options);
   Request add = plain(CollectiveKind::add_process_set, "add_process_set");
@@ -61,7 +61,7 @@ TEST_CASE("tensors named like a barrier, a group or the making of a process set 
 }
 
 TEST_CASE("the n-th barrier of a rank is the n-th of the others, also where duplicate names are errors") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.duplicates_are_errors = true;
   SimulatedJob job(2, 1, options);
   std::vector<Token> first, second;
@@ -80,7 +80,7 @@ TEST_CASE("the n-th barrier of a rank is the n-th of the others, also where dupl
 }
 
 TEST_CASE("a barrier is no member of another rank's wait for a tensor of its name") {
-  Machine::Options options;
+  Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   job.submit(0, plain(CollectiveKind::barrier, "barrier"));
@@ -106,7 +106,7 @@ TEST_CASE("a scale that is not a number, or infinite, agrees with itself") {
     job.run();
     for (const Token token : tokens) CHECK(job.outcome(token).ran);
   }
-  CHECK(job.machine(1).cache_counts().hits == 1);
+  CHECK(job.negotiator(1).cache_counts().hits == 1);
   const Token wrong = job.submit(0, request);
   job.submit(1, request);
   job.submit(2, allreduce("x"));
