@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "launcher/hosts/placement.h"
-#include "launcher/job/failure_policy.h"
+#include "launcher/job/failures/failure_policy.h"
+#include "launcher/job/failures/report_gatherer.h"
 #include "launcher/job/input_carrier.h"
-#include "launcher/job/report_gatherer.h"
-#include "launcher/job/step_signals.h"
-#include "launcher/job/terminal_input.h"
+#include "launcher/job/signals/step_signals.h"
+#include "launcher/job/signals/terminal_input.h"
 #include "launcher/output/console.h"
 #include "launcher/output/last_lines.h"
 #include "launcher/output/repeated_texts.h"

@@ -1,4 +1,4 @@
-#include "launcher/job/terminal_input.h"
+#include "launcher/job/signals/terminal_input.h"
 
 #include <fcntl.h>
 #include <signal.h>

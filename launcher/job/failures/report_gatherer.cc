@@ -1,4 +1,4 @@
-#include "launcher/job/report_gatherer.h"
+#include "launcher/job/failures/report_gatherer.h"
 
 #include <string.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-#include "launcher/job/step_signals.h"
+#include "launcher/job/signals/step_signals.h"
 
 #include <algorithm>
 #include <utility>
