@@ -64,7 +64,10 @@ std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now)
     return fmt::format("{}{}... (as rank {} has told){}{}", line.substr(0, begin), text.substr(0, cut),
                        told.rank, rest, line.substr(end));
   }
-  told_.push_back({std::string(text), rank, now});
+  Told& told = told_.emplace_back();
+  told.text = text;
+  told.rank = rank;
+  told.at = now;
   if (told_.size() > kMostTold) told_.pop_front();
   return std::string(line);
 }

@@ -1,0 +1,90 @@
+// The agents of a job's hosts: from their start, which all of them have to survive, to the loss of one.
+//
+// 1. start() brings agents to the hosts, as many at a time as may be under way.
+// 2. When all have greeted, it is known which hosts are one machine. Each agent is then sent what it is to run.
+// 3. When all are ready, all are sent `go`. From then on they report their ranks.
+// 4. A host that cannot run its part before that refuses the job: no rank of any host is started.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/job/agents/agent_reports.h"
+#include "launcher/job/job_log.h"
+#include "launcher/job/job_ranks.h"
+#include "launcher/reach/agent_link.h"
+#include "launcher/reach/agent_starter.h"
+#include "runtime/base/clock.h"
+
+namespace dabke {
+
+class JobAgents {
+ public:
+  struct Settings {
+    double start_timeout_s = 0;
+    std::string store;  // its address, for agents that carry connections to it
+  };
+  /// Borrows all but the starter. What follows for ranks is reported to `reports`, never before start().
+  JobAgents(AgentStarter starter, Settings settings, JobLog& log, JobRanks& ranks, AgentReports& reports);
+
+  /// The agent of this host is started by the caller, those of others by start().
+  AgentLink& add(std::string host, PrepareMessage prepare);
+  std::size_t size() const { return agents_.size(); }
+
+  /// Ranks run, or have run.
+  bool is_started() const { return is_started_; }
+  /// What dabkerun returns of a job that some host has refused.
+  std::optional<int> refused_with() const { return refused_with_; }
+  void start();
+  /// Before the ranks are started: none will be.
+  void refuse(int exit_code);
+
+  TimePoint deadline() const;
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const std::vector<pollfd>& entries);
+  /// Does what is due: beats, agents that are silent or late, further starts.
+  void tick();
+
+  /// For all ranks, as Command of launcher/process/supervisor.h.
+  void command(std::int32_t command);
+  /// The agents that were asked for the states of their ranks' processes. Each answers, or is lost.
+  std::set<const AgentLink*> ask_for_states();
+  /// Agents stop a stream that the console has no room for.
+  void hold(bool is_error_output, bool is_held);
+  /// This process is about to be stopped; forgive_silence() when it goes on.
+  void pause();
+  void forgive_silence();
+  /// Those that do not answer.
+  void kill();
+
+ private:
+  void take_frames(AgentLink& agent);
+  void take_frame(AgentLink& agent, const FrameChannel::Frame& frame);
+  void take_failure(AgentLink& agent, const FailedMessage& failed);
+  void open_store_connection(AgentLink& agent, std::int64_t connection);
+  void take_arrivals(const std::vector<pollfd>& entries);
+  void order_when_greeted();
+  void merge_machines();
+  void go_when_ready();
+  void lose(AgentLink& agent, const std::string& why);
+  void await_lost_supervisors();
+
+  const Settings settings_;
+  JobLog& log_;
+  JobRanks& ranks_;
+  AgentReports& reports_;
+  AgentStarter starter_;  // outlives the links: the end of srun waits for the agents'
+  std::vector<std::unique_ptr<AgentLink>> agents_;
+  bool is_started_ = false;
+  std::optional<int> refused_with_;
+  std::optional<TimePoint> look_for_supervisors_at_;  // those of an agent of this host that was killed
+};
+
+}  // namespace dabke

@@ -1,0 +1,71 @@
+#include "launcher/job/failures/hang_watch.h"
+
+#include <utility>
+
+#include "launcher/verdict/hang_verdict.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Ranks take stacks before they send a dump; what comes later makes another verdict.
+constexpr auto kGatherTime = 2s;
+
+}  // namespace
+
+void HangWatch::take(std::vector<Dump> dumps, const JobRanks& ranks, TimePoint now) {
+  for (Dump& dump : dumps) take(std::move(dump), ranks, now);
+  if (judge_at_ && dumps_.size() == ranks.all().size()) judge(ranks);
+}
+
+void HangWatch::take(Dump dump, const JobRanks& ranks, TimePoint now) {
+  // A rank that sends another one has found something new.
+  if (dumps_.empty() || dump.incident != incident_ || dumps_.contains(dump.rank)) {
+    if (judge_at_) judge(ranks);  // what there is of the last one
+    dumps_.clear();
+    incident_ = dump.incident;
+    judge_at_ = now + kGatherTime;
+  } else if (!judge_at_ && !ranks.has_any_ended()) {
+    judge_at_ = now + kGatherTime;  // it came late, and with it the verdict may be another
+  }
+  const Rank rank = dump.rank;
+  dumps_.insert_or_assign(rank, std::move(dump));
+}
+
+void HangWatch::note_failure(const JobRanks& ranks) {
+  for (const JobRank& rank : ranks.all()) {
+    if (!rank.has_ended) states_at_failure_[rank.rank()] = rank.state.state;
+  }
+}
+
+void HangWatch::judge(const JobRanks& ranks) {
+  judge_at_.reset();
+  const auto silent = silent_ranks(ranks);
+  // What a stall has been explained by is not repeated when the job fails of it.
+  if (incident_ == 0 && !last_.empty()) return;
+  const Verdict verdict = hang_verdict(dumps_, ranks.size(), silent);
+  if (std::exchange(last_, verdict) != verdict) on_verdict_(verdict);
+}
+
+/// Drops the dumps of ranks that stood still: those are silent, too.
+std::map<Rank, std::string> HangWatch::silent_ranks(const JobRanks& ranks) {
+  std::map<Rank, std::string> silent;
+  for (const JobRank& rank : ranks.all()) {
+    const auto noted = states_at_failure_.find(rank.rank());
+    const std::string at_failure = noted == states_at_failure_.end() ? "" : noted->second;
+    // What stood still when the job failed is the one that matters. It goes on in order to end, and what it
+    // may report of itself then is not what it was when the others waited.
+    const bool stood_still = at_failure.starts_with("is stopped");
+    if (stood_still) dumps_.erase(rank.rank());
+    if (dumps_.contains(rank.rank())) continue;
+    if (stood_still || (rank.has_ended && !at_failure.empty())) {
+      silent[rank.rank()] = at_failure;
+    } else if (!rank.has_ended) {
+      silent[rank.rank()] = rank.state.state;
+    }
+  }
+  return silent;
+}
+
+}  // namespace dabke

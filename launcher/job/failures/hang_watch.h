@@ -1,0 +1,48 @@
+// The dumps of ranks that hang or fail, gathered until a verdict can be reached. Pure: the caller passes the time.
+//
+// Ranks send dumps when a rank stalls or the job fails; those of one cause have one incident number. A verdict is due when
+// every rank has sent one, or 2 s after the first.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/job/job_ranks.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/world.h"
+#include "runtime/diagnosis/dumps/dump.h"
+
+namespace dabke {
+
+class HangWatch {
+ public:
+  using Verdict = std::vector<std::string>;  // lines
+  /// Given each verdict that is another one than the last.
+  explicit HangWatch(std::function<void(const Verdict&)> on_verdict) : on_verdict_(std::move(on_verdict)) {}
+
+  /// Judges at once where all have come.
+  void take(std::vector<Dump> dumps, const JobRanks& ranks, TimePoint now);
+  /// The job fails, and its ranks are about to be ended: what they do now is what counts.
+  void note_failure(const JobRanks& ranks);
+  /// When to call judge(); empty: there is nothing to judge.
+  std::optional<TimePoint> judge_at() const { return judge_at_; }
+  void judge(const JobRanks& ranks);
+
+ private:
+  void take(Dump dump, const JobRanks& ranks, TimePoint now);
+  std::map<Rank, std::string> silent_ranks(const JobRanks& ranks);
+
+  const std::function<void(const Verdict&)> on_verdict_;
+  std::map<Rank, Dump> dumps_;  // all of one incident
+  std::uint64_t incident_ = 0;
+  std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
+  Verdict last_;
+  /// The states of the processes that had not ended when the job failed.
+  std::map<Rank, std::string> states_at_failure_;
+};
+
+}  // namespace dabke

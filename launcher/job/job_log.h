@@ -1,0 +1,27 @@
+// What dabkerun itself says on stderr while its job runs, and how many lines have been shown in all.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "launcher/output/console.h"
+
+namespace dabke {
+
+class JobLog {
+ public:
+  explicit JobLog(Console& console) : console_(console) {}
+
+  /// Writes one line, behind "dabkerun: ".
+  void log(std::string_view text);
+  /// Counts a line that a rank has written. Returns how many lines stand before it.
+  std::size_t count_line() { return lines_++; }
+  /// Lines so far, of ranks and of dabkerun.
+  std::size_t lines() const { return lines_; }
+
+ private:
+  Console& console_;
+  std::size_t lines_ = 0;
+};
+
+}  // namespace dabke

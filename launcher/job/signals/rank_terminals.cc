@@ -1,0 +1,27 @@
+#include "launcher/job/signals/rank_terminals.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "launcher/process/output_ends.h"
+#include "launcher/reach/agent_link.h"
+#include "runtime/base/terminal.h"
+
+namespace dabke {
+
+void RankTerminals::resize() const {
+  if (!are_given_) return;
+  const TerminalSize whole = terminal_size(STDOUT_FILENO);
+  for (const JobRank& rank : ranks_.all()) {
+    const TerminalSize size = output_.room_in(rank.rank(), whole);
+    if (rank.agent->is_local()) {
+      dabke::resize(output_.stdout_pipe(rank.rank()), size);
+    } else if (rank.agent->phase == AgentLink::Phase::running) {
+      rank.agent->tell(FrameKind::window, WindowMessage{rank.rank(), static_cast<std::int32_t>(size.rows),
+                                                        static_cast<std::int32_t>(size.columns)});
+    }
+  }
+}
+
+}  // namespace dabke
