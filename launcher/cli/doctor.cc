@@ -40,7 +40,7 @@ Result<JobHosts> hosts_to_examine(Options options) {
 
 Result<CheckupReport> examine(const Options& options, const JobHosts& hosts, const Config& config,
                               const InheritedState& inherited) {
-  DABKE_ASSIGN_OR_RETURN(const RemoteShell shell, shell_of(options));
+  DABKE_ASSIGN_OR_RETURN(const RemoteShell shell, shell_of(options, own_program()));
   DABKE_ASSIGN_OR_RETURN(const Secrets secrets, make_secrets());
   std::vector<std::string> elsewhere;
   for (const Host& host : hosts.hosts) {
@@ -73,8 +73,8 @@ int run_doctor(const Options& options) {
   const InheritedState inherited = prepare_process();
   const auto hosts = hosts_to_examine(options);
   if (!hosts.is_ok()) return fail(2, hosts.status().message());
-  tell_hosts(*hosts);
-  const auto config = config_of(options);
+  for (const std::string& notice : host_notices(*hosts)) fmt::print(stderr, "dabkerun: {}\n", notice);
+  const auto config = config_of(options, process_environment());
   if (!config.is_ok()) return fail(2, config.status().message());
   const auto report = examine(options, *hosts, *config, inherited);
   if (!report.is_ok()) return fail(1, report.status().message());

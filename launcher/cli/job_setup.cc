@@ -15,13 +15,13 @@ extern char** environ;
 
 namespace dabke {
 
-Result<Config> config_of(const Options& options) {
+Result<Config> config_of(const Options& options, const Environment& environment) {
   const Environment given = [&](const std::string& name) -> std::optional<std::string> {
     const auto is_it = [&](const GivenVariable& each) {
       return each.ranks.empty() && each.value && each.name == name;
     };
     const auto last = std::ranges::find_if(options.variables.rbegin(), options.variables.rend(), is_it);
-    return last == options.variables.rend() ? process_environment()(name) : last->value;
+    return last == options.variables.rend() ? environment(name) : last->value;
   };
   DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(given));
   for (const auto& [name, value] : options.knobs) {
@@ -31,7 +31,16 @@ Result<Config> config_of(const Options& options) {
   return config;
 }
 
-Result<RemoteShell> shell_of(const Options& options) {
+Result<std::string> own_program() {
+  std::error_code error;
+  std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return program;
+  return Status(
+      Code::transport,
+      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
+}
+
+Result<RemoteShell> shell_of(const Options& options, const Result<std::string>& own) {
   RemoteShell shell{.program = options.remote_shell,
                     .port = options.ssh_port,
                     .identity_file = options.ssh_identity_file,
@@ -39,12 +48,9 @@ Result<RemoteShell> shell_of(const Options& options) {
                     .arguments = options.ssh_arguments,
                     .dabkerun = options.remote_dabkerun};
   if (!shell.dabkerun.empty()) return shell;
-  std::error_code error;
-  shell.dabkerun = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) return shell;
-  return Status(
-      Code::transport,
-      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
+  if (!own.is_ok()) return own.status();
+  shell.dabkerun = *own;
+  return shell;
 }
 
 Result<Secrets> make_secrets() {
@@ -60,13 +66,26 @@ std::vector<std::string> own_environment() {
   return environment;
 }
 
-void tell_hosts(const JobHosts& hosts) {
-  if (!hosts.own_names.empty()) fmt::print(stderr, "dabkerun: {}\n", one_machine_notice(hosts.own_names));
-  if (!hosts.is_allocated) return;
+Environment environment_of(std::vector<std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    for (const std::string& each : variables) {
+      if (each.starts_with(name) && each.size() > name.size() && each[name.size()] == '=')
+        return each.substr(name.size() + 1);
+    }
+    return std::nullopt;
+  };
+}
+
+std::vector<std::string> host_notices(const JobHosts& hosts) {
+  std::vector<std::string> notices;
+  if (!hosts.own_names.empty()) notices.push_back(one_machine_notice(hosts.own_names));
+  if (!hosts.is_allocated) return notices;
   int slots = 0;
   for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
-  fmt::print(stderr, "dabkerun: {}: {}, {}; {} brings dabkerun to other hosts (--launcher)\n", hosts.source,
-             counted(hosts.hosts.size(), "host"), counted(slots, "slot"), hosts.by_slurm ? "srun" : "ssh");
+  notices.push_back(fmt::format("{}: {}, {}; {} brings dabkerun to other hosts (--launcher)", hosts.source,
+                                counted(hosts.hosts.size(), "host"), counted(slots, "slot"),
+                                hosts.by_slurm ? "srun" : "ssh"));
+  return notices;
 }
 
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,

@@ -14,10 +14,14 @@
 
 namespace dabke {
 
-/// What the launcher itself needs of the knobs, as the ranks will have them.
-Result<Config> config_of(const Options& options);
+/// What the launcher itself needs of the knobs, as the ranks will have them. `environment` is dabkerun's.
+Result<Config> config_of(const Options& options, const Environment& environment);
 
-Result<RemoteShell> shell_of(const Options& options);
+/// The file that this process runs.
+Result<std::string> own_program();
+
+/// `own`: what hosts run that are not told another one; an error of it counts for those alone.
+Result<RemoteShell> shell_of(const Options& options, const Result<std::string>& own);
 
 struct Secrets {
   JobId id{};
@@ -27,9 +31,11 @@ Result<Secrets> make_secrets();
 
 /// NAME=value each.
 std::vector<std::string> own_environment();
+/// The same to look variables up in.
+Environment environment_of(std::vector<std::string> variables);
 
-/// Says on stderr which names are this host, and of a batch system's hosts whose they are and who brings agents there.
-void tell_hosts(const JobHosts& hosts);
+/// Lines that say which names are this host, and of a batch system's hosts whose they are and who brings agents there.
+std::vector<std::string> host_notices(const JobHosts& hosts);
 
 /// For hosts that are not this one. By Slurm, agents come to where this host listens.
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,

@@ -61,11 +61,10 @@ std::string timeline_tool(const std::filesystem::path& own, const std::string& p
   return name;
 }
 
-std::string recorded_timeline(const Options& options) {
-  const Environment inherited = process_environment();
+std::string recorded_timeline(const Options& options, const Environment& environment) {
   const auto config = config_from_environment([&](const std::string& name) -> std::optional<std::string> {
     const auto flag = std::ranges::find(options.knobs, name, &std::pair<std::string, std::string>::first);
-    return flag != options.knobs.end() ? flag->second : inherited(name);
+    return flag != options.knobs.end() ? flag->second : environment(name);
   });
   // Where a value is wrong the ranks have said so.
   if (!config || !config->records_timeline() || config->timeline == "DYNAMIC") return {};

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "launcher/cli/flags/options.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/world.h"
 
 namespace dabke {
 
-/// Where the ranks were to record: the timeline's name, from flags, else from the environment; empty where they were not, or
-/// name their timelines themselves.
-std::string recorded_timeline(const Options& options);
+/// Where the ranks are to record: the timeline's name, from flags, else from `environment`, which is dabkerun's; empty where they
+/// are not, or name their timelines themselves.
+std::string recorded_timeline(const Options& options, const Environment& environment);
 
 /// How dabke-timeline is called: by its name where PATH has it, else by its path where it stands beside the dabkerun at `own`, installed
 /// or in the build.

@@ -1,0 +1,211 @@
+#include "launcher/cli/job_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "launcher/cli/flags/flags.h"
+#include "launcher/cli/job_setup.h"
+#include "launcher/cli/job_timeline.h"
+#include "launcher/cli/started_once.h"
+#include "launcher/job/forwarded_environment.h"
+#include "launcher/process/worker_environment.h"
+
+namespace dabke {
+namespace {
+
+using MaybeRefusal = std::optional<JobRefusal>;
+
+MaybeRefusal refuse_usage(const Status& status) {
+  return status.is_ok() ? std::nullopt : MaybeRefusal(JobRefusal{kUsageError, status.message()});
+}
+
+/// Plans step by step. Each step refuses the job, or adds its part to the plan.
+class JobPlanner {
+ public:
+  JobPlanner(const Options& options, const Surroundings& surroundings)
+      : options_(options),
+        surroundings_(surroundings),
+        environment_(environment_of(surroundings.environment)) {}
+
+  MaybeRefusal plan();
+
+  std::vector<std::string> notices;
+  JobPlan job;
+
+ private:
+  MaybeRefusal find_hosts();
+  MaybeRefusal place();
+  MaybeRefusal set_up();
+  MaybeRefusal find_program() const;
+  MaybeRefusal check_descriptors() const;
+  void add_part(const std::vector<RankPlacement>& placements);
+  PrepareMessage order_for(const std::vector<RankPlacement>& placements, bool is_here) const;
+  std::vector<std::pair<std::string, std::string>> variables() const;
+
+  const Options& options_;
+  const Surroundings& surroundings_;
+  const Environment environment_;
+};
+
+MaybeRefusal JobPlanner::plan() {
+  if (options_.top && !surroundings_.is_stderr_terminal)
+    return JobRefusal{
+        kUsageError,
+        "--top draws its table on a terminal, and stderr is none; for a job without a terminal give "
+        "--top-port 0, and look at it with dabke-timeline top"};
+  if (MaybeRefusal refusal = find_hosts()) return refusal;
+  if (MaybeRefusal refusal = place()) return refusal;
+  if (options_.launcher == "mpi") {
+    job.kind = JobPlan::Kind::mpirun;
+    return std::nullopt;
+  }
+  if (MaybeRefusal refusal = set_up()) return refusal;
+  if (MaybeRefusal refusal = find_program()) return refusal;
+  if (options_.dry_run) {
+    job.kind = JobPlan::Kind::description;
+    return std::nullopt;
+  }
+  return check_descriptors();
+}
+
+MaybeRefusal JobPlanner::find_hosts() {
+  auto hosts = surroundings_.find_hosts(options_);
+  if (!hosts.is_ok()) return refuse_usage(hosts.status());
+  job.hosts = hosts.take();
+  if (MaybeRefusal refusal = refuse_usage(check_started_once(environment_))) return refusal;
+  if (options_.launcher != "mpi") notices = host_notices(job.hosts);
+  return std::nullopt;
+}
+
+MaybeRefusal JobPlanner::place() {
+  auto placed = place_ranks(job.hosts.hosts, options_.num_proc);
+  if (!placed.is_ok()) return refuse_usage(placed.status());
+  job.placements = placed.take();
+  return refuse_usage(check_given_variables(options_.variables, surroundings_.environment,
+                                            static_cast<int>(job.placements.size())));
+}
+
+MaybeRefusal JobPlanner::set_up() {
+  const std::string& here = job.hosts.here;
+  // On this host alone the ranks say themselves what is wrong with their variables.
+  if (!std::ranges::all_of(job.placements, [&](const auto& each) { return each.host == here; })) {
+    const auto config = config_of(options_, environment_);
+    if (!config.is_ok()) return refuse_usage(config.status());
+    job.config = *config;
+  }
+  const auto shell = shell_of(options_, surroundings_.own_program);
+  if (!shell.is_ok()) return JobRefusal{1, shell.status().message()};
+  job.shell = *shell;
+  if (options_.pty) {
+    job.stdout_kind = *options_.pty ? StdoutKind::terminal : StdoutKind::pipe;
+  } else if (surroundings_.is_stdout_terminal) {
+    job.stdout_kind = StdoutKind::terminal_if_any;
+  }
+  job.may_erase = environment_("TERM").value_or("dumb") != "dumb";
+  // Colours where the terminal has some and the user does not object (https://no-color.org).
+  job.style = {.prefix = options_.prefix,
+               .timestamps = options_.timestamps,
+               .is_coloured = job.may_erase && environment_("NO_COLOR").value_or("").empty()};
+  job.timeline = recorded_timeline(options_, environment_);
+  // Placements are in the order of the hosts.
+  for (auto rest = job.placements.begin(); rest != job.placements.end();) {
+    const auto end = std::find_if(rest, job.placements.end(),
+                                  [&](const RankPlacement& each) { return each.host != rest->host; });
+    add_part({rest, end});
+    rest = end;
+  }
+  return std::nullopt;
+}
+
+/// On other hosts their agents look for it.
+MaybeRefusal JobPlanner::find_program() const {
+  if (std::ranges::none_of(job.parts, &HostPlan::is_here)) return std::nullopt;
+  const auto& own = surroundings_.environment;
+  const std::string path = variable_in(with_given_variables(own, own, options_.variables), "PATH");
+  const std::string& name = options_.command.front();
+  const ProgramSearch program = surroundings_.find_program(name, path.empty() ? kStandardPath : path);
+  if (!program.path.empty()) return std::nullopt;
+  const bool is_doctor = name == kDoctor;
+  return JobRefusal{
+      program.exit_code,
+      program.message + (is_doctor ? "; the doctor goes before all flags: dabkerun doctor" : "")};
+}
+
+/// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
+MaybeRefusal JobPlanner::check_descriptors() const {
+  // Standard streams, signals, dumps, the store's own, and what a fork takes for a moment.
+  constexpr rlim_t kOwn = 16;
+  // The channel, two streams and a connection to the store; two files.
+  const rlim_t of_rank = options_.output_directory.empty() ? 4 : 6;
+  const rlim_t ranks = job.placements.size(), open = surroundings_.inherited_descriptors;
+  const rlim_t needed = kOwn + ranks * of_rank;
+  if (needed + open <= surroundings_.most_descriptors) return std::nullopt;
+  return JobRefusal{
+      1,
+      fmt::format("{} ranks take {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
+                  "raise that limit or start fewer ranks",
+                  ranks, needed,
+                  open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
+                  surroundings_.most_descriptors)};
+}
+
+void JobPlanner::add_part(const std::vector<RankPlacement>& placements) {
+  HostPlan& part = job.parts.emplace_back();
+  part.host = placements.front().host;
+  part.is_here = part.host == job.hosts.here;
+  part.order = order_for(placements, part.is_here);
+}
+
+PrepareMessage JobPlanner::order_for(const std::vector<RankPlacement>& placements, bool is_here) const {
+  const std::vector<std::string>& own = surroundings_.environment;
+  PrepareMessage order{.command = options_.command,
+                       .environment = with_given_variables(is_here ? own : forwarded_environment(own), own,
+                                                           options_.variables),
+                       .variables = variables(),
+                       .bind_to = options_.bind_to.value_or(BindTo::automatic),
+                       .verbose = options_.verbose,
+                       .stdout_kind = job.stdout_kind,
+                       .grace_ms = options_.grace.value_or(kPatience).count()};
+  for (const RankPlacement& placement : placements)
+    order.ranks.push_back({placement, variables_of_rank(options_.variables, placement.rank)});
+  if (is_here) return order;
+  order.keeps_own_variables = true;
+  order.directory = surroundings_.directory();
+  order.peer_timeout_ms = static_cast<std::int64_t>(job.config.peer_timeout * 1000);
+  return order;
+}
+
+/// Those that flags set, and what dabkerun reports of itself.
+std::vector<std::pair<std::string, std::string>> JobPlanner::variables() const {
+  auto variables = options_.knobs;
+  if (!job.timeline.empty()) variables.emplace_back("DABKE_MERGES_TIMELINE", job.timeline);
+  if (options_.top) variables.emplace_back("DABKE_TOP", "launcher");
+  return variables;
+}
+
+}  // namespace
+
+std::vector<RankPlacement> HostPlan::placements() const {
+  std::vector<RankPlacement> placements;
+  for (const RankOrder& rank : order.ranks) placements.push_back(rank.placement);
+  return placements;
+}
+
+std::vector<std::string> JobPlan::names_elsewhere() const {
+  std::vector<std::string> names;
+  for (const HostPlan& part : parts) {
+    if (!part.is_here) names.push_back(part.host);
+  }
+  return names;
+}
+
+Planning plan_job(const Options& options, const Surroundings& surroundings) {
+  JobPlanner planner(options, surroundings);
+  MaybeRefusal refusal = planner.plan();
+  if (refusal) return {std::move(planner.notices), std::move(*refusal)};
+  return {std::move(planner.notices), std::move(planner.job)};
+}
+
+}  // namespace dabke

@@ -1,0 +1,242 @@
+#include "launcher/cli/run_job.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launcher/cli/dry_run.h"
+#include "launcher/cli/job_setup.h"
+#include "launcher/cli/job_timeline.h"
+#include "launcher/cli/launch.h"
+#include "launcher/cli/mpi_launch.h"
+#include "launcher/job/job.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/worker_environment.h"
+#include "launcher/reach/local_agent.h"
+#include "runtime/base/ended_rank.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/bootstrap/placement_note.h"
+#include "runtime/store/rendezvous_server.h"
+
+namespace dabke {
+namespace {
+
+int fail(int exit_code, const std::string& message) {
+  fmt::print(stderr, "dabkerun: {}\n", message);
+  return exit_code;
+}
+
+int hand_over_to_mpirun(const Options& options, const JobPlan& plan, const InheritedState& inherited) {
+  const auto command = find_mpi_command(options, plan.placements);
+  if (!command.is_ok()) return fail(kUsageError, command.status().message());
+  const std::string words = as_shell_words(command->words);
+  if (options.dry_run) return print_text(fmt::format("Nothing is started. It would be:\n{}\n", words));
+  if (options.verbose) fmt::print(stderr, "dabkerun: handing over to {}\n", words);
+  restore_process(inherited);
+  return become_mpirun(*command);
+}
+
+struct OutputFiles {
+  Fd output, error_output;
+};
+
+Result<std::vector<OutputFiles>> open_output_files(const std::string& directory,
+                                                   const std::vector<RankPlacement>& placements) {
+  std::vector<OutputFiles> files(placements.size());
+  if (directory.empty()) return files;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const RankPlacement& placement = placements[i];
+    DABKE_ASSIGN_OR_RETURN(files[i].output,
+                           open_output_file(directory, placement.rank, placement.size, "stdout"));
+    DABKE_ASSIGN_OR_RETURN(files[i].error_output,
+                           open_output_file(directory, placement.rank, placement.size, "stderr"));
+  }
+  return files;
+}
+
+/// What rank 0 reads: nothing (empty), dabkerun's own stdin, or a pipe with what is typed.
+struct Input {
+  Fd of_rank_0;
+  std::unique_ptr<TerminalInput> typed;
+};
+
+Result<Input> open_input(const Options& options) {
+  Input input;
+  if (!options.stdin_to_rank_0) return input;
+  if (::isatty(STDIN_FILENO) == 0) {
+    input.of_rank_0 = Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  } else if (TerminalInput::can_read(STDIN_FILENO)) {
+    DABKE_ASSIGN_OR_RETURN(input.typed, TerminalInput::open(STDIN_FILENO));
+    input.of_rank_0 = input.typed->take_end();
+  }
+  return input;
+}
+
+/// What a job needs of this process beside its agents: the store in which its ranks meet, and what comes from there.
+struct JobServices {
+  Secrets secrets;
+  Input input;
+  std::unique_ptr<ReportGatherer> gatherer;
+  std::atomic<bool> has_met = false;  // a rank has written to the store: only those that initialise Dabke do
+  std::unique_ptr<RendezvousServer> server;  // its thread uses what stands above
+
+  std::string key(const std::string& name) const { return fmt::format("{}/{}", to_hex(secrets.id), name); }
+};
+
+/// Nobody is served yet.
+Result<std::unique_ptr<JobServices>> open_services(const Options& options) {
+  auto services = std::make_unique<JobServices>();
+  DABKE_ASSIGN_OR_RETURN(services->secrets, make_secrets());
+  DABKE_ASSIGN_OR_RETURN(services->input, open_input(options));
+  DABKE_ASSIGN_OR_RETURN(services->gatherer, ReportGatherer::open());
+  DABKE_ASSIGN_OR_RETURN(
+      services->server, RendezvousServer::listen({"127.0.0.1"}, services->secrets.id, services->secrets.key));
+  return services;
+}
+
+void log_plan(const JobPlan& plan, const JobServices& services) {
+  for (const HostPlan& part : plan.parts) {
+    fmt::print(stderr, "dabkerun: job {}, {} on host {}, rendezvous store {}\n", to_hex(services.secrets.id),
+               counted(part.order.ranks.size(), "rank"), part.host,
+               part.is_here ? services.server->url() : "carried by its agent");
+  }
+}
+
+/// The order with what the plan could not know. By Slurm the key comes another way, and elsewhere agents carry the store.
+PrepareMessage order_of(const JobPlan& plan, const HostPlan& part, const JobServices& services,
+                        bool has_input) {
+  PrepareMessage order = part.order;
+  order.job_id = to_hex(services.secrets.id);
+  if (part.is_here || !plan.hosts.by_slurm) order.job_key = to_hex(services.secrets.key);
+  if (part.is_here) order.rendezvous = services.server->url();
+  order.carries_input = has_input && !part.is_here;
+  return order;
+}
+
+/// The ranks of this host print into what is read here, with no detour by frames.
+Status add_local_host(Job& job, const JobPlan& plan, const HostPlan& part, PrepareMessage order,
+                      std::span<OutputFiles> files, Fd input, const InheritedState& inherited) {
+  AgentLink& agent = job.add_agent(part.host, std::move(order));
+  std::vector<OutputEnds> ends;
+  const auto placements = part.placements();
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_stdout(plan.stdout_kind));
+    DABKE_ASSIGN_OR_RETURN(OutputPipe error_output, make_output_pipe());
+    ends.push_back({std::move(output.write_end), std::move(error_output.write_end)});
+    job.add_rank(placements[i], agent,
+                 {std::move(output.read_end), std::move(error_output.read_end), std::move(files[i].output),
+                  std::move(files[i].error_output)},
+                 plan.style);
+  }
+  DABKE_ASSIGN_OR_RETURN(AgentProcess process,
+                         start_local_agent(std::move(ends), std::move(input), inherited));
+  agent.start(std::move(process));
+  return {};
+}
+
+void add_remote_host(Job& job, const JobPlan& plan, const HostPlan& part, PrepareMessage order,
+                     std::span<OutputFiles> files, Fd input) {
+  AgentLink& agent = job.add_agent(part.host, std::move(order));
+  const auto placements = part.placements();
+  for (std::size_t i = 0; i < placements.size(); ++i)
+    job.add_rank(placements[i], agent,
+                 {.output_file = std::move(files[i].output), .error_file = std::move(files[i].error_output)},
+                 plan.style);
+  if (input) job.carry_input(agent, std::move(input));
+}
+
+Status add_hosts(Job& job, const JobPlan& plan, JobServices& services, std::span<OutputFiles> files,
+                 const InheritedState& inherited) {
+  for (const HostPlan& part : plan.parts) {
+    const auto own = files.first(part.order.ranks.size());
+    files = files.subspan(own.size());
+    const bool has_rank_0 = part.order.ranks.front().placement.rank == 0;
+    Fd input = has_rank_0 ? std::move(services.input.of_rank_0) : Fd();
+    PrepareMessage order = order_of(plan, part, services, static_cast<bool>(input));
+    if (part.is_here) {
+      DABKE_RETURN_IF_ERROR(
+          add_local_host(job, plan, part, std::move(order), own, std::move(input), inherited));
+    } else {
+      add_remote_host(job, plan, part, std::move(order), own, std::move(input));
+    }
+  }
+  return {};
+}
+
+Job::Settings settings_of(const Options& options, const JobPlan& plan, const JobServices& services) {
+  return {.verbose = options.verbose,
+          .gives_terminals = plan.stdout_kind != StdoutKind::pipe,
+          .store = services.server->url(),
+          .on_end =
+              [&services, is_first = true](const EndedRank& ended) mutable {
+                services.server->set(services.key(ended_key(ended.rank)), to_text(ended));
+                if (std::exchange(is_first, false))
+                  services.server->set(services.key(kFirstEndedKey), to_text(ended));
+              },
+          .start_timeout_s = plan.config.start_timeout,
+          .grace = options.grace.value_or(kPatience),
+          .grace_after_term = options.grace.value_or(kPatienceAfterTerm)};
+}
+
+/// Serves the store. Threads do, so no fork from here on.
+Status serve(const JobPlan& plan, JobServices& services) {
+  std::vector<std::string> hosts_by_rank;
+  for (const RankPlacement& placement : plan.placements) hosts_by_rank.push_back(placement.host);
+  services.server->preset(services.key(kPlacementKey), placement_note(hosts_by_rank));
+  services.server->on_set([&services](const std::string& key, const std::string& value) {
+    services.has_met = true;
+    services.gatherer->offer(key, value);
+  });
+  return services.server->start();
+}
+
+/// Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing blocks.
+int run_by_agents(const Options& options, const JobPlan& plan, JobServices& services,
+                  std::span<OutputFiles> files, const InheritedState& inherited) {
+  std::vector<int> taken = job_signals();
+  taken.push_back(SIGTSTP);
+  const Fd signals = route_signals(taken);
+  if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
+  Console console(STDOUT_FILENO, STDERR_FILENO, plan.may_erase);
+  const EndAllPolicy policy;
+  auto starter =
+      agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm, services.secrets, plan.config);
+  if (!starter.is_ok()) return fail(1, starter.status().message());
+  Job job(console, signals.get(), policy, starter.take(), settings_of(options, plan, services));
+  if (const Status added = add_hosts(job, plan, services, files, inherited); !added.is_ok())
+    return fail(1, added.message());
+  if (services.input.typed) job.pass_input(*services.input.typed);
+  job.watch_reports(*services.gatherer);
+  if (const Status served = serve(plan, services); !served.is_ok()) return fail(1, served.message());
+  const int exit_code = job.run();
+  if (plan.timeline.empty()) return exit_code;
+  const auto ended_by = merge_timeline(plan.timeline, services.secrets.id, services.has_met, signals.get());
+  return exit_code == 0 && ended_by ? 128 + *ended_by : exit_code;
+}
+
+}  // namespace
+
+int run_job(const Options& options, const JobPlan& plan, const InheritedState& inherited) {
+  if (plan.kind == JobPlan::Kind::mpirun) return hand_over_to_mpirun(options, plan, inherited);
+  if (plan.kind == JobPlan::Kind::description)
+    return print_text(dry_run_text(options, plan.hosts, plan.placements, plan.shell));
+  auto files = open_output_files(options.output_directory, plan.placements);
+  if (!files.is_ok()) return fail(kUsageError, files.status().message());
+  auto services = open_services(options);
+  if (!services.is_ok()) return fail(1, services.status().message());
+  if (options.verbose) log_plan(plan, **services);
+  return run_by_agents(options, plan, **services, *files, inherited);
+}
+
+}  // namespace dabke
