@@ -1,5 +1,5 @@
 // What runs in the process of an agent: its conversation with the launcher (agent.cc), and the ranks of its host
-// (agent_ranks.cc).
+// (host_ranks.cc).
 #pragma once
 
 #include <poll.h>
