@@ -17,6 +17,7 @@
 
 #include "launcher/agent/agent_process.h"
 #include "launcher/agent_protocol/greeting.h"
+#include "launcher/agent_protocol/messages.h"
 #include "launcher/machine/machine.h"
 #include "launcher/process/descriptors.h"
 #include "launcher/process/process_setup.h"
@@ -29,10 +30,15 @@ extern char** environ;
 namespace dabke {
 namespace {
 
-/// So much may wait for the launcher before no more output is read.
-constexpr std::size_t kEnoughWaits = std::size_t{1} << 20;
-
 constexpr int kBadDirectory = 2;
+
+/// By the clock of this host.
+std::int64_t agent_now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+/// Its time of day, since 1970.
+std::int64_t wall_now_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 /// What this process has and `environment` has not. Nothing of the connection that brought it here.
 void add_own_variables(std::vector<std::string>& environment) {
@@ -59,7 +65,7 @@ void Agent::turn() {
 }
 
 TimePoint Agent::next_deadline() const {
-  TimePoint next = std::min(orphans_.due(), abandon_at_.value_or(kNever));
+  TimePoint next = ranks_.deadline();
   if (expects_launcher()) next = std::min(next, heard_at_ + silence_limit());
   return next;
 }
@@ -70,14 +76,7 @@ void Agent::add_poll_entries(std::vector<pollfd>& entries) const {
   if (door_) door_->add_poll_entries(entries);
   if (examination_) entries.push_back({examination_->event(), POLLIN, 0});
   carried_input_.add_poll_entries(entries);
-  for (const Worker& worker : workers_) {
-    if (worker.channel) entries.push_back({worker.channel.get(), POLLIN, 0});
-    for (const CarriedOutput* output : {&worker.output, &worker.error_output}) {
-      if (output->is_open() && !is_held_[output->is_error_output() ? 1 : 0] &&
-          channel_.waiting() < kEnoughWaits)
-        entries.push_back({output->pipe(), POLLIN, 0});
-    }
-  }
+  ranks_.add_poll_entries(entries);
 }
 
 void Agent::handle(const pollfd& entry) {
@@ -85,36 +84,22 @@ void Agent::handle(const pollfd& entry) {
   if ((entry.revents & POLLOUT) != 0) channel_.flush();
   if (entry.fd == channel_.in() && (entry.revents & ~POLLOUT) != 0) return take_frames();
   if (door_) door_->handle(entry);
-  if (examination_ && entry.fd == examination_->event()) return tell_examination();
-  if (carried_input_.handle(entry)) channel_.send(static_cast<std::uint8_t>(FrameKind::input_taken), {});
-  for (Worker& worker : workers_) {
-    if (worker.channel && entry.fd == worker.channel.get()) return take_reports(worker);
-    for (CarriedOutput* output : {&worker.output, &worker.error_output}) {
-      if (output->is_open() && entry.fd == output->pipe()) {
-        output->read(channel_);
-        return;
-      }
-    }
-  }
+  if (examination_ && entry.fd == examination_->event()) return report_examination();
+  if (carried_input_.handle(entry)) send_message(channel_, FrameKind::input_taken);
+  ranks_.handle(entry);
 }
 
 void Agent::check_time() {
   const TimePoint now = Clock::now();
-  if (now >= orphans_.due()) kill_orphans();
-  tell_who_is_over();
-  if (abandon_at_ && now >= *abandon_at_) {
-    for (const Worker& worker : workers_) {
-      if (worker.channel) ::kill(worker.supervisor, SIGKILL);
-    }
-    abandon_at_.reset();
-  }
+  ranks_.tick(now);
   if (expects_launcher() && now >= heard_at_ + silence_limit()) launcher_is_gone();
 }
 
 void Agent::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
-  tell(FrameKind::signalled, SignalledMessage{static_cast<std::int32_t>(info.ssi_signo), sender_of(info)});
+  send_message(channel_, FrameKind::signalled,
+               SignalledMessage{static_cast<std::int32_t>(info.ssi_signo), sender_of(info)});
 }
 
 void Agent::take_frames() {
@@ -135,26 +120,26 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
   switch (kind) {
     case FrameKind::prepare: return prepare(content);
     case FrameKind::go: return start();
-    case FrameKind::look: return look();
+    case FrameKind::look: return ranks_.report_states();
     case FrameKind::examine: return examine(content);
     case FrameKind::reach:
     case FrameKind::measure: return take_examination(kind, content);
     case FrameKind::pause: is_paused_ = true; return;
     case FrameKind::command:
-      if (from_wire(content, order)) command(order.command);
+      if (from_wire(content, order)) ranks_.command(order.command);
       return;
     case FrameKind::hold:
-      if (from_wire(content, hold)) is_held_[hold.is_error_output ? 1 : 0] = hold.is_held;
+      if (from_wire(content, hold)) ranks_.hold(hold.is_error_output, hold.is_held);
       return;
     case FrameKind::window:
-      if (from_wire(content, window)) take_window(window);
+      if (from_wire(content, window)) ranks_.take_window(window);
       return;
     case FrameKind::input:
       if (from_wire(content, text)) carried_input_.take(text.text);
       return;
     case FrameKind::beat:
       if (from_wire(content, clock))
-        tell(FrameKind::clock, ClockMessage{clock.asked_ns, agent_now_ns(), wall_now_ns()});
+        send_message(channel_, FrameKind::clock, ClockMessage{clock.asked_ns, agent_now_ns(), wall_now_ns()});
       return;
     case FrameKind::store_bytes:
       if (door_ && from_wire(content, store)) door_->connections().take_bytes(store.connection, store.bytes);
@@ -167,46 +152,52 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
 }
 
 void Agent::prepare(std::string_view content) {
-  if (!from_wire(content, job_)) return refuse(1, "the launcher's first message cannot be read");
-  if (job_.job_key.empty()) job_.job_key = job_key_;
-  is_prepared_ = true;
-  if (job_.keeps_own_variables) add_own_variables(job_.environment);
-  if (!job_.directory.empty() && ::chdir(job_.directory.c_str()) != 0) {
+  PrepareMessage job;
+  if (!from_wire(content, job)) return refuse(1, "the launcher's first message cannot be read");
+  if (job.job_key.empty()) job.job_key = job_key_;
+  peer_timeout_ = std::chrono::milliseconds(job.peer_timeout_ms);
+  if (job.keeps_own_variables) add_own_variables(job.environment);
+  if (!job.directory.empty() && ::chdir(job.directory.c_str()) != 0) {
     return refuse(kBadDirectory,
                   fmt::format("cannot enter the directory {}: {}; make it there, or start dabkerun in "
                               "a directory that every host has",
-                              job_.directory, std::generic_category().message(errno)));
+                              job.directory, std::generic_category().message(errno)));
   }
-  const std::string path = variable_in(job_.environment, "PATH");
-  const ProgramSearch found = find_program(job_.command.front(), path.empty() ? kStandardPath : path);
+  const std::string path = variable_in(job.environment, "PATH");
+  const ProgramSearch found = find_program(job.command.front(), path.empty() ? kStandardPath : path);
   if (found.path.empty()) return refuse(found.exit_code, found.message);
-  program_ = found.path;
-  if (const Status status = prepare_ranks(); !status.is_ok()) return refuse(1, status.message());
-  channel_.send(static_cast<std::uint8_t>(FrameKind::ready), {});
+  if (const Status status = carry_for(job); !status.is_ok()) return refuse(1, status.message());
+  ranks_.prepare(std::move(job), found.path, std::move(input_));
+  send_message(channel_, FrameKind::ready);
 }
 
-Status Agent::prepare_ranks() {
-  if (job_.rendezvous.empty()) {
+/// What ranks read and where they find the store, where that is on the launcher's host.
+Status Agent::carry_for(PrepareMessage& job) {
+  if (job.rendezvous.empty()) {
     DABKE_ASSIGN_OR_RETURN(door_, StoreDoor::open(channel_));
-    job_.rendezvous = door_->url();
+    job.rendezvous = door_->url();
   }
-  if (!job_.carries_input) return {};
+  if (!job.carries_input) return {};
   DABKE_RETURN_IF_ERROR(carried_input_.open());
   input_ = carried_input_.take_end();
   return {};
 }
 
+void Agent::start() {
+  if (const Status status = ranks_.start(); !status.is_ok()) refuse(1, status.message());
+}
+
 void Agent::refuse(int exit_code, const std::string& why) {
-  tell(FrameKind::failed, FailedMessage{exit_code, why});
+  send_message(channel_, FrameKind::failed, FailedMessage{exit_code, why});
 }
 
 void Agent::examine(std::string_view content) {
   ExamineMessage message;
   if (!from_wire(content, message)) return refuse(1, "the launcher's first message cannot be read");
-  auto opened = Examination::open(message, job_key_, inherited_);
+  auto opened = Examination::open(message, job_key_, ranks_.inherited());
   if (!opened.is_ok()) return refuse(1, opened.status().message());
   examination_ = opened.take();
-  tell(FrameKind::examined, examination_->facts());
+  send_message(channel_, FrameKind::examined, examination_->facts());
 }
 
 void Agent::take_examination(FrameKind kind, std::string_view content) {
@@ -220,27 +211,26 @@ void Agent::take_examination(FrameKind kind, std::string_view content) {
   if (!status.is_ok()) refuse(1, status.message());
 }
 
-void Agent::tell_examination() {
+void Agent::report_examination() {
   const auto answer = examination_->take();
   if (!answer) return;
-  if (const auto* reached = std::get_if<ReachedMessage>(&*answer)) tell(FrameKind::reached, *reached);
-  if (const auto* measured = std::get_if<MeasuredMessage>(&*answer)) tell(FrameKind::measured, *measured);
+  if (const auto* reached = std::get_if<ReachedMessage>(&*answer))
+    send_message(channel_, FrameKind::reached, *reached);
+  if (const auto* measured = std::get_if<MeasuredMessage>(&*answer))
+    send_message(channel_, FrameKind::measured, *measured);
 }
 
 void Agent::launcher_is_gone() {
   is_launcher_gone_ = true;
   channel_.close();
-  for (Worker& worker : workers_) {
-    worker.output = CarriedOutput();
-    worker.error_output = CarriedOutput();
-  }
-  end_all(Command::kEnd);
+  ranks_.drop_output();
+  ranks_.end_all(Command::kEnd);
 }
 
 /// Zero: its silence means nothing.
 Duration Agent::silence_limit() const {
-  if (is_prepared_) return std::chrono::milliseconds(job_.peer_timeout_ms);
-  return carries_output_ ? kSilenceBeforeOrder : Duration{};
+  if (peer_timeout_) return *peer_timeout_;
+  return ranks_.carries_output() ? kSilenceBeforeOrder : Duration{};
 }
 
 int run_agent(AgentStart start) {

@@ -1,17 +1,20 @@
-// The ranks of an agent's host, from their start to the end of all that they have started.
+#include "launcher/agent/host_ranks.h"
+
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launcher/agent/agent_process.h"
-#include "launcher/machine/core_shares.h"
+#include "launcher/agent_protocol/messages.h"
 #include "launcher/machine/host_cores.h"
 #include "launcher/process/process_tree.h"
 #include "launcher/process/worker_environment.h"
@@ -23,30 +26,48 @@ namespace {
 /// What numerical libraries read.
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
+/// So much may wait for the launcher before no more output is read.
+constexpr std::size_t kEnoughWaits = std::size_t{1} << 20;
+
+/// By the clock of this host.
+std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
 }  // namespace
 
+HostRanks::HostRanks(FrameChannel& channel, std::vector<OutputEnds> outputs, InheritedState inherited)
+    : channel_(channel),
+      outputs_(std::move(outputs)),
+      carries_output_(outputs_.empty()),
+      inherited_(std::move(inherited)) {}
+
+void HostRanks::prepare(PrepareMessage job, std::string program, Fd input) {
+  job_ = std::move(job);
+  program_ = std::move(program);
+  input_ = std::move(input);
+}
+
 /// Among all ranks of the machine, though another agent may run some of them, under another name of it.
-CoreShares Agent::core_shares() {
+CoreShares HostRanks::core_shares() {
   if (job_.bind_to == BindTo::none || job_.ranks.empty()) return {};
   CoreShares shares =
       dabke::share_cores(cores_of_this_host(), job_.ranks.front().placement.local_size, job_.bind_to);
   const bool is_refused = job_.bind_to == BindTo::core && shares.units.empty();
   if (job_.verbose || is_refused)
-    tell(FrameKind::says, TextMessage{fmt::format("--bind-to: of the ranks on host {}, {}",
-                                                  job_.ranks.front().placement.host, shares.words)});
+    report(fmt::format("--bind-to: of the ranks on host {}, {}", job_.ranks.front().placement.host,
+                       shares.words));
   return shares;
 }
 
-void Agent::start() {
+Status HostRanks::start() {
   const CoreShares shares = core_shares();
   Status status;
   for (std::size_t i = 0; i < job_.ranks.size() && status.is_ok(); ++i) status = start_rank(i, shares);
   input_ = Fd();
   outputs_.clear();
-  if (!status.is_ok()) refuse(1, status.message());
+  return status;
 }
 
-Status Agent::start_rank(std::size_t index, const CoreShares& shares) {
+Status HostRanks::start_rank(std::size_t index, const CoreShares& shares) {
   const RankOrder& order = job_.ranks[index];
   OutputPipe output, error_output;
   OutputEnds ends;
@@ -72,7 +93,8 @@ Status Agent::start_rank(std::size_t index, const CoreShares& shares) {
   return {};
 }
 
-Result<SpawnedWorker> Agent::spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends) {
+Result<SpawnedWorker> HostRanks::spawn(const RankOrder& order, const CoreShares& shares,
+                                       const OutputEnds& ends) {
   const RankPlacement& placement = order.placement;
   const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.variables};
   std::vector<std::string> environment = job_.environment;
@@ -91,13 +113,12 @@ Result<SpawnedWorker> Agent::spawn(const RankOrder& order, const CoreShares& sha
   if (!shares.units.empty()) {
     request.cores = shares.units[static_cast<std::size_t>(placement.local_rank)];
     if (job_.verbose)
-      tell(FrameKind::says, TextMessage{fmt::format("rank {} is bound to cores: {}", placement.rank,
-                                                    fmt::join(request.cores, ","))});
+      report(fmt::format("rank {} is bound to cores: {}", placement.rank, fmt::join(request.cores, ",")));
   }
   return spawn_worker(request, inherited_);
 }
 
-void Agent::take_window(const WindowMessage& window) {
+void HostRanks::take_window(const WindowMessage& window) {
   const TerminalSize size{static_cast<std::size_t>(window.columns), static_cast<std::size_t>(window.rows)};
   windows_[window.rank] = size;
   for (const Worker& worker : workers_) {
@@ -105,14 +126,66 @@ void Agent::take_window(const WindowMessage& window) {
   }
 }
 
-void Agent::command(std::int32_t command) {
+void HostRanks::command(std::int32_t command) {
   if (command == Command::kEnd || command == Command::kKill) return end_all(command);
   const int signal = Command::signal_of(command);
   if (signal != SIGSTOP && !is_forwarded(signal)) is_told_to_end_ = true;
-  tell_supervisors(command);
+  send_to_supervisors(command);
 }
 
-void Agent::tell_supervisors(std::int32_t command) {
+void HostRanks::drop_output() {
+  for (Worker& worker : workers_) {
+    worker.output = CarriedOutput();
+    worker.error_output = CarriedOutput();
+  }
+}
+
+bool HostRanks::are_all_over() const {
+  return !workers_.empty() && std::ranges::all_of(workers_, &Worker::is_over);
+}
+
+bool HostRanks::are_none_left() const {
+  return orphans_.due() == kNever && std::ranges::none_of(workers_, [](const Worker& worker) {
+           return static_cast<bool>(worker.channel);
+         });
+}
+
+TimePoint HostRanks::deadline() const { return std::min(orphans_.due(), abandon_at_.value_or(kNever)); }
+
+void HostRanks::add_poll_entries(std::vector<pollfd>& entries) const {
+  for (const Worker& worker : workers_) {
+    if (worker.channel) entries.push_back({worker.channel.get(), POLLIN, 0});
+    for (const CarriedOutput* output : {&worker.output, &worker.error_output}) {
+      if (output->is_open() && !is_held_[output->is_error_output() ? 1 : 0] &&
+          channel_.waiting() < kEnoughWaits)
+        entries.push_back({output->pipe(), POLLIN, 0});
+    }
+  }
+}
+
+void HostRanks::handle(const pollfd& entry) {
+  for (Worker& worker : workers_) {
+    if (worker.channel && entry.fd == worker.channel.get()) return take_reports(worker);
+    for (CarriedOutput* output : {&worker.output, &worker.error_output}) {
+      if (output->is_open() && entry.fd == output->pipe()) {
+        output->read(channel_);
+        return;
+      }
+    }
+  }
+}
+
+void HostRanks::tick(TimePoint now) {
+  if (now >= orphans_.due()) kill_orphans();
+  report_who_is_over();
+  if (!abandon_at_ || now < *abandon_at_) return;
+  for (const Worker& worker : workers_) {
+    if (worker.channel) ::kill(worker.supervisor, SIGKILL);
+  }
+  abandon_at_.reset();
+}
+
+void HostRanks::send_to_supervisors(std::int32_t command) {
   for (const Worker& worker : workers_) {
     if (worker.channel)
       (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -120,22 +193,22 @@ void Agent::tell_supervisors(std::int32_t command) {
 }
 
 /// Supervisors see to the end of their ranks from now on, and to that of one that does not end.
-void Agent::end_all(std::int32_t command) {
+void HostRanks::end_all(std::int32_t command) {
   is_told_to_end_ = true;
-  tell_supervisors(command);
+  send_to_supervisors(command);
   if (!abandon_at_) abandon_at_ = Clock::now() + abandon_after(std::chrono::milliseconds(job_.grace_ms));
 }
 
-void Agent::look() {
+void HostRanks::report_states() {
   StatesMessage message;
   for (const Worker& worker : workers_) {
     if (!worker.has_ended)
       message.ranks.push_back({worker.rank, is_ending(worker.pid), process_state(worker.pid)});
   }
-  tell(FrameKind::states, message);
+  send_message(channel_, FrameKind::states, message);
 }
 
-void Agent::take_reports(Worker& worker) {
+void HostRanks::take_reports(Worker& worker) {
   for (;;) {
     Report report;
     const ssize_t got = ::recv(worker.channel.get(), &report, sizeof report, MSG_DONTWAIT);
@@ -152,27 +225,27 @@ void Agent::take_reports(Worker& worker) {
   supervisor_ended(worker);
 }
 
-void Agent::take_report(Worker& worker, const Report& report) {
+void HostRanks::take_report(Worker& worker, const Report& report) {
   switch (report.kind) {
     case Report::Kind::started:
       worker.pid = report.value;
-      return tell(FrameKind::started, StartedMessage{worker.rank, worker.pid, worker.supervisor});
+      return send_message(channel_, FrameKind::started,
+                          StartedMessage{worker.rank, worker.pid, worker.supervisor});
     case Report::Kind::left_behind:
-      return tell(FrameKind::says,
-                  TextMessage{fmt::format(
-                      "rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
-                      worker.rank, report.value)});
+      return this->report(
+          fmt::format("rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
+                      worker.rank, report.value));
     case Report::Kind::not_started:
     case Report::Kind::exited: break;
   }
   worker.has_ended = true;
   const bool is_exit = report.kind == Report::Kind::exited;
-  tell(FrameKind::ended,
-       EndedMessage{worker.rank, is_exit ? EndedMessage::How::exited : EndedMessage::How::not_started,
-                    report.value, report.time_ns, is_exit ? report.our_signal : 0});
+  send_message(channel_, FrameKind::ended,
+               EndedMessage{worker.rank, is_exit ? EndedMessage::How::exited : EndedMessage::How::not_started,
+                            report.value, report.time_ns, is_exit ? report.our_signal : 0});
 }
 
-void Agent::supervisor_ended(Worker& worker) {
+void HostRanks::supervisor_ended(Worker& worker) {
   int status = 0;
   const bool is_known = ::waitpid(worker.supervisor, &status, 0) == worker.supervisor;
   if (!is_known || !WIFEXITED(status) || WEXITSTATUS(status) != 0) orphans_.seek();
@@ -180,32 +253,36 @@ void Agent::supervisor_ended(Worker& worker) {
   if (worker.has_ended) return;
   worker.has_ended = true;
   // What the supervisor had sent is not known.
-  tell(FrameKind::ended, EndedMessage{worker.rank, EndedMessage::How::supervisor_lost, 0, agent_now_ns(),
-                                      is_told_to_end_ ? SIGKILL : 0});
+  send_message(channel_, FrameKind::ended,
+               EndedMessage{worker.rank, EndedMessage::How::supervisor_lost, 0, now_ns(),
+                            is_told_to_end_ ? SIGKILL : 0});
 }
 
-void Agent::kill_orphans() {
+void HostRanks::kill_orphans() {
   std::vector<pid_t> supervisors;
   for (const Worker& worker : workers_) {
     if (worker.channel) supervisors.push_back(worker.supervisor);
   }
   if (const std::size_t left = orphans_.kill(supervisors); left != 0)
-    tell(FrameKind::says,
-         TextMessage{fmt::format("{} processes of ranks whose supervisor was killed did not end on SIGKILL; "
-                                 "they hang in the kernel",
-                                 left)});
+    report(fmt::format(
+        "{} processes of ranks whose supervisor was killed did not end on SIGKILL; they hang in the kernel",
+        left));
 }
 
 /// Also what a killed supervisor has left is over then.
-void Agent::tell_who_is_over() {
+void HostRanks::report_who_is_over() {
   if (orphans_.due() != kNever) return;
   for (Worker& worker : workers_) {
     if (worker.channel || worker.is_over) continue;
     worker.is_over = true;
     worker.output.finish(channel_);
     worker.error_output.finish(channel_);
-    tell(FrameKind::over, RankMessage{worker.rank});
+    send_message(channel_, FrameKind::over, RankMessage{worker.rank});
   }
+}
+
+void HostRanks::report(const std::string& text) {
+  send_message(channel_, FrameKind::says, TextMessage{text});
 }
 
 }  // namespace dabke

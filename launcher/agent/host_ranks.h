@@ -1,0 +1,100 @@
+// The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all that they have started.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/carried_output.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/agent_protocol/protocol.h"
+#include "launcher/machine/core_shares.h"
+#include "launcher/process/orphans.h"
+#include "launcher/process/output_ends.h"
+#include "launcher/process/spawn.h"
+#include "launcher/process/supervisor.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/terminal.h"
+#include "runtime/base/threads/owned.h"
+
+namespace dabke {
+
+/// Started once, by prepare() and start(). The process has one thread.
+class HostRanks {
+ public:
+  /// Ranks are reported into `channel`, which is borrowed. `outputs` are their stdouts and stderrs, by rank; none: what they print
+  /// goes into the channel, too.
+  HostRanks(FrameChannel& channel, std::vector<OutputEnds> outputs, InheritedState inherited);
+
+  const InheritedState& inherited() const { return inherited_; }
+  bool carries_output() const { return carries_output_; }
+
+  /// `job.rendezvous` and `job.job_key` are what ranks get. `input` is what rank 0 reads; empty: nothing.
+  void prepare(PrepareMessage job, std::string program, Fd input);
+  /// What was prepared. After an error those that were started before run.
+  Status start();
+  /// As in CommandMessage.
+  void command(std::int32_t command);
+  /// With all that they have started: Command::kEnd or kKill.
+  void end_all(std::int32_t command);
+  /// Answers `look`.
+  void report_states();
+  void take_window(const WindowMessage& window);
+  void hold(bool is_error_output, bool is_held) { is_held_[is_error_output ? 1 : 0] = is_held; }
+  /// The launcher is gone: nobody takes what they print.
+  void drop_output();
+
+  /// Ranks have been started, and the launcher has been sent the end of each.
+  bool are_all_over() const;
+  /// Of no rank anything is left that this process has to see to.
+  bool are_none_left() const;
+
+  TimePoint deadline() const;
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const pollfd& entry);
+  void tick(TimePoint now);
+
+ private:
+  struct Worker {
+    int rank = 0;
+    pid_t supervisor = -1;
+    Fd channel;  // closed: the supervisor has ended
+    pid_t pid = 0;
+    bool has_ended = false;
+    bool is_over = false;  // and the launcher knows it
+    CarriedOutput output, error_output;
+  };
+
+  CoreShares core_shares();
+  Status start_rank(std::size_t index, const CoreShares& shares);
+  Result<SpawnedWorker> spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends);
+  void send_to_supervisors(std::int32_t command);
+  void take_reports(Worker& worker);
+  void take_report(Worker& worker, const Report& report);
+  void supervisor_ended(Worker& worker);
+  void kill_orphans();
+  void report_who_is_over();
+  void report(const std::string& text);
+
+  FrameChannel& channel_;
+  std::vector<OutputEnds> outputs_;
+  const bool carries_output_;
+  const InheritedState inherited_;
+  PrepareMessage job_;
+  std::string program_;
+  Fd input_;
+  Orphans orphans_;
+  std::vector<Worker> workers_;
+  std::map<int, TerminalSize> windows_;  // by rank
+  bool is_held_[2] = {false, false};     // stdout, stderr
+  bool is_told_to_end_ = false;          // a signal of ours may have ended what ends now
+  std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
+};
+
+}  // namespace dabke
