@@ -36,7 +36,12 @@ class FlagParser::App : public CLI::App {
  public:
   explicit App(RawOptions& raw) : CLI::App("dabkerun") {
     set_help_flag();
-    add_general(raw);
+    add_processes(raw);
+    add_remote(raw);
+    add_output(raw);
+    add_information(raw);
+    add_doctor(raw);
+    add_horovod(raw);
     for (const Knob& knob : knobs()) add_knob(knob, raw.knobs.emplace_back());
     // The last of two wins, as everywhere.
     for (CLI::Option* option : get_options()) {
@@ -46,7 +51,13 @@ class FlagParser::App : public CLI::App {
   }
 
  private:
-  void add_general(RawOptions& raw);
+  // A group of --help each, in its order.
+  void add_processes(RawOptions& raw);
+  void add_remote(RawOptions& raw);
+  void add_output(RawOptions& raw);
+  void add_information(RawOptions& raw);
+  void add_doctor(RawOptions& raw);
+  void add_horovod(RawOptions& raw);
   void add_knob(const Knob& knob, std::string& value);
 };
 
@@ -78,9 +89,8 @@ Status FlagParser::parse(std::vector<std::string> words) {
   return {};
 }
 
-void FlagParser::App::add_general(RawOptions& raw) {
-  const std::string processes = "Processes", output = "Output", information = "Information",
-                    remote = "Other hosts", doctor = "Doctor", other = "Accepted for Horovod";
+void FlagParser::App::add_processes(RawOptions& raw) {
+  const std::string processes = "Processes";
   add_option("--num-proc", raw.num_proc,
              "How many ranks to start. Without it, one for each slot of the hosts.")
       ->type_name("N")
@@ -124,6 +134,10 @@ void FlagParser::App::add_general(RawOptions& raw) {
       "dabkerun was sent SIGTERM.")
       ->type_name("SECONDS")
       ->group(processes);
+}
+
+void FlagParser::App::add_remote(RawOptions& raw) {
+  const std::string remote = "Other hosts";
   add_option("--launcher", raw.launcher,
              "Who brings dabkerun to other hosts: ssh, or slurm (one srun). auto: slurm inside a Slurm job "
              "whose hosts "
@@ -153,6 +167,10 @@ void FlagParser::App::add_general(RawOptions& raw) {
       "What stands in for ssh: called with a host and one command line, which it hands to a shell there.")
       ->type_name("COMMAND")
       ->group(remote);
+}
+
+void FlagParser::App::add_output(RawOptions& raw) {
+  const std::string output = "Output";
   add_option("--output-filename", raw.output_directory,
              "Also keep what each rank prints in DIR/rank.<rank>/stdout and stderr, as it came, "
              "without prefixes.")
@@ -170,6 +188,10 @@ void FlagParser::App::add_general(RawOptions& raw) {
            "Show below the output, once a second, what each rank does: step, who waits for it, MB/s, queue.")
       ->group(output);
   add_flag("--verbose", raw.verbose, "Say on stderr what is started where and how it ends.")->group(output);
+}
+
+void FlagParser::App::add_information(RawOptions& raw) {
+  const std::string information = "Information";
   add_flag("--dry-run", raw.dry_run, "Print what would run where, and start nothing.")->group(information);
   add_flag("-h,--help", raw.help, "Print this text; with a word after it, the flags of that topic.")
       ->group(information);
@@ -178,7 +200,15 @@ void FlagParser::App::add_general(RawOptions& raw) {
   add_flag("--print-knobs", raw.print_knobs, "Print the table of knobs as Markdown.")->group(information);
   add_flag("--print-completion", raw.print_completion, "Print a script that completes dabkerun in bash.")
       ->group(information);
+}
+
+void FlagParser::App::add_doctor(RawOptions& raw) {
+  const std::string doctor = "Doctor";
   add_flag("--json", raw.json, "Print what dabkerun doctor has found as JSON.")->group(doctor);
+}
+
+void FlagParser::App::add_horovod(RawOptions& raw) {
+  const std::string other = "Accepted for Horovod";
   add_flag("--gloo", raw.gloo, "No effect: gloo is there without MPI.")->group(other);
   add_flag("--mpi", raw.mpi, "The same as --launcher mpi.")->group(other);
   add_flag("--disable-cache", raw.disable_cache, "No effect: nothing is cached between launches.")

@@ -364,41 +364,30 @@ Result<Words> flags_in_file(const FlagParser& line, const Environment& environme
   return flags;
 }
 
-}  // namespace
-
-Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment) {
-  const bool is_for_doctor = !arguments.empty() && arguments.front() == kDoctor;
-  if (is_for_doctor) arguments = arguments.subspan(1);
-  FlagParser line_parser;
-  DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(line_parser, arguments));
-  DABKE_RETURN_IF_ERROR(line_parser.parse(line.flags));
-  FlagParser parser;
+/// The flags of the line, and of the config file those that it does not give.
+Status parse_flags(const FlagParser& line, std::vector<std::string> given, const Environment& environment,
+                   FlagParser& all) {
   std::vector<std::string> flags;
-  if (!line_parser.raw.config_file.empty()) {
-    DABKE_ASSIGN_OR_RETURN(flags, flags_in_file(line_parser, environment));
+  if (!line.raw.config_file.empty()) {
+    DABKE_ASSIGN_OR_RETURN(flags, flags_in_file(line, environment));
   }
-  flags.insert(flags.end(), line.flags.begin(), line.flags.end());  // the last of two wins
-  DABKE_RETURN_IF_ERROR(parser.parse(std::move(flags)));
-  const RawOptions& raw = parser.raw;
-  Options options;
-  if (is_for_doctor) options.action = Action::doctor;
-  if (is_for_doctor && raw.help) line.command = {std::string(kDoctor)};
-  if (raw.help) options.action = Action::help;
-  if (raw.version) options.action = Action::version;
-  if (raw.check_build) options.action = Action::check_build;
-  if (raw.print_knobs) options.action = Action::print_knobs;
-  if (raw.print_completion) options.action = Action::print_completion;
-  if (raw.help && !line.command.empty()) {
-    DABKE_RETURN_IF_ERROR(check_help_topic(line.command.front()));
-  }
-  if (options.action != Action::run && options.action != Action::doctor) {
-    options.command = std::move(line.command);
-    return options;
-  }
+  flags.insert(flags.end(), given.begin(), given.end());  // the last of two wins
+  return all.parse(std::move(flags));
+}
 
+Action action_of(const RawOptions& raw, bool is_for_doctor) {
+  if (raw.print_completion) return Action::print_completion;
+  if (raw.print_knobs) return Action::print_knobs;
+  if (raw.check_build) return Action::check_build;
+  if (raw.version) return Action::version;
+  if (raw.help) return Action::help;
+  return is_for_doctor ? Action::doctor : Action::run;
+}
+
+/// Values that need no check.
+void take_texts(const RawOptions& raw, Options& options) {
   options.hosts = raw.hosts;
   options.hostfile = raw.hostfile;
-  if (line_parser.raw.hosts.empty() && line_parser.raw.hostfile.empty()) options.hosts_from = raw.config_file;
   options.output_directory = raw.output_directory;
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
@@ -413,27 +402,50 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   options.ssh_arguments = raw.ssh_arguments;
   options.remote_dabkerun = raw.remote_dabkerun;
   options.remote_shell = raw.remote_shell;
-  options.command = std::move(line.command);
-  DABKE_RETURN_IF_ERROR(take_values(raw, options));
+}
+
+/// Whether there is a command where there must be one. `arguments` without the first word of the doctor.
+Status check_command(const Options& options, const RawOptions& raw, std::span<const std::string> arguments) {
+  const bool is_for_doctor = options.action == Action::doctor;
   if (!is_for_doctor && !options.command.empty() && options.command.front() == kDoctor &&
       raw.num_proc.empty()) {
     const auto before = arguments.first(arguments.size() - options.command.size());
-    return Status(
-        Code::invalid_argument,
-        fmt::format("doctor: it goes before its flags: dabkerun doctor {}; a program of that name needs "
-                    "-np, or its path",
-                    fmt::join(before, " ")));
+    return {Code::invalid_argument,
+            fmt::format("doctor: it goes before its flags: dabkerun doctor {}; a program of that name needs "
+                        "-np, or its path",
+                        fmt::join(before, " "))};
   }
   if (is_for_doctor && !options.command.empty())
-    return Status(Code::invalid_argument,
-                  fmt::format("doctor {}: it starts no command; leave that out", options.command.front()));
-  if (raw.json && !is_for_doctor)
-    return Status(Code::invalid_argument, "--json: goes with dabkerun doctor alone");
-  if (options.command.empty() && !is_for_doctor) {
-    return Status(
-        Code::invalid_argument,
-        "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
-  }
+    return {Code::invalid_argument,
+            fmt::format("doctor {}: it starts no command; leave that out", options.command.front())};
+  if (raw.json && !is_for_doctor) return {Code::invalid_argument, "--json: goes with dabkerun doctor alone"};
+  if (options.command.empty() && !is_for_doctor)
+    return {Code::invalid_argument,
+            "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10"};
+  return {};
+}
+
+}  // namespace
+
+Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment) {
+  const bool is_for_doctor = !arguments.empty() && arguments.front() == kDoctor;
+  if (is_for_doctor) arguments = arguments.subspan(1);
+  FlagParser line_parser;
+  DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(line_parser, arguments));
+  DABKE_RETURN_IF_ERROR(line_parser.parse(line.flags));
+  FlagParser parser;
+  DABKE_RETURN_IF_ERROR(parse_flags(line_parser, line.flags, environment, parser));
+  const RawOptions& raw = parser.raw;
+  Options options;
+  options.action = action_of(raw, is_for_doctor);
+  options.command = std::move(line.command);
+  if (is_for_doctor && raw.help) options.command = {std::string(kDoctor)};
+  if (raw.help && !options.command.empty()) DABKE_RETURN_IF_ERROR(check_help_topic(options.command.front()));
+  if (options.action != Action::run && options.action != Action::doctor) return options;
+  take_texts(raw, options);
+  if (line_parser.raw.hosts.empty() && line_parser.raw.hostfile.empty()) options.hosts_from = raw.config_file;
+  DABKE_RETURN_IF_ERROR(take_values(raw, options));
+  DABKE_RETURN_IF_ERROR(check_command(options, raw, arguments));
   return options;
 }
 
