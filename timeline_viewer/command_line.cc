@@ -1,6 +1,8 @@
 #include "timeline_viewer/command_line.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,91 +28,126 @@ Status check_command(const CLI::App& app, const std::vector<std::string>& argume
                                       : fmt::format("did you mean {}", closest))};
 }
 
-}  // namespace
+/// The grammar of the command line, and what it fills.
+class Grammar {
+ public:
+  explicit Grammar(CommandLine& wanted);
 
-Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
-  CommandLine wanted;
-  CLI::App app(
-      "Reads what the ranks of a job have recorded (DABKE_TIMELINE), and traces. docs/timeline.md explains "
-      "all of it.",
-      "dabke-timeline");
-  bool version = false;
-  app.add_flag("--version", version, "Print the version");
-  const std::string files =
-      "trace.json for trace.json.rank0, trace.json.rank1, ...; or these files themselves";
-  auto* const merge =
-      app.add_subcommand("merge", "Make one Chrome trace of all ranks, for https://ui.perfetto.dev");
-  merge->add_option("records", wanted.files, files)->required();
-  merge->add_option("-o,--output", wanted.output,
-                    "Where to; compressed if it ends with .gz. [the name before .rank0]");
-  auto* const check =
-      app.add_subcommand("check", "Say what is wrong with the records, and where; exit code 1 then");
-  check->add_option("records", wanted.files, files)->required();
-  const std::string traces =
-      "a trace of Dabke, Horovod or PyTorch's profiler (several: one of each rank), plain or .gz; or "
-      "records, as for merge";
-  auto* const report = app.add_subcommand(
-      "report", "Say what the steps wait for, which rank holds the others up, and what to do");
-  report->add_option("traces", wanted.files, traces)->required();
-  report->add_flag("--json", wanted.json, "Print it as JSON");
-  auto* const diff = app.add_subcommand("diff", "Compare two traces: what became slower or faster");
-  diff->add_option("traces", wanted.files, "The one before, and the one after")->required()->expected(2);
-  const std::string shown =
-      "traces, plain or .gz, of one job (one of each rank) or of several; or records, as for merge";
-  bool no_open = false;
-  auto* const view =
-      app.add_subcommand("view", "Show traces in the browser, from this machine to this machine alone");
-  view->add_option("traces", wanted.files, shown)->required();
-  view->add_flag("--no-open", no_open, "Print the address, and open no browser");
-  auto* const page =
-      app.add_subcommand("export", "Make one HTML file of traces, to be opened anywhere without this tool");
-  page->add_option("traces", wanted.files, shown)->required();
-  page->add_option("-o,--output", wanted.output, "Where to. [the first trace's name with .html]");
-  auto* const top = app.add_subcommand(
-      "top", "Look at a job that runs: what each rank does, once a second (start the job with DABKE_TOP=0)");
-  top->add_option(
-      "address", wanted.top.address,
-      "Where rank 0 shows it, HOST:PORT, as in node1:4711 or [fd00::2]:4711. [the only job there is]");
-  top->add_option("--key-file", wanted.top.key_file,
-                  "The file with the key. [in ~/.dabke, where rank 0 puts it]");
-  top->add_flag("--json", wanted.top.json, "Print it as JSON, a line each second");
-  top->add_flag("--once", wanted.top.once, "Print it once, and end");
+  CLI::App app;
+  bool is_version_wanted = false, opens_no_browser = false;
+
+  /// The command of a line that has been parsed; none: it names none.
+  std::optional<Command> chosen() const;
+
+ private:
+  void add_commands_of_records();
+  void add_commands_of_traces();
+  void add_top();
+  CLI::App* add(Command command, const std::string& name, const std::string& description);
+
+  CommandLine& wanted_;
+  std::vector<std::pair<Command, CLI::App*>> commands_;
+};
+
+Grammar::Grammar(CommandLine& wanted)
+    : app("Reads what the ranks of a job have recorded (DABKE_TIMELINE), and traces. docs/timeline.md "
+          "explains "
+          "all of it.",
+          "dabke-timeline"),
+      wanted_(wanted) {
+  app.add_flag("--version", is_version_wanted, "Print the version");
+  add_commands_of_records();
+  add_commands_of_traces();
+  add_top();
   // After the commands, which would have it too.
   app.footer(
       "\nAs a rule:\n"
       "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
       "  dabke-timeline report trace.json\n"
       "  dabke-timeline view trace.json");
-  DABKE_RETURN_IF_ERROR(check_command(app, arguments));
+}
+
+CLI::App* Grammar::add(Command command, const std::string& name, const std::string& description) {
+  return commands_.emplace_back(command, app.add_subcommand(name, description)).second;
+}
+
+void Grammar::add_commands_of_records() {
+  const std::string files =
+      "trace.json for trace.json.rank0, trace.json.rank1, ...; or these files themselves";
+  auto* const merge =
+      add(Command::merge, "merge", "Make one Chrome trace of all ranks, for https://ui.perfetto.dev");
+  merge->add_option("records", wanted_.files, files)->required();
+  merge->add_option("-o,--output", wanted_.output,
+                    "Where to; compressed if it ends with .gz. [the name before .rank0]");
+  auto* const check =
+      add(Command::check, "check", "Say what is wrong with the records, and where; exit code 1 then");
+  check->add_option("records", wanted_.files, files)->required();
+}
+
+void Grammar::add_commands_of_traces() {
+  const std::string traces =
+      "a trace of Dabke, Horovod or PyTorch's profiler (several: one of each rank), plain or .gz; or "
+      "records, as for merge";
+  auto* const report = add(Command::report, "report",
+                           "Say what the steps wait for, which rank holds the others up, and what to do");
+  report->add_option("traces", wanted_.files, traces)->required();
+  report->add_flag("--json", wanted_.json, "Print it as JSON");
+  auto* const diff = add(Command::diff, "diff", "Compare two traces: what became slower or faster");
+  diff->add_option("traces", wanted_.files, "The one before, and the one after")->required()->expected(2);
+  const std::string shown =
+      "traces, plain or .gz, of one job (one of each rank) or of several; or records, as for merge";
+  auto* const view =
+      add(Command::view, "view", "Show traces in the browser, from this machine to this machine alone");
+  view->add_option("traces", wanted_.files, shown)->required();
+  view->add_flag("--no-open", opens_no_browser, "Print the address, and open no browser");
+  auto* const page = add(Command::export_page, "export",
+                         "Make one HTML file of traces, to be opened anywhere without this tool");
+  page->add_option("traces", wanted_.files, shown)->required();
+  page->add_option("-o,--output", wanted_.output, "Where to. [the first trace's name with .html]");
+}
+
+void Grammar::add_top() {
+  auto* const top =
+      add(Command::top, "top",
+          "Look at a job that runs: what each rank does, once a second (start the job with DABKE_TOP=0)");
+  top->add_option(
+      "address", wanted_.top.address,
+      "Where rank 0 shows it, HOST:PORT, as in node1:4711 or [fd00::2]:4711. [the only job there is]");
+  top->add_option("--key-file", wanted_.top.key_file,
+                  "The file with the key. [in ~/.dabke, where rank 0 puts it]");
+  top->add_flag("--json", wanted_.top.json, "Print it as JSON, a line each second");
+  top->add_flag("--once", wanted_.top.once, "Print it once, and end");
+}
+
+std::optional<Command> Grammar::chosen() const {
+  if (is_version_wanted) return Command::version;
+  for (const auto& [command, app_of_it] : commands_) {
+    if (app_of_it->parsed()) return command;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
+  CommandLine wanted;
+  Grammar grammar(wanted);
+  DABKE_RETURN_IF_ERROR(check_command(grammar.app, arguments));
   std::ranges::reverse(arguments);  // as the library wants them
   try {
-    app.parse(std::move(arguments));
+    grammar.app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    wanted.text = chosen.empty() ? app.help() : chosen.front()->help(app.get_name());
+    const auto chosen = grammar.app.get_subcommands();
+    wanted.text = chosen.empty() ? grammar.app.help() : chosen.front()->help(grammar.app.get_name());
     return wanted;
   } catch (const CLI::ParseError& error) {
     return Status(Code::invalid_argument, std::string(error.what()) + "; see dabke-timeline --help");
   }
-  wanted.opens_browser = !no_open;
-  if (version) {
-    wanted.command = Command::version;
-  } else if (merge->parsed()) {
-    wanted.command = Command::merge;
-  } else if (check->parsed()) {
-    wanted.command = Command::check;
-  } else if (report->parsed()) {
-    wanted.command = Command::report;
-  } else if (diff->parsed()) {
-    wanted.command = Command::diff;
-  } else if (view->parsed()) {
-    wanted.command = Command::view;
-  } else if (page->parsed()) {
-    wanted.command = Command::export_page;
-  } else if (top->parsed()) {
-    wanted.command = Command::top;
+  wanted.opens_browser = !grammar.opens_no_browser;
+  if (const auto command = grammar.chosen()) {
+    wanted.command = *command;
   } else {
-    wanted.text = app.help();
+    wanted.text = grammar.app.help();
   }
   return wanted;
 }
