@@ -12,7 +12,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/carried_input.h"
 #include "launcher/agent/host_ranks.h"
-#include "launcher/agent/store_door.h"
+#include "launcher/agent/store_proxy.h"
 #include "launcher/agent_protocol/frame_channel.h"
 #include "launcher/agent_protocol/protocol.h"
 #include "launcher/examination/examination.h"

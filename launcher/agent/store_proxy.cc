@@ -1,4 +1,4 @@
-#include "launcher/agent/store_door.h"
+#include "launcher/agent/store_proxy.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
