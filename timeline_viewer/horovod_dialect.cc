@@ -181,11 +181,11 @@ class HorovodDialect final : public TraceDialect {
     row.tensor = {};
     row.ready_ns.clear();
     if (--batch.running > 0) return;
-    tell(batch);
+    report(batch);
     open_.erase(open);
   }
 
-  void tell(Batch& batch) {
+  void report(Batch& batch) {
     JoinedBatch joined{.kind = batch.kind};
     const std::size_t tensors = batch.parts[0].tensors.size();
     for (auto& [rank, part] : batch.parts) {

@@ -121,7 +121,7 @@ Result<JobFiles> merge_files(const std::vector<std::string>& records, const std:
   return files;
 }
 
-void tell_notes(const JobFiles& files) {
+void print_notes(const JobFiles& files) {
   for (const std::string& note : files.notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
 }
 
@@ -132,7 +132,7 @@ int merge(const CommandLine& wanted) {
                                                     : base;
   const auto files = merge_files(wanted.files, output);
   if (!files) return fail(files.status().message());
-  tell_notes(*files);
+  print_notes(*files);
   return print(fmt::format(
       "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, https://ui.perfetto.dev as well\n", output,
       files->ranks().size(), files->size()));
@@ -185,7 +185,7 @@ Result<std::string> trace_of(const std::string& file) {
   const std::string base = base_of(file);
   const std::string trace = base.empty() ? file : base;
   DABKE_ASSIGN_OR_RETURN(const JobFiles merged, merge_files({trace}, trace));
-  tell_notes(merged);
+  print_notes(merged);
   return trace;
 }
 

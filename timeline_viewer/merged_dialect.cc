@@ -62,7 +62,7 @@ class MergedDialect final : public TraceDialect {
   }
 
   void finish() override {
-    tell();
+    report();
     for (const auto& [pid, process] : ranks_) {
       for (const auto& [row, tensor] : process.lonely) analysis_.lonely_tensor(process.index, tensor);
       if (!process.misses_tail) analysis_.was_closed(process.index);
@@ -171,7 +171,7 @@ class MergedDialect final : public TraceDialect {
   /// All of a batch comes before anything of the next.
   RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
     if (batch != key_) {
-      tell();
+      report();
       key_ = batch;
       open_.kind = kind_of(collective).value_or(CollectiveKind::allreduce);
     }
@@ -182,7 +182,7 @@ class MergedDialect final : public TraceDialect {
     return *of.part;
   }
 
-  void tell() {
+  void report() {
     for (auto& part : parts_) {
       if (!part->tensors.empty()) open_.parts.push_back(std::move(*part));
     }

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kLongestRequest = 16 << 10;
 constexpr std::size_t kMostConnections = 64;
-constexpr auto kPatience = std::chrono::seconds(10);  // of a connection on which nothing moves
+constexpr auto kIdleLimit = std::chrono::seconds(10);  // of a connection on which nothing moves
 constexpr off_t kAtOnce = 1 << 20;
 
 std::string head(std::string_view status, std::string_view type, std::uint64_t bytes) {
@@ -115,7 +115,7 @@ void PageServer::accept() {
   Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd) return;
   if (connections_.size() >= kMostConnections) connections_.pop_front();
-  connections_.push_back({.fd = std::move(fd), .until = Clock::now() + kPatience});
+  connections_.push_back({.fd = std::move(fd), .until = Clock::now() + kIdleLimit});
 }
 
 bool PageServer::read(Connection& connection) {
@@ -185,7 +185,7 @@ bool PageServer::write(Connection& connection) {
     if (sent == 0) return false;  // the file has become shorter
   }
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
-  connection.until = Clock::now() + kPatience;
+  connection.until = Clock::now() + kIdleLimit;
   return !connection.answer.empty() || connection.left > 0;
 }
 

@@ -73,7 +73,7 @@ TimePoint Agent::next_deadline() const {
 void Agent::add_poll_entries(std::vector<pollfd>& entries) const {
   entries.push_back({signals_.get(), POLLIN, 0});
   if (!is_launcher_gone_) channel_.add_poll_entries(entries);
-  if (door_) door_->add_poll_entries(entries);
+  if (store_) store_->add_poll_entries(entries);
   if (examination_) entries.push_back({examination_->event(), POLLIN, 0});
   carried_input_.add_poll_entries(entries);
   ranks_.add_poll_entries(entries);
@@ -83,7 +83,7 @@ void Agent::handle(const pollfd& entry) {
   if (entry.fd == signals_.get()) return take_signal();
   if ((entry.revents & POLLOUT) != 0) channel_.flush();
   if (entry.fd == channel_.in() && (entry.revents & ~POLLOUT) != 0) return take_frames();
-  if (door_) door_->handle(entry);
+  if (store_) store_->handle(entry);
   if (examination_ && entry.fd == examination_->event()) return report_examination();
   if (carried_input_.handle(entry)) send_message(channel_, FrameKind::input_taken);
   ranks_.handle(entry);
@@ -142,10 +142,11 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
         send_message(channel_, FrameKind::clock, ClockMessage{clock.asked_ns, agent_now_ns(), wall_now_ns()});
       return;
     case FrameKind::store_bytes:
-      if (door_ && from_wire(content, store)) door_->connections().take_bytes(store.connection, store.bytes);
+      if (store_ && from_wire(content, store))
+        store_->connections().take_bytes(store.connection, store.bytes);
       return;
     case FrameKind::store_close:
-      if (door_ && from_wire(content, store)) door_->connections().take_close(store.connection);
+      if (store_ && from_wire(content, store)) store_->connections().take_close(store.connection);
       return;
     default: return;  // none that an agent is sent
   }
@@ -174,8 +175,8 @@ void Agent::prepare(std::string_view content) {
 /// What ranks read and where they find the store, where that is on the launcher's host.
 Status Agent::carry_for(PrepareMessage& job) {
   if (job.rendezvous.empty()) {
-    DABKE_ASSIGN_OR_RETURN(door_, StoreDoor::open(channel_));
-    job.rendezvous = door_->url();
+    DABKE_ASSIGN_OR_RETURN(store_, StoreProxy::open(channel_));
+    job.rendezvous = store_->url();
   }
   if (!job.carries_input) return {};
   DABKE_RETURN_IF_ERROR(carried_input_.open());

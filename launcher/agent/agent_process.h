@@ -66,7 +66,7 @@ class Agent {
   const std::string job_key_;
   const Fd signals_;
   std::optional<Duration> peer_timeout_;  // of the job; none: it has not come
-  std::unique_ptr<StoreDoor> door_;
+  std::unique_ptr<StoreProxy> store_;
   CarriedInput carried_input_;
   std::unique_ptr<Examination> examination_;  // of a host that runs nothing
   bool is_launcher_gone_ = false;

@@ -37,14 +37,14 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Until srun's stdin has come: no sooner than it starts on all hosts.
-constexpr auto kMessagePatience = 60s;
+constexpr auto kMessageLimit = 60s;
 constexpr auto kAgain = 200ms;
 
 Fd duplicate_of(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
 Result<DialMessage> read_message() {
   FrameChannel channel(duplicate_of(STDIN_FILENO), duplicate_of(STDIN_FILENO));
-  const TimePoint limit = Clock::now() + kMessagePatience;
+  const TimePoint limit = Clock::now() + kMessageLimit;
   while (Clock::now() < limit && channel.is_open()) {
     pollfd entry{channel.in(), POLLIN, 0};
     if (::poll(&entry, 1, poll_timeout_ms(limit)) <= 0) continue;

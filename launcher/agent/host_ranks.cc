@@ -109,7 +109,7 @@ Result<SpawnedWorker> HostRanks::spawn(const RankOrder& order, const CoreShares&
                        .input = placement.rank == 0 ? input_.get() : -1,
                        .output = ends.output.get(),
                        .error_output = ends.error_output.get(),
-                       .patience = std::chrono::milliseconds(job_.grace_ms)};
+                       .grace = std::chrono::milliseconds(job_.grace_ms)};
   if (!shares.units.empty()) {
     request.cores = shares.units[static_cast<std::size_t>(placement.local_rank)];
     if (job_.verbose)
@@ -281,8 +281,6 @@ void HostRanks::report_who_is_over() {
   }
 }
 
-void HostRanks::report(const std::string& text) {
-  send_message(channel_, FrameKind::says, TextMessage{text});
-}
+void HostRanks::report(const std::string& text) { send_message(channel_, FrameKind::log, TextMessage{text}); }
 
 }  // namespace dabke

@@ -12,7 +12,7 @@
 
 namespace dabke {
 
-Result<std::unique_ptr<StoreDoor>> StoreDoor::open(FrameChannel& channel) {
+Result<std::unique_ptr<StoreProxy>> StoreProxy::open(FrameChannel& channel) {
   Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -23,21 +23,21 @@ Result<std::unique_ptr<StoreDoor>> StoreDoor::open(FrameChannel& channel) {
       ::getsockname(listener.get(), generic, &size) != 0)
     return system_error("cannot listen on 127.0.0.1 for the ranks of this host", errno);
   std::string url = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port));
-  return std::unique_ptr<StoreDoor>(new StoreDoor(channel, std::move(listener), std::move(url)));
+  return std::unique_ptr<StoreProxy>(new StoreProxy(channel, std::move(listener), std::move(url)));
 }
 
-void StoreDoor::add_poll_entries(std::vector<pollfd>& entries) const {
+void StoreProxy::add_poll_entries(std::vector<pollfd>& entries) const {
   entries.push_back({listener_.get(), POLLIN, 0});
   connections_.add_poll_entries(entries);
 }
 
-void StoreDoor::handle(const pollfd& entry) {
+void StoreProxy::handle(const pollfd& entry) {
   if (entry.revents == 0) return;
   if (entry.fd == listener_.get()) return accept();
   connections_.handle(entry);
 }
 
-void StoreDoor::accept() {
+void StoreProxy::accept() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return;
   channel_.send(static_cast<std::uint8_t>(FrameKind::store_open), to_wire(StoreMessage{++next_, {}}));

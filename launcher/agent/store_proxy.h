@@ -17,9 +17,9 @@
 
 namespace dabke {
 
-class StoreDoor {
+class StoreProxy {
  public:
-  static Result<std::unique_ptr<StoreDoor>> open(FrameChannel& channel);
+  static Result<std::unique_ptr<StoreProxy>> open(FrameChannel& channel);
 
   /// As in DABKE_RENDEZVOUS.
   const std::string& url() const { return url_; }
@@ -28,7 +28,7 @@ class StoreDoor {
   CarriedConnections& connections() { return connections_; }
 
  private:
-  StoreDoor(FrameChannel& channel, Fd listener, std::string url)
+  StoreProxy(FrameChannel& channel, Fd listener, std::string url)
       : channel_(channel), listener_(std::move(listener)), url_(std::move(url)), connections_(channel) {}
   void accept();
 

@@ -62,7 +62,7 @@ enum class FrameKind : std::uint8_t {
   started,
   ended,
   over,
-  says,
+  log,
   states,
   output,
   output_end,
@@ -272,10 +272,10 @@ struct ExaminedPeer {
 
 struct ReachMessage {
   std::vector<ExaminedPeer> peers;
-  std::int64_t patience_ms = 0;  // for each 64 of them
+  std::int64_t wait_limit_ms = 0;  // for each 64 of them
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.peers, self.patience_ms);
+    io(self.peers, self.wait_limit_ms);
   }
 };
 
@@ -300,11 +300,11 @@ struct ReachedMessage {
 struct MeasureMessage {
   std::int32_t number = 0;
   std::string address;
-  std::int64_t patience_ms = 0;
+  std::int64_t wait_limit_ms = 0;
   std::int64_t duration_ms = 0;  // for which bytes are sent
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.number, self.address, self.patience_ms, self.duration_ms);
+    io(self.number, self.address, self.wait_limit_ms, self.duration_ms);
   }
 };
 

@@ -167,7 +167,7 @@ PrepareMessage JobPlanner::order_for(const std::vector<RankPlacement>& placement
                        .bind_to = options_.bind_to.value_or(BindTo::automatic),
                        .verbose = options_.verbose,
                        .stdout_kind = job.stdout_kind,
-                       .grace_ms = options_.grace.value_or(kPatience).count()};
+                       .grace_ms = options_.grace.value_or(kGracePeriod).count()};
   for (const RankPlacement& placement : placements)
     order.ranks.push_back({placement, variables_of_rank(options_.variables, placement.rank)});
   if (is_here) return order;

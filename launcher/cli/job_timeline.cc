@@ -20,7 +20,7 @@ namespace dabke {
 namespace {
 
 /// Nobody may read it any more, which is not to change how dabkerun ends.
-void say_of_timeline(const std::string& text) {
+void log_of_timeline(const std::string& text) {
   std::fputs(fmt::format("dabkerun: timeline: {}\n", text).c_str(), stderr);
 }
 
@@ -42,9 +42,9 @@ std::string own_timeline_tool() {
 
 Status merge_job(const std::string& timeline, const JobId& job, const OnProgress& go_on) {
   DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(timeline, job, go_on));
-  for (const std::string& note : files.notes()) say_of_timeline(note);
+  for (const std::string& note : files.notes()) log_of_timeline(note);
   DABKE_RETURN_IF_ERROR(merge_records(files, timeline, go_on));
-  say_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out", timeline,
+  log_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out", timeline,
                               files.ranks().size(), counted(files.size(), "rank"), own_timeline_tool()));
   return {};
 }
@@ -78,7 +78,7 @@ std::optional<int> merge_timeline(const std::string& timeline, const JobId& job,
     return !ended_by;
   });
   if (merged.is_ok()) return ended_by;
-  say_of_timeline(has_met || ended_by
+  log_of_timeline(has_met || ended_by
                       ? fmt::format("{}; {}", merged.message(), how_to_merge(timeline, own_timeline_tool()))
                       : fmt::format("there is no '{}', because no rank initialised Dabke (dabke_init, in "
                                     "Python dabke.init())",

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kPythonPatience = 5s;
+constexpr Duration kPythonLimit = 5s;
 
 /// A line for each package: its name, version and file.
 constexpr const char* kScript = R"(
@@ -64,7 +64,7 @@ PythonPackages find_python_packages(const Environment& environment) {
     found.trouble = process.status().message();
     return found;
   }
-  const TimePoint limit = Clock::now() + kPythonPatience;
+  const TimePoint limit = Clock::now() + kPythonLimit;
   WatchedProcess watched(process->pid, std::move(process->words));
   const std::string text = output_until(limit, process->in);
   if (!watched.wait_until(limit)) {

@@ -185,8 +185,8 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
                   services.server->set(services.key(kFirstEndedKey), to_text(ended));
               },
           .start_timeout_s = plan.config.start_timeout,
-          .grace = options.grace.value_or(kPatience),
-          .grace_after_term = options.grace.value_or(kPatienceAfterTerm)};
+          .grace = options.grace.value_or(kGracePeriod),
+          .grace_after_term = options.grace.value_or(kGraceAfterTerm)};
 }
 
 /// Serves the store. Threads do, so no fork from here on.

@@ -13,15 +13,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kClockAnswers = 8;
-constexpr Duration kExaminePatience = 15s;
+constexpr Duration kExamineLimit = 15s;
 /// For 64 hosts at a time to prove themselves: a refused or filtered address takes all of it.
-constexpr Duration kReachPatience = 3s;
+constexpr Duration kReachLimit = 3s;
 constexpr std::size_t kReachAtOnce = 64;
 /// All rounds of exchanges together may take about so long.
 constexpr Duration kAllExchanges = 20s;
 constexpr Duration kLongestExchange = 500ms, kShortestExchange = 50ms;
 /// For an exchange to begin, and for what is on its way to arrive.
-constexpr Duration kExchangePatience = 5s;
+constexpr Duration kExchangeLimit = 5s;
 constexpr Duration kProgressPause = 1s;
 
 std::int64_t milliseconds_of(Duration duration) {
@@ -77,8 +77,8 @@ void Checkup::bring_agents() {
       return link->phase == AgentLink::Phase::queued || link->phase == AgentLink::Phase::arriving;
     });
   };
-  TimePoint tell_at = Clock::now() + kProgressPause;
-  std::string told;
+  TimePoint report_at = Clock::now() + kProgressPause;
+  std::string reported;
   while (is_coming()) {
     if (const Status started = starter_.start(links_); !started.is_ok()) {
       for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -86,11 +86,11 @@ void Checkup::bring_agents() {
       }
       return;
     }
-    turn(tell_at);
-    if (Clock::now() < tell_at) continue;
-    tell_at += kProgressPause;
+    turn(report_at);
+    if (Clock::now() < report_at) continue;
+    report_at += kProgressPause;
     const std::string line = who_is_awaited(links_);
-    if (line != std::exchange(told, line)) tell(line);
+    if (line != std::exchange(reported, line)) report_progress(line);
   }
 }
 
@@ -99,13 +99,13 @@ void Checkup::examine() {
     if (!is_well(i)) continue;
     report_.hosts[i].machine = links_[i]->machine();
     const bool has_key = settings_.key_has_come && !links_[i]->is_local();
-    links_[i]->tell(FrameKind::examine,
+    links_[i]->send(FrameKind::examine,
                     ExamineMessage{settings_.job_id, has_key ? "" : settings_.job_key,
                                    static_cast<std::int32_t>(i + 1), settings_.network_interfaces});
     ask_clock(i);
     patients_[i].is_awaited = true;
   }
-  await_answers(kExaminePatience, "what it is like");
+  await_answers(kExamineLimit, "what it is like");
 }
 
 void Checkup::reach() {
@@ -115,56 +115,58 @@ void Checkup::reach() {
       peers.push_back({static_cast<std::int32_t>(i + 1), report_.hosts[i].facts->addresses});
   }
   if (peers.size() < 2) return;
-  tell(fmt::format("trying {} ways between {} hosts", peers.size() * (peers.size() - 1), peers.size()));
+  report_progress(
+      fmt::format("trying {} ways between {} hosts", peers.size() * (peers.size() - 1), peers.size()));
   for (const ExaminedPeer& own : peers) {
     std::vector<ExaminedPeer> others;
     for (const ExaminedPeer& peer : peers) {
       if (peer.number != own.number) others.push_back(peer);
     }
     const auto at = static_cast<std::size_t>(own.number - 1);
-    links_[at]->tell(FrameKind::reach, ReachMessage{std::move(others), milliseconds_of(kReachPatience)});
+    links_[at]->send(FrameKind::reach, ReachMessage{std::move(others), milliseconds_of(kReachLimit)});
     patients_[at].is_awaited = true;
   }
   const auto turns = static_cast<int>((peers.size() + kReachAtOnce - 1) / kReachAtOnce);
-  await_answers(kReachPatience * turns + kExchangePatience, "which hosts it reaches");
-  std::ranges::sort(report_.ways, {}, [](const WayReport& way) { return std::pair(way.from, way.to); });
+  await_answers(kReachLimit * turns + kExchangeLimit, "which hosts it reaches");
+  std::ranges::sort(report_.routes, {},
+                    [](const RouteReport& route) { return std::pair(route.from, route.to); });
 }
 
 void Checkup::measure() {
   const std::size_t count = links_.size();
-  if (report_.ways.empty()) return;
+  if (report_.routes.empty()) return;
   const Duration exchange =
       std::clamp(kAllExchanges / static_cast<int>(count - 1), kShortestExchange, kLongestExchange);
   report_.exchange_s = std::chrono::duration<double>(exchange).count();
-  TimePoint tell_at = Clock::now();
+  TimePoint report_at = Clock::now();
   for (std::size_t distance = 1; distance < count; ++distance) {
-    if (Clock::now() >= tell_at) {
-      tell(fmt::format("exchanging bytes, round {} of {}", distance, count - 1));
-      tell_at = Clock::now() + kProgressPause;
+    if (Clock::now() >= report_at) {
+      report_progress(fmt::format("exchanging bytes, round {} of {}", distance, count - 1));
+      report_at = Clock::now() + kProgressPause;
     }
-    for (WayReport& way : report_.ways) {
-      if (way.to != (way.from + distance) % count || !way.trouble.empty() || !is_well(way.from) ||
-          !is_well(way.to))
+    for (RouteReport& route : report_.routes) {
+      if (route.to != (route.from + distance) % count || !route.trouble.empty() || !is_well(route.from) ||
+          !is_well(route.to))
         continue;
-      links_[way.from]->tell(
+      links_[route.from]->send(
           FrameKind::measure,
-          MeasureMessage{static_cast<std::int32_t>(way.to + 1), way.address,
-                         milliseconds_of(kExchangePatience + exchange), milliseconds_of(exchange)});
-      patients_[way.from].measured_way = &way;
-      patients_[way.from].is_awaited = true;
+          MeasureMessage{static_cast<std::int32_t>(route.to + 1), route.address,
+                         milliseconds_of(kExchangeLimit + exchange), milliseconds_of(exchange)});
+      patients_[route.from].measured_route = &route;
+      patients_[route.from].is_awaited = true;
     }
-    await_answers(2 * kExchangePatience + exchange, "how fast its ways to other hosts are");
+    await_answers(2 * kExchangeLimit + exchange, "how fast its ways to other hosts are");
   }
 }
 
-void Checkup::await_answers(Duration patience, std::string_view what) {
-  const TimePoint limit = Clock::now() + patience;
+void Checkup::await_answers(Duration wait, std::string_view what) {
+  const TimePoint limit = Clock::now() + wait;
   const auto is_awaiting = [](const Patient& patient) { return patient.is_awaited; };
   while (std::ranges::any_of(patients_, is_awaiting) && Clock::now() < limit) turn(limit);
   for (std::size_t i = 0; i < patients_.size(); ++i) {
     if (patients_[i].is_awaited)
       lose(i, fmt::format("its agent has not said within {:g} s {}",
-                          std::chrono::duration<double>(patience).count(), what));
+                          std::chrono::duration<double>(wait).count(), what));
   }
 }
 
@@ -225,17 +227,17 @@ void Checkup::take_frame(std::size_t at, const FrameChannel::Frame& frame) {
     case FrameKind::reached:
       if (!from_wire(frame.content, reached)) return;
       for (ReachedPeer& peer : reached.peers)
-        report_.ways.push_back({.from = at,
-                                .to = static_cast<std::size_t>(peer.number - 1),
-                                .address = std::move(peer.address),
-                                .trouble = std::move(peer.trouble)});
+        report_.routes.push_back({.from = at,
+                                  .to = static_cast<std::size_t>(peer.number - 1),
+                                  .address = std::move(peer.address),
+                                  .trouble = std::move(peer.trouble)});
       patient.is_awaited = false;
       return;
     case FrameKind::measured:
-      if (!from_wire(frame.content, measured) || patient.measured_way == nullptr) return;
-      patient.measured_way->round_trip_ns = measured.round_trip_ns;
-      patient.measured_way->bytes_per_s = measured.bytes_per_s;
-      patient.measured_way->trouble = measured.trouble;
+      if (!from_wire(frame.content, measured) || patient.measured_route == nullptr) return;
+      patient.measured_route->round_trip_ns = measured.round_trip_ns;
+      patient.measured_route->bytes_per_s = measured.bytes_per_s;
+      patient.measured_route->trouble = measured.trouble;
       patient.is_awaited = false;
       return;
     default: return;  // none that is sent without a job
@@ -243,7 +245,7 @@ void Checkup::take_frame(std::size_t at, const FrameChannel::Frame& frame) {
 }
 
 void Checkup::ask_clock(std::size_t at) {
-  links_[at]->tell(FrameKind::beat, ClockMessage{steady_ns(), 0, 0});
+  links_[at]->send(FrameKind::beat, ClockMessage{steady_ns(), 0, 0});
 }
 
 void Checkup::take_clock(std::size_t at, const ClockMessage& clock) {

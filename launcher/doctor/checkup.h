@@ -41,7 +41,7 @@ struct HostReport {
 };
 
 /// From one host to another, by their places.
-struct WayReport {
+struct RouteReport {
   std::size_t from = 0, to = 0;
   std::string address;  // at which `to` was reached
   std::int64_t round_trip_ns = 0, bytes_per_s = 0;
@@ -50,8 +50,8 @@ struct WayReport {
 
 struct CheckupReport {
   std::vector<HostReport> hosts;
-  std::vector<WayReport> ways;  // between hosts that have been examined
-  double exchange_s = 0;        // for which bytes were sent on each way; 0: none was
+  std::vector<RouteReport> routes;  // between hosts that have been examined
+  double exchange_s = 0;            // for which bytes were sent on each route; 0: none was
 };
 
 class Checkup {
@@ -77,7 +77,7 @@ class Checkup {
     int clock_answers = 0;
     bool is_awaited = false;  // an answer is to come
     std::int64_t shortest_trip_ns = INT64_MAX;
-    WayReport* measured_way = nullptr;
+    RouteReport* measured_route = nullptr;
   };
 
   void bring_agents();
@@ -85,7 +85,7 @@ class Checkup {
   void reach();
   void measure();
   /// Until all that is awaited has come, or is too late.
-  void await_answers(Duration patience, std::string_view what);
+  void await_answers(Duration wait, std::string_view what);
   void turn(TimePoint limit);
   void take_frame(std::size_t at, const FrameChannel::Frame& frame);
   void take_clock(std::size_t at, const ClockMessage& clock);
@@ -94,7 +94,7 @@ class Checkup {
   void lose(std::size_t at, const std::string& why);
   void give_up(std::size_t at, std::vector<std::string> lines);
   bool is_well(std::size_t at) const { return report_.hosts[at].trouble.empty(); }
-  void tell(const std::string& line) const { settings_.progress(line); }
+  void report_progress(const std::string& line) const { settings_.progress(line); }
 
   AgentStarter starter_;  // outlives the links
   const Settings settings_;

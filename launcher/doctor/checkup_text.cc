@@ -10,8 +10,8 @@
 namespace dabke {
 namespace {
 
-/// More ways than these are not listed, but the slowest of them.
-constexpr std::size_t kMostWaysShown = 30;
+/// More routes than these are not listed, but the slowest of them.
+constexpr std::size_t kMostRoutesShown = 30;
 
 using Row = std::vector<std::string>;
 
@@ -81,25 +81,25 @@ std::string hosts_table(const CheckupReport& report) {
   return table(rows);
 }
 
-std::string ways_table(const CheckupReport& report) {
-  if (report.ways.empty()) return "";
-  std::vector<WayReport> ways = report.ways;
-  std::erase_if(ways, [](const WayReport& way) { return !way.trouble.empty(); });
+std::string routes_table(const CheckupReport& report) {
+  if (report.routes.empty()) return "";
+  std::vector<RouteReport> routes = report.routes;
+  std::erase_if(routes, [](const RouteReport& route) { return !route.trouble.empty(); });
   std::string heading =
       fmt::format("\nWays between hosts, each measured for {:g} s over TCP:\n", report.exchange_s);
-  if (ways.size() > kMostWaysShown) {
-    std::ranges::sort(ways, {}, &WayReport::bytes_per_s);
+  if (routes.size() > kMostRoutesShown) {
+    std::ranges::sort(routes, {}, &RouteReport::bytes_per_s);
     heading = fmt::format("\nThe slowest {} of {} ways between hosts, each measured for {:g} s over TCP:\n",
-                          kMostWaysShown, ways.size(), report.exchange_s);
-    ways.resize(kMostWaysShown);
+                          kMostRoutesShown, routes.size(), report.exchange_s);
+    routes.resize(kMostRoutesShown);
   }
-  if (ways.empty()) return "";
+  if (routes.empty()) return "";
   std::vector<Row> rows{{"from", "to", "at", "round trip", "bandwidth"}};
-  for (const WayReport& way : ways) {
-    const bool is_measured = way.bytes_per_s > 0;
-    rows.push_back({report.hosts[way.from].host.name, report.hosts[way.to].host.name, way.address,
-                    is_measured ? duration_text(static_cast<double>(way.round_trip_ns) / 1e9) : "-",
-                    is_measured ? size_text(way.bytes_per_s) + "/s" : "-"});
+  for (const RouteReport& route : routes) {
+    const bool is_measured = route.bytes_per_s > 0;
+    rows.push_back({report.hosts[route.from].host.name, report.hosts[route.to].host.name, route.address,
+                    is_measured ? duration_text(static_cast<double>(route.round_trip_ns) / 1e9) : "-",
+                    is_measured ? size_text(route.bytes_per_s) + "/s" : "-"});
   }
   return heading + table(rows);
 }
@@ -137,7 +137,7 @@ std::string json_of(const HostReport& host) {
 std::string checkup_text(const CheckupReport& report) {
   const auto findings = findings_of(report);
   std::string out =
-      fmt::format("dabkerun {}\n\n", agent_version()) + hosts_table(report) + ways_table(report) + '\n';
+      fmt::format("dabkerun {}\n\n", agent_version()) + hosts_table(report) + routes_table(report) + '\n';
   for (const Finding& finding : findings) {
     out += fmt::format("{}: {}\n", finding.is_wrong ? "wrong" : "note", finding.what);
     for (const std::string& line : finding.words) out += line + '\n';
@@ -147,14 +147,14 @@ std::string checkup_text(const CheckupReport& report) {
 }
 
 std::string checkup_json(const CheckupReport& report) {
-  std::string hosts, ways, findings;
+  std::string hosts, routes, findings;
   for (const HostReport& host : report.hosts) hosts += (hosts.empty() ? "" : ",\n") + json_of(host);
-  for (const WayReport& way : report.ways)
-    ways += fmt::format(
+  for (const RouteReport& route : report.routes)
+    routes += fmt::format(
         "{}{{\"from\":{},\"to\":{},\"address\":{},\"round_trip_ns\":{},\"bytes_per_s\":{},\"trouble\":{}}}",
-        ways.empty() ? "" : ",\n", json_string(report.hosts[way.from].host.name),
-        json_string(report.hosts[way.to].host.name), json_string(way.address), way.round_trip_ns,
-        way.bytes_per_s, json_string(way.trouble));
+        routes.empty() ? "" : ",\n", json_string(report.hosts[route.from].host.name),
+        json_string(report.hosts[route.to].host.name), json_string(route.address), route.round_trip_ns,
+        route.bytes_per_s, json_string(route.trouble));
   const auto all = findings_of(report);
   for (const Finding& finding : all)
     findings += fmt::format("{}{{\"is_wrong\":{},\"what\":{},\"words\":{}}}", findings.empty() ? "" : ",\n",
@@ -162,7 +162,7 @@ std::string checkup_json(const CheckupReport& report) {
   return fmt::format(
       "{{\"version\":{},\"exchange_s\":{:g},\"is_well\":{},\n\"hosts\":[{}],\n\"ways\":[{}],\n\"findings\":[{"
       "}]}}\n",
-      json_string(agent_version()), report.exchange_s, is_well(all), hosts, ways, findings);
+      json_string(agent_version()), report.exchange_s, is_well(all), hosts, routes, findings);
 }
 
 }  // namespace dabke

@@ -22,7 +22,7 @@ constexpr std::int64_t kThreadsOfRank = 32;
 constexpr std::int64_t kSharedOfRank = std::int64_t{64} << 20;
 /// Of a host that does not reach more others these are counted, not named.
 constexpr std::size_t kMostNamed = 3;
-/// A way is slow that has less than this part of the median's bandwidth.
+/// A route is slow that has less than this part of the median's bandwidth.
 constexpr double kSlowPart = 0.25;
 
 class Judge {
@@ -32,7 +32,7 @@ class Judge {
   std::vector<Finding> all() {
     for (const HostReport& host : report_.hosts) judge(host);
     judge_machines();
-    judge_ways();
+    judge_routes();
     std::ranges::stable_sort(findings_,
                              [](const Finding& a, const Finding& b) { return a.is_wrong > b.is_wrong; });
     return std::move(findings_);
@@ -119,35 +119,35 @@ class Judge {
     }
   }
 
-  void judge_ways() {
+  void judge_routes() {
     std::vector<std::int64_t> bandwidths;
-    std::map<std::size_t, std::vector<const WayReport*>> missing;  // by where they begin
-    for (const WayReport& way : report_.ways) {
-      if (!way.trouble.empty()) missing[way.from].push_back(&way);
-      if (way.trouble.empty() && way.bytes_per_s > 0) bandwidths.push_back(way.bytes_per_s);
+    std::map<std::size_t, std::vector<const RouteReport*>> missing;  // by where they begin
+    for (const RouteReport& route : report_.routes) {
+      if (!route.trouble.empty()) missing[route.from].push_back(&route);
+      if (route.trouble.empty() && route.bytes_per_s > 0) bandwidths.push_back(route.bytes_per_s);
     }
-    for (const auto& [from, ways] : missing) {
-      if (ways.size() > kMostNamed) {
+    for (const auto& [from, routes] : missing) {
+      if (routes.size() > kMostNamed) {
         wrong(fmt::format("host {} does not reach {} other hosts; of host {}: {}: {}", name_of(from),
-                          ways.size(), name_of(ways.front()->to), ways.front()->trouble,
-                          remedy_for(ways.front()->to)));
+                          routes.size(), name_of(routes.front()->to), routes.front()->trouble,
+                          remedy_for(routes.front()->to)));
       } else {
-        for (const WayReport* way : ways)
-          wrong(fmt::format("host {} does not reach host {}: {}: {}", name_of(from), name_of(way->to),
-                            way->trouble, remedy_for(way->to)));
+        for (const RouteReport* route : routes)
+          wrong(fmt::format("host {} does not reach host {}: {}: {}", name_of(from), name_of(route->to),
+                            route->trouble, remedy_for(route->to)));
       }
     }
     if (bandwidths.size() < 3) return;
     const auto middle = bandwidths.begin() + static_cast<std::ptrdiff_t>(bandwidths.size() / 2);
     std::ranges::nth_element(bandwidths, middle);
-    for (const WayReport& way : report_.ways) {
-      if (way.bytes_per_s > 0 &&
-          static_cast<double>(way.bytes_per_s) < kSlowPart * static_cast<double>(*middle))
-        note(
-            fmt::format("from host {} to host {} there is {}/s, and on half of all ways {}/s at least: the "
-                        "slowest way holds up "
-                        "every rank; check that link, or choose another with --network-interfaces",
-                        name_of(way.from), name_of(way.to), size_text(way.bytes_per_s), size_text(*middle)));
+    for (const RouteReport& route : report_.routes) {
+      if (route.bytes_per_s > 0 &&
+          static_cast<double>(route.bytes_per_s) < kSlowPart * static_cast<double>(*middle))
+        note(fmt::format(
+            "from host {} to host {} there is {}/s, and on half of all ways {}/s at least: the "
+            "slowest way holds up "
+            "every rank; check that link, or choose another with --network-interfaces",
+            name_of(route.from), name_of(route.to), size_text(route.bytes_per_s), size_text(*middle)));
     }
   }
 

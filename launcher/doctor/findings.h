@@ -20,9 +20,9 @@ std::vector<Finding> findings_of(const CheckupReport& report);
 /// Whether none is wrong.
 bool is_well(const std::vector<Finding>& findings);
 
-/// As a user reads it: a table of hosts, one of the ways between them, and the findings.
+/// As a user reads it: a table of hosts, one of the routes between them, and the findings.
 std::string checkup_text(const CheckupReport& report);
-/// One object: hosts[], ways[], findings[], is_well.
+/// One object: hosts[], routes[], findings[], is_well.
 std::string checkup_json(const CheckupReport& report);
 
 /// "1.5 GiB", "-" where it is not known, "none" where there is no limit.

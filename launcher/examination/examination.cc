@@ -71,7 +71,7 @@ std::vector<ReachedPeer> reach(const Handshake::Self& self, const ReachMessage& 
     }
     const Status tried = try_addresses(
         self, trials,
-        Clock::now() + std::chrono::milliseconds(std::max<std::int64_t>(0, message.patience_ms)));
+        Clock::now() + std::chrono::milliseconds(std::max<std::int64_t>(0, message.wait_limit_ms)));
     for (const ExaminedPeer& peer : some) {
       ReachedPeer& row = reached.emplace_back(ReachedPeer{peer.number, {}, tried.message()});
       for (const Trial& trial : trials) {
@@ -130,15 +130,15 @@ Result<std::unique_ptr<Examination>> Examination::open(const ExamineMessage& mes
   if (own.is_ok()) {
     for (const HostAddress& each : *own) addresses.push_back(each.address);
   }
-  auto door = own.is_ok() ? ExchangeDoor::open(made->self_, addresses)
-                          : Result<std::unique_ptr<ExchangeDoor>>(own.status());
-  if (!door.is_ok()) {
-    made->facts_.troubles.push_back(door.status().message());
+  auto listener = own.is_ok() ? ExchangeListener::open(made->self_, addresses)
+                              : Result<std::unique_ptr<ExchangeListener>>(own.status());
+  if (!listener.is_ok()) {
+    made->facts_.troubles.push_back(listener.status().message());
     return made;
   }
-  made->door_ = door.take();
-  made->facts_.addresses = made->door_->addresses();
-  made->facts_.troubles = made->door_->troubles();
+  made->listener_ = listener.take();
+  made->facts_.addresses = made->listener_->addresses();
+  made->facts_.troubles = made->listener_->troubles();
   return made;
 }
 

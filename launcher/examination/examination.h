@@ -25,7 +25,7 @@ class Examination {
   /// Begins to listen. That it cannot is one of facts().troubles.
   static Result<std::unique_ptr<Examination>> open(const ExamineMessage& message, const std::string& job_key,
                                                    const InheritedState& inherited);
-  /// Waits for what is under way: for its patience at most.
+  /// Waits for what is under way: for its wait limit at most.
   ~Examination();
   Examination(const Examination&) = delete;
   Examination& operator=(const Examination&) = delete;
@@ -46,7 +46,7 @@ class Examination {
 
   Handshake::Self self_;
   ExaminedMessage facts_;
-  std::unique_ptr<ExchangeDoor> door_;
+  std::unique_ptr<ExchangeListener> listener_;
   Fd event_;
   std::mutex mutex_;
   std::optional<Answer> answer_;  // guarded by mutex_

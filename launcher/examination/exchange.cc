@@ -29,7 +29,7 @@ constexpr int kPings = 20;
 constexpr std::size_t kChunk = std::size_t{256} << 10;
 constexpr std::size_t kMostVisitors = 256;
 /// For one that comes to prove itself, and then for each further byte.
-constexpr Duration kVisitorPatience = 10s;
+constexpr Duration kVisitorLimit = 10s;
 
 void send_at_once(int fd) {
   const int on = 1;
@@ -50,11 +50,11 @@ class Visitor {
     if (!is_proved()) {
       if (!converse_over(fd_.get(), handshake_).ended.is_ok()) return false;
       if (!is_proved()) return true;
-      deadline_ = Clock::now() + kVisitorPatience;
+      deadline_ = Clock::now() + kVisitorLimit;
     }
     const ssize_t got = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
-    deadline_ = Clock::now() + kVisitorPatience;
+    deadline_ = Clock::now() + kVisitorLimit;
     if (got == 0) {
       answer();
       return false;
@@ -76,7 +76,7 @@ class Visitor {
 
   Fd fd_;
   Handshake handshake_;
-  TimePoint deadline_ = Clock::now() + kVisitorPatience;
+  TimePoint deadline_ = Clock::now() + kVisitorLimit;
   int pings_ = 0;
   std::uint64_t received_ = 0;
 };
@@ -157,7 +157,7 @@ Result<std::int64_t> bandwidth(int fd, Duration duration, TimePoint limit) {
 }
 
 Status try_to_measure(const Handshake::Self& self, const MeasureMessage& order, MeasuredMessage& measured) {
-  const TimePoint limit = Clock::now() + std::chrono::milliseconds(order.patience_ms);
+  const TimePoint limit = Clock::now() + std::chrono::milliseconds(order.wait_limit_ms);
   DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_and_prove(self, order, limit));
   DABKE_ASSIGN_OR_RETURN(const Duration trip, shortest_round_trip(fd.get(), limit));
   measured.round_trip_ns = std::chrono::nanoseconds(trip).count();
@@ -168,11 +168,11 @@ Status try_to_measure(const Handshake::Self& self, const MeasureMessage& order, 
 
 }  // namespace
 
-Result<std::unique_ptr<ExchangeDoor>> ExchangeDoor::open(const Handshake::Self& self,
-                                                         std::span<const SocketAddress> addresses) {
-  std::unique_ptr<ExchangeDoor> door(new ExchangeDoor(self));
-  door->end_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!door->end_) return system_error("eventfd", errno);
+Result<std::unique_ptr<ExchangeListener>> ExchangeListener::open(const Handshake::Self& self,
+                                                                 std::span<const SocketAddress> addresses) {
+  std::unique_ptr<ExchangeListener> made(new ExchangeListener(self));
+  made->end_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->end_) return system_error("eventfd", errno);
   Status last(Code::transport, "this host has no address at which other hosts could reach it");
   for (const SocketAddress& address : addresses) {
     auto listener = tcp_listen(address);
@@ -180,24 +180,24 @@ Result<std::unique_ptr<ExchangeDoor>> ExchangeDoor::open(const Handshake::Self& 
                                         : Result<SocketAddress>(listener.status());
     if (!bound.is_ok()) {
       last = bound.status();
-      door->troubles_.push_back(last.message());
+      made->troubles_.push_back(last.message());
       continue;
     }
-    door->addresses_.push_back(bound->to_string());
-    door->listeners_.push_back(listener.take());
+    made->addresses_.push_back(bound->to_string());
+    made->listeners_.push_back(listener.take());
   }
-  if (door->listeners_.empty()) return last;
-  DABKE_ASSIGN_OR_RETURN(door->thread_,
-                         start_thread("dabke-exchange", [served = door.get()] { served->serve(); }));
-  return door;
+  if (made->listeners_.empty()) return last;
+  DABKE_ASSIGN_OR_RETURN(made->thread_,
+                         start_thread("dabke-exchange", [served = made.get()] { served->serve(); }));
+  return made;
 }
 
-ExchangeDoor::~ExchangeDoor() {
+ExchangeListener::~ExchangeListener() {
   const std::uint64_t one = 1;
   if (thread_.joinable()) (void)!::write(end_.get(), &one, sizeof one);
 }
 
-void ExchangeDoor::serve() {
+void ExchangeListener::serve() {
   std::list<Visitor> visitors;
   std::vector<char> chunk(kChunk);
   for (;;) {

@@ -24,20 +24,20 @@ namespace dabke {
 
 /// Answers whoever tries this host's addresses (runtime/links/address_trials.h) or exchanges with it, as long as it lives, on
 /// a thread of its own.
-class ExchangeDoor {
+class ExchangeListener {
  public:
   /// One free port on each address. An error where none can be listened on; where some cannot, troubles() says why.
-  static Result<std::unique_ptr<ExchangeDoor>> open(const Handshake::Self& self,
-                                                    std::span<const SocketAddress> addresses);
-  ~ExchangeDoor();
-  ExchangeDoor(const ExchangeDoor&) = delete;
-  ExchangeDoor& operator=(const ExchangeDoor&) = delete;
+  static Result<std::unique_ptr<ExchangeListener>> open(const Handshake::Self& self,
+                                                        std::span<const SocketAddress> addresses);
+  ~ExchangeListener();
+  ExchangeListener(const ExchangeListener&) = delete;
+  ExchangeListener& operator=(const ExchangeListener&) = delete;
 
   const std::vector<std::string>& addresses() const { return addresses_; }
   const std::vector<std::string>& troubles() const { return troubles_; }
 
  private:
-  explicit ExchangeDoor(const Handshake::Self& self) : self_(self) {}
+  explicit ExchangeListener(const Handshake::Self& self) : self_(self) {}
   void serve();
 
   const Handshake::Self self_;
@@ -47,7 +47,7 @@ class ExchangeDoor {
   std::jthread thread_;
 };
 
-/// Blocks for the message's patience at most.
+/// Blocks for the message's wait limit at most.
 MeasuredMessage measure(const Handshake::Self& self, const MeasureMessage& order);
 
 }  // namespace dabke

@@ -20,7 +20,7 @@ void InputCarrier::handle(const pollfd& entry) {
   if (got <= 0) input_ = Fd();
   bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   is_taken_ = false;
-  agent_.tell(FrameKind::input, TextMessage{std::move(bytes)});
+  agent_.send(FrameKind::input, TextMessage{std::move(bytes)});
 }
 
 }  // namespace dabke

@@ -47,7 +47,7 @@ class Job final : private AgentReports {
     std::string store;             // its address, for agents that carry connections to it
     std::function<void(const EndedRank& ended)> on_end;  // empty: nobody is told
     double start_timeout_s = 0;
-    std::chrono::milliseconds grace = kPatience, grace_after_term = kPatienceAfterTerm;
+    std::chrono::milliseconds grace = kGracePeriod, grace_after_term = kGraceAfterTerm;
   };
   /// `signals` is a signalfd of what to forward. It is borrowed, as are console and policy.
   Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings);

@@ -8,7 +8,7 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kMostTold = 16;
+constexpr std::size_t kMostReports = 16;
 constexpr std::size_t kMostBytes = 4096;  // of a text: what is longer is shown as it is
 constexpr std::size_t kLeastCommon = 80;  // bytes that are worth a reference
 constexpr std::size_t kKept = 60;         // of them, so that a reader sees what is meant
@@ -53,22 +53,22 @@ std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now)
   const std::size_t begin = message_at(line.substr(0, end));
   const std::string_view text = line.substr(std::min(begin, end), end - std::min(begin, end));
   if (text.size() < kLeastCommon || text.size() > kMostBytes) return std::string(line);
-  std::erase_if(told_, [&](const Told& each) { return now - each.at > kStaysOnScreen; });
-  for (const Told& told : told_) {
-    const Common common = longest_common(text, told.text);
+  std::erase_if(reports_, [&](const Report& each) { return now - each.at > kStaysOnScreen; });
+  for (const Report& report : reports_) {
+    const Common common = longest_common(text, report.text);
     if (common.size < kLeastCommon || common.size * 2 < text.size()) continue;
     const auto common_end = common.begin + common.size;
     const auto cut = std::min(text.find(' ', common.begin + kKept), common_end);
     std::string_view rest = text.substr(common_end);  // from the word on in which they part
     if (!rest.empty()) rest = text.substr(text.rfind(' ', common_end));
     return fmt::format("{}{}... (as rank {} has told){}{}", line.substr(0, begin), text.substr(0, cut),
-                       told.rank, rest, line.substr(end));
+                       report.rank, rest, line.substr(end));
   }
-  Told& told = told_.emplace_back();
-  told.text = text;
-  told.rank = rank;
-  told.at = now;
-  if (told_.size() > kMostTold) told_.pop_front();
+  Report& report = reports_.emplace_back();
+  report.text = text;
+  report.rank = rank;
+  report.at = now;
+  if (reports_.size() > kMostReports) reports_.pop_front();
   return std::string(line);
 }
 

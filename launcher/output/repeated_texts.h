@@ -16,12 +16,12 @@ class RepeatedTexts {
   std::string shown(std::string_view line, int rank, TimePoint now);
 
  private:
-  struct Told {
+  struct Report {
     std::string text;
     int rank = 0;
     TimePoint at{};
   };
-  std::deque<Told> told_;  // the newest last
+  std::deque<Report> reports_;  // the newest last
 };
 
 }  // namespace dabke

@@ -69,7 +69,7 @@ WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyl
       indent_(indent_of(rank, stream, style)),
       splitter_(style.prefix || style.timestamps ? LineSplitter::Ends::completed
                                                  : LineSplitter::Ends::as_they_are),
-      patience_(kUnfinishedLineWait) {}
+      unfinished_wait_(kUnfinishedLineWait) {}
 
 std::size_t WorkerOutput::read(Console& console) {
   std::array<char, 64 << 10> chunk;
@@ -100,7 +100,7 @@ void WorkerOutput::take(Console& console, std::string_view bytes) {
   } else if (console.is_in_line_of(stream_, writer_)) {
     show(console);
   } else if (release_at_ == kNever) {
-    release_at_ = Clock::now() + patience_;
+    release_at_ = Clock::now() + unfinished_wait_;
   }
 }
 
@@ -145,7 +145,7 @@ void WorkerOutput::write(Console& console, std::string_view line, std::size_t sh
 
 void WorkerOutput::print(Console& console, std::string_view line, std::size_t shown) {
   release_at_ = kNever;
-  patience_ = kUnfinishedLineWait;
+  unfinished_wait_ = kUnfinishedLineWait;
   if (shorten_ && shown == 0 && !prefix_.empty()) {
     write(console, shorten_(line), 0);
   } else {
@@ -154,11 +154,11 @@ void WorkerOutput::print(Console& console, std::string_view line, std::size_t sh
   if (watcher_) watcher_(line);
 }
 
-/// Two ranks that write into unfinished lines would end each other's every time, hence the patience.
+/// Two ranks that write into unfinished lines would end each other's every time, hence the doubled wait.
 void WorkerOutput::show(Console& console) {
   release_at_ = kNever;
   splitter_.show([&](std::string_view line, std::size_t shown) {
-    if (shown > 0 && !console.is_in_line_of(stream_, writer_)) patience_ *= 2;
+    if (shown > 0 && !console.is_in_line_of(stream_, writer_)) unfinished_wait_ *= 2;
     write(console, line, shown);
   });
 }

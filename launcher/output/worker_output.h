@@ -78,8 +78,8 @@ class WorkerOutput {
   std::string copy_trouble_;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
-  Duration patience_;        // with an unfinished line
-  std::size_t drained_ = 0;  // bytes
+  Duration unfinished_wait_;  // with an unfinished line
+  std::size_t drained_ = 0;   // bytes
   std::function<void(std::string_view)> watcher_;
   std::function<std::string(std::string_view)> shorten_;
 };

@@ -28,7 +28,7 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
                        .output = request.output,
                        .error_output = request.error_output,
                        .channel = theirs.get(),
-                       .patience = request.patience,
+                       .grace = request.grace,
                        .inherited = inherited};
   const pid_t pid = ::fork();
   if (pid == 0) supervise(worker);

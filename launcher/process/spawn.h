@@ -27,7 +27,7 @@ struct SpawnRequest {
   int rank = 0;
   int input = -1;  // what its stdin is; -1: /dev/null
   int output = -1, error_output = -1;
-  std::chrono::milliseconds patience = kPatience;
+  std::chrono::milliseconds grace = kGracePeriod;
 };
 
 /// The calling process must have one thread: what another one holds locked at the fork stays locked in the

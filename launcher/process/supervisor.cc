@@ -91,7 +91,7 @@ class Supervisor {
  public:
   Supervisor(const WorkerProcess& worker, int signals, int exec_failure, pid_t program)
       : channel_(worker.channel),
-        patience_(worker.patience),
+        grace_(worker.grace),
         signals_(signals),
         exec_failure_(exec_failure),
         program_(program) {}
@@ -145,7 +145,7 @@ class Supervisor {
       waiting_.erase(waiting_.begin());
     }
     if (end_at_ && !kill_at_ && now >= *end_at_) {
-      kill_at_ = now + patience_;
+      kill_at_ = now + grace_;
       note_signal(SIGTERM);
       for (const pid_t pid : descendants_of(::getpid())) {
         ::kill(pid, SIGTERM);
@@ -250,7 +250,7 @@ class Supervisor {
   }
 
   const int channel_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds grace_;
   const int signals_;
   const int exec_failure_;
   pid_t program_;       // -1 once it has ended

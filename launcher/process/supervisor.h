@@ -7,7 +7,7 @@
 //    that the agent is gone, even by kill -9, and has the same effect as Command::kEnd.
 // 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The agent
 //    sees that as end of file.
-// 5. Ending: SIGTERM to every descendant, its patience later SIGKILL, until the kernel says that there are no
+// 5. Ending: SIGTERM to every descendant, its grace period later SIGKILL, until the kernel says that there are no
 //    children.
 // 6. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. A signal that this process gets
 //    from there itself, its rank has got as well. The command of the same signal, which comes of it, is then left out, and so that
@@ -33,15 +33,15 @@ inline constexpr std::array kForwardedSignals{SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT
 inline bool is_forwarded(int signal) { return std::ranges::count(kForwardedSignals, signal) != 0; }
 
 /// The time from SIGTERM to SIGKILL where nothing else is said (--grace-period).
-inline constexpr std::chrono::milliseconds kPatience{4000};  // so that all is over within 5 s
+inline constexpr std::chrono::milliseconds kGracePeriod{4000};  // so that all is over within 5 s
 /// The same after a SIGTERM from outside: batch systems send one before their limit, and give as long to save.
-inline constexpr std::chrono::milliseconds kPatienceAfterTerm{30000};
+inline constexpr std::chrono::milliseconds kGraceAfterTerm{30000};
 /// What a process may take to end on SIGKILL. One that does not hangs in the kernel (a dead network file system, say);
 /// waiting on would be for ever.
 inline constexpr std::chrono::seconds kKillLimit{5};
 /// A supervisor that has not ended its rank by then does not answer.
-constexpr std::chrono::milliseconds abandon_after(std::chrono::milliseconds patience) {
-  return patience + kKillLimit + std::chrono::seconds(2);
+constexpr std::chrono::milliseconds abandon_after(std::chrono::milliseconds grace) {
+  return grace + kKillLimit + std::chrono::seconds(2);
 }
 
 /// What the agent says to the supervisor: a signal number, or one of these. The rank's process group gets signals that end or stop
@@ -88,7 +88,7 @@ struct WorkerProcess {
   int rank = 0;
   int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
   int channel = -1;
-  std::chrono::milliseconds patience = kPatience;  // from SIGTERM to SIGKILL
+  std::chrono::milliseconds grace = kGracePeriod;  // from SIGTERM to SIGKILL
   InheritedState inherited;
 };
 

@@ -93,7 +93,7 @@ bool AgentLink::take_greeting() {
 void AgentLink::send_order() {
   phase = Phase::preparing;
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
-  tell(FrameKind::prepare, std::exchange(order_, {}));
+  send(FrameKind::prepare, std::exchange(order_, {}));
 }
 
 TimePoint AgentLink::deadline() const {
@@ -113,7 +113,7 @@ bool AgentLink::keep_beating() {
   const TimePoint now = Clock::now();
   if (now >= silent_until()) return false;
   if (now < beat_at_) return true;
-  tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0, 0});
+  send(FrameKind::beat, ClockMessage{launcher_now_ns(), 0, 0});
   beat_at_ = now + beat_interval(std::chrono::milliseconds(peer_timeout_ms_));
   return true;
 }
@@ -128,7 +128,7 @@ void AgentLink::take_clock(const ClockMessage& clock) {
 
 void AgentLink::hold(bool is_error_output, bool is_held) {
   if (std::exchange(is_held_[is_error_output ? 1 : 0], is_held) == is_held) return;
-  tell(FrameKind::hold, HoldMessage{is_error_output, is_held});
+  send(FrameKind::hold, HoldMessage{is_error_output, is_held});
 }
 
 void AgentLink::kill_process() const { process_.send(SIGKILL); }

@@ -66,10 +66,10 @@ class AgentLink {
   bool is_open() const { return phase > Phase::queued && phase < Phase::lost; }
 
   template <class T>
-  void tell(FrameKind kind, const T& message) {
+  void send(FrameKind kind, const T& message) {
     channel_.send(static_cast<std::uint8_t>(kind), to_wire(message));
   }
-  void tell(FrameKind kind) { channel_.send(static_cast<std::uint8_t>(kind), {}); }
+  void send(FrameKind kind) { channel_.send(static_cast<std::uint8_t>(kind), {}); }
 
   void add_poll_entries(std::vector<pollfd>& entries) const;
   /// False once the other end is gone.

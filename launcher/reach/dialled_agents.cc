@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// For one that connects to prove itself, and how many may be about it.
-constexpr auto kDialPatience = 10s;
+constexpr auto kDialLimit = 10s;
 constexpr std::size_t kMostDialling = 1024;
 constexpr auto kRefusedFarewell = 500ms;
 // An srun that was killed closes its connections, at which Slurm ends the agents, before its parent hears of its end.
@@ -151,7 +151,7 @@ void DialledAgents::accept(int listener) {
     auto handshake = Handshake::accept(self_, [this](Rank number) { return is_expected(number); });
     if (!handshake.is_ok()) return;
     if (clients_.size() == kMostDialling) clients_.pop_front();  // strangers make room for who comes later
-    clients_.push_back({std::move(socket), handshake.take(), Clock::now() + kDialPatience});
+    clients_.push_back({std::move(socket), handshake.take(), Clock::now() + kDialLimit});
   }
 }
 

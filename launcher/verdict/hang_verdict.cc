@@ -164,70 +164,70 @@ WaitDescription instead_of(const Dump& dump, const Wait& wait) {
   return at;
 }
 
-/// Ranks that are in the same place, and do the same there.
-struct Place {
+/// Ranks that wait at the same point, and do the same there.
+struct RankGroup {
   std::vector<const Dump*> ranks;
   WaitDescription at;  // of the first
   std::vector<std::string> stack;
   std::string key;
 };
 
-std::vector<Place> places_of(const std::map<Rank, Dump>& dumps, const Wait& wait) {
-  std::vector<Place> places;
+std::vector<RankGroup> groups_of(const std::map<Rank, Dump>& dumps, const Wait& wait) {
+  std::vector<RankGroup> groups;
   for (const Rank rank : wait.missing) {
     const auto dump = dumps.find(rank);
     if (dump == dumps.end()) continue;
-    Place place{{&dump->second},
-                instead_of(dump->second, wait),
-                short_stack(dump->second.application_stack, dump->second.stacks),
-                ""};
-    WaitDescription without_times = place.at;
+    RankGroup group{{&dump->second},
+                    instead_of(dump->second, wait),
+                    short_stack(dump->second.application_stack, dump->second.stacks),
+                    ""};
+    WaitDescription without_times = group.at;
     without_times.waits_s = without_times.inside_s = -1;
-    place.key = fmt::format("{}\n{}", describe(without_times), fmt::join(place.stack, "\n"));
-    const auto same = std::ranges::find(places, place.key, &Place::key);
-    if (same == places.end()) {
-      places.push_back(std::move(place));
+    group.key = fmt::format("{}\n{}", describe(without_times), fmt::join(group.stack, "\n"));
+    const auto same = std::ranges::find(groups, group.key, &RankGroup::key);
+    if (same == groups.end()) {
+      groups.push_back(std::move(group));
     } else {
       same->ranks.push_back(&dump->second);
     }
   }
-  return places;
+  return groups;
 }
 
-std::size_t ranks_after(const std::vector<Place>& places, std::size_t shown) {
+std::size_t ranks_after(const std::vector<RankGroup>& groups, std::size_t shown) {
   std::size_t count = 0;
-  for (std::size_t i = shown; i < places.size(); ++i) count += places[i].ranks.size();
+  for (std::size_t i = shown; i < groups.size(); ++i) count += groups[i].ranks.size();
   return count;
 }
 
 bool is_idle(const WaitDescription& at) { return at.waits_for.empty() && at.inside.empty(); }
 
-void add_place(std::vector<std::string>& lines, const Place& place, bool is_alone) {
-  const Dump& first = *place.ranks.front();
+void add_group(std::vector<std::string>& lines, const RankGroup& group, bool is_alone) {
+  const Dump& first = *group.ranks.front();
   std::string who = fmt::format("rank {} on host {} (pid {})", first.rank, first.host, first.pid);
-  if (place.ranks.size() > 1) {
+  if (group.ranks.size() > 1) {
     std::vector<Rank> ranks;
-    for (const Dump* each : place.ranks) ranks.push_back(each->rank);
+    for (const Dump* each : group.ranks) ranks.push_back(each->rank);
     who = fmt::format("each of {}", ranks_text(ranks));
   }
-  std::string text = fmt::format("{}: {}", who, describe(place.at));
-  if (is_idle(place.at)) text += "; " + last_submit(first);
-  if (!place.stack.empty()) text += is_alone ? "; it is at" : "; at " + place.stack.front();
+  std::string text = fmt::format("{}: {}", who, describe(group.at));
+  if (is_idle(group.at)) text += "; " + last_submit(first);
+  if (!group.stack.empty()) text += is_alone ? "; it is at" : "; at " + group.stack.front();
   lines.push_back(std::move(text));
   if (is_alone)
-    for (const std::string& line : place.stack) lines.push_back("  " + line);
+    for (const std::string& line : group.stack) lines.push_back("  " + line);
 }
 
 /// What the program's author does about it.
-std::string advice_on(const Place& place) {
-  if (is_idle(place.at))
+std::string advice_on(const RankGroup& group) {
+  if (is_idle(group.at))
     return "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
            "where some "
            "ranks have more steps than others, end them with join";
-  if (place.at.inside.empty())
+  if (group.at.inside.empty())
     return "what to do: let all ranks call the same operations, in an order that lets each come to its end";
   return fmt::format("what to do: look at {} first: what it is inside does not end",
-                     ranks_text({place.ranks.front()->rank}));
+                     ranks_text({group.ranks.front()->rank}));
 }
 
 /// Submissions by their number.
@@ -321,17 +321,17 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
         wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
         wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
         ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
-    const std::vector<Place> places = places_of(dumps, wait);
-    for (std::size_t i = 0; i < std::min(places.size(), kShownGroups); ++i)
-      add_place(lines, places[i], places.size() == 1);
-    if (places.size() > kShownGroups)
+    const std::vector<RankGroup> groups = groups_of(dumps, wait);
+    for (std::size_t i = 0; i < std::min(groups.size(), kShownGroups); ++i)
+      add_group(lines, groups[i], groups.size() == 1);
+    if (groups.size() > kShownGroups)
       lines.push_back(fmt::format("and {} more that are waited for, elsewhere",
-                                  counted(ranks_after(places, kShownGroups), "rank")));
-    if (!places.empty()) {
+                                  counted(ranks_after(groups, kShownGroups), "rank")));
+    if (!groups.empty()) {
       if (const auto divergence =
-              first_divergence(dumps.at(wait.have.front()), *places.front().ranks.front()))
+              first_divergence(dumps.at(wait.have.front()), *groups.front().ranks.front()))
         lines.push_back(*divergence);
-      lines.push_back(advice_on(places.front()));
+      lines.push_back(advice_on(groups.front()));
     }
     if (waits.size() > 1)
       lines.push_back(fmt::format("{} more {} waiting for ranks", waits.size() - 1,

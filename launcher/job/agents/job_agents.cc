@@ -91,7 +91,7 @@ void JobAgents::tick() {
 
 void JobAgents::command(std::int32_t command) {
   for (const auto& agent : agents_) {
-    if (agent->phase == AgentLink::Phase::running) agent->tell(FrameKind::command, CommandMessage{command});
+    if (agent->phase == AgentLink::Phase::running) agent->send(FrameKind::command, CommandMessage{command});
   }
 }
 
@@ -100,7 +100,7 @@ std::set<const AgentLink*> JobAgents::ask_for_states() {
   for (const auto& agent : agents_) {
     if (agent->phase != AgentLink::Phase::running) continue;
     asked.insert(agent.get());
-    agent->tell(FrameKind::look);
+    agent->send(FrameKind::look);
   }
   return asked;
 }
@@ -110,7 +110,7 @@ void JobAgents::hold(bool is_error_output, bool is_held) {
 }
 
 void JobAgents::pause() {
-  for (const auto& agent : agents_) agent->tell(FrameKind::pause);
+  for (const auto& agent : agents_) agent->send(FrameKind::pause);
 }
 
 void JobAgents::forgive_silence() {
@@ -137,8 +137,7 @@ void JobAgents::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
     case FrameKind::ready: agent.phase = AgentLink::Phase::ready; return go_when_ready();
     case FrameKind::failed:
       return take_as<FailedMessage>(content, [&](const auto& failed) { take_failure(agent, failed); });
-    case FrameKind::says:
-      return take_as<TextMessage>(content, [&](const auto& text) { log_.log(text.text); });
+    case FrameKind::log: return take_as<TextMessage>(content, [&](const auto& text) { log_.log(text.text); });
     case FrameKind::clock:
       return take_as<ClockMessage>(content, [&](const auto& clock) { agent.take_clock(clock); });
     case FrameKind::store_open:
@@ -165,7 +164,7 @@ void JobAgents::take_failure(AgentLink& agent, const FailedMessage& failed) {
 
 void JobAgents::open_store_connection(AgentLink& agent, std::int64_t connection) {
   Fd socket = connect_to_store(settings_.store);
-  if (!socket) return agent.tell(FrameKind::store_close, StoreMessage{connection, {}});
+  if (!socket) return agent.send(FrameKind::store_close, StoreMessage{connection, {}});
   agent.connections().add(connection, std::move(socket));
 }
 
@@ -222,7 +221,7 @@ void JobAgents::go_when_ready() {
   is_started_ = true;
   for (const auto& agent : agents_) agent->phase = AgentLink::Phase::running;
   reports_.all_ready();
-  for (const auto& agent : agents_) agent->tell(FrameKind::go);
+  for (const auto& agent : agents_) agent->send(FrameKind::go);
 }
 
 /// `why`: where it is known. An agent whose ranks are all over is not missed.

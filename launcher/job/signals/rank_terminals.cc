@@ -18,7 +18,7 @@ void RankTerminals::resize() const {
     if (rank.agent->is_local()) {
       dabke::resize(output_.stdout_pipe(rank.rank()), size);
     } else if (rank.agent->phase == AgentLink::Phase::running) {
-      rank.agent->tell(FrameKind::window, WindowMessage{rank.rank(), static_cast<std::int32_t>(size.rows),
+      rank.agent->send(FrameKind::window, WindowMessage{rank.rank(), static_cast<std::int32_t>(size.rows),
                                                         static_cast<std::int32_t>(size.columns)});
     }
   }

@@ -35,7 +35,7 @@ HostReport good_host(const std::string& name) {
   return host;
 }
 
-WayReport way(std::size_t from, std::size_t to, std::int64_t bytes_per_s) {
+RouteReport route(std::size_t from, std::size_t to, std::int64_t bytes_per_s) {
   return {.from = from,
           .to = to,
           .address = "10.0.0.1:4000",
@@ -55,7 +55,7 @@ template <class Change>
 std::string said_of(Change change) {
   HostReport host = good_host("a");
   change(host, *host.facts);
-  const auto lines = said({.hosts = {host}, .ways = {}});
+  const auto lines = said({.hosts = {host}, .routes = {}});
   REQUIRE(lines.size() == 1);
   return lines[0];
 }
@@ -64,7 +64,7 @@ std::string said_of(Change change) {
 
 TEST_CASE("of hosts that are well the doctor finds nothing") {
   const CheckupReport report{.hosts = {good_host("a"), good_host("b")},
-                             .ways = {way(0, 1, kGigabyte), way(1, 0, kGigabyte)},
+                             .routes = {route(0, 1, kGigabyte), route(1, 0, kGigabyte)},
                              .exchange_s = 0.5};
   CHECK(said(report).empty());
   CHECK(is_well(findings_of(report)));
@@ -103,7 +103,7 @@ TEST_CASE("a clock counts as another only beyond what the round trip leaves open
   const auto skewed = [](std::int64_t ahead_ns, std::int64_t bound_ns) {
     HostReport host = good_host("a");
     host.clock = ClockSkew{ahead_ns, bound_ns};
-    return said({.hosts = {host}, .ways = {}});
+    return said({.hosts = {host}, .routes = {}});
   };
   CHECK(skewed(-2'000'000'000, 1'000'000'000).empty());
   REQUIRE(skewed(-2'600'000'000, 1'000'000'000).size() == 1);
@@ -113,14 +113,15 @@ TEST_CASE("a clock counts as another only beyond what the round trip leaves open
              StartsWith("note: host a: its clock is 3.0 s ahead of this host's"));
 }
 
-TEST_CASE("a way that is not there is wrong, one far slower than the others is a note") {
-  CheckupReport report{.hosts = {good_host("a"), good_host("b"), good_host("c")}, .ways = {}};
-  for (std::size_t from = 0; from < 3; ++from) report.ways.push_back(way(from, (from + 1) % 3, kGigabyte));
-  report.ways.push_back(way(1, 0, kGigabyte / 5));
-  WayReport missing = way(0, 2, 0);
+TEST_CASE("a route that is not there is wrong, one far slower than the others is a note") {
+  CheckupReport report{.hosts = {good_host("a"), good_host("b"), good_host("c")}, .routes = {}};
+  for (std::size_t from = 0; from < 3; ++from)
+    report.routes.push_back(route(from, (from + 1) % 3, kGigabyte));
+  report.routes.push_back(route(1, 0, kGigabyte / 5));
+  RouteReport missing = route(0, 2, 0);
   missing.address.clear();
   missing.trouble = "10.0.0.3:5: no answer";
-  report.ways.push_back(missing);
+  report.routes.push_back(missing);
   const auto lines = said(report);
   REQUIRE(lines.size() == 2);
   CHECK_THAT(lines[0],
@@ -135,8 +136,8 @@ TEST_CASE("of a host that reaches hardly anybody one line says so") {
   CheckupReport report;
   for (const char* name : {"a", "b", "c", "d", "e"}) report.hosts.push_back(good_host(name));
   for (std::size_t to = 1; to < 5; ++to) {
-    report.ways.push_back(way(0, to, 0));
-    report.ways.back().trouble = "no answer";
+    report.routes.push_back(route(0, to, 0));
+    report.routes.back().trouble = "no answer";
   }
   REQUIRE(said(report).size() == 1);
   CHECK_THAT(
@@ -145,7 +146,7 @@ TEST_CASE("of a host that reaches hardly anybody one line says so") {
 }
 
 TEST_CASE("names of one machine are said to be one") {
-  CheckupReport report{.hosts = {good_host("a"), good_host("b")}, .ways = {}};
+  CheckupReport report{.hosts = {good_host("a"), good_host("b")}, .routes = {}};
   report.hosts[1].machine = report.hosts[0].machine;
   REQUIRE(said(report).size() == 1);
   CHECK_THAT(said(report)[0], StartsWith("note: a, b are one machine"));

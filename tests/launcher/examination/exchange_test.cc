@@ -21,24 +21,24 @@ Handshake::Self self_of(Rank number, char key_digit = '2') {
 
 SocketAddress loopback() { return *SocketAddress::of_host("127.0.0.1"); }
 
-std::unique_ptr<ExchangeDoor> open_door(Rank number) {
+std::unique_ptr<ExchangeListener> open_listener(Rank number) {
   const SocketAddress at = loopback();
-  auto door = ExchangeDoor::open(self_of(number), std::span(&at, 1));
-  REQUIRE(door.is_ok());
-  REQUIRE((*door)->addresses().size() == 1);
-  return door.take();
+  auto listener = ExchangeListener::open(self_of(number), std::span(&at, 1));
+  REQUIRE(listener.is_ok());
+  REQUIRE((*listener)->addresses().size() == 1);
+  return listener.take();
 }
 
-MeasureMessage order_for(const std::string& address, std::int64_t patience_ms = 20'000) {
-  return {.number = 2, .address = address, .patience_ms = patience_ms, .duration_ms = 50};
+MeasureMessage order_for(const std::string& address, std::int64_t wait_limit_ms = 20'000) {
+  return {.number = 2, .address = address, .wait_limit_ms = wait_limit_ms, .duration_ms = 50};
 }
 
 }  // namespace
 
 TEST_CASE("an exchange tells how long a byte takes there and back, and how many arrive, also again") {
-  const auto door = open_door(2);
+  const auto listener = open_listener(2);
   for (int turn = 0; turn < 2; ++turn) {
-    const MeasuredMessage measured = measure(self_of(1), order_for(door->addresses()[0]));
+    const MeasuredMessage measured = measure(self_of(1), order_for(listener->addresses()[0]));
     CHECK(measured.trouble.empty());
     CHECK(measured.round_trip_ns > 0);
     CHECK(measured.bytes_per_s > 0);
@@ -46,27 +46,27 @@ TEST_CASE("an exchange tells how long a byte takes there and back, and how many 
 }
 
 TEST_CASE("an exchange whose time is over before it has sent anything still measures") {
-  const auto door = open_door(2);
-  MeasureMessage order = order_for(door->addresses()[0]);
+  const auto listener = open_listener(2);
+  MeasureMessage order = order_for(listener->addresses()[0]);
   order.duration_ms = 0;
   const MeasuredMessage measured = measure(self_of(1), order);
   CHECK(measured.trouble.empty());
   CHECK(measured.bytes_per_s > 0);
 }
 
-TEST_CASE("the door of exchanges answers who tries this host's addresses, as jobs do") {
-  const auto door = open_door(2);
-  Trial trial{.rank = 2, .address = *SocketAddress::parse(door->addresses()[0])};
+TEST_CASE("the listener of exchanges answers who tries this host's addresses, as jobs do") {
+  const auto listener = open_listener(2);
+  Trial trial{.rank = 2, .address = *SocketAddress::parse(listener->addresses()[0])};
   REQUIRE(try_addresses(self_of(1), std::span(&trial, 1), Clock::now() + std::chrono::seconds(20)).is_ok());
   CHECK(trial.outcome == Trial::Outcome::reached);
 }
 
 TEST_CASE("who has another key, or is another host, exchanges nothing") {
-  const auto door = open_door(2);
-  const MeasuredMessage stranger = measure(self_of(1, '3'), order_for(door->addresses()[0]));
+  const auto listener = open_listener(2);
+  const MeasuredMessage stranger = measure(self_of(1, '3'), order_for(listener->addresses()[0]));
   CHECK_FALSE(stranger.trouble.empty());
   CHECK(stranger.bytes_per_s == 0);
-  const auto other = open_door(3);
+  const auto other = open_listener(3);
   CHECK_FALSE(measure(self_of(1), order_for(other->addresses()[0])).trouble.empty());
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("a supervisor that comes late to kill its rank does so, and does not t
        .cores = {},
        .output = pipe->write_end.get(),
        .error_output = pipe->write_end.get(),
-       .patience = kGrace},
+       .grace = kGrace},
       inherited);
   REQUIRE(worker);
   wait_for_word(pipe->read_end, "ready");
