@@ -1,4 +1,4 @@
-// What dabkerun itself says on stderr while its job runs, and how many lines have been shown in all.
+// The lines that dabkerun itself writes to stderr while its job runs, and the count of all lines that were shown.
 #pragma once
 
 #include <cstddef>

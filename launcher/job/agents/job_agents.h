@@ -1,4 +1,4 @@
-// The agents of a job's hosts: from their start, which all of them have to survive, to the loss of one.
+// The agents of a job's hosts: from their start, which has to succeed on all hosts, to the loss of one.
 //
 // 1. start() brings agents to the hosts, as many at a time as may be under way.
 // 2. When all have greeted, it is known which hosts are one machine. Each agent is then sent what it is to run.
