@@ -32,7 +32,7 @@ let told = [];  // the reports of what is shown: one of all files, or one of eac
 let linking = 0, linked = readLink();  // of the first trace alone
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
-function tell(text) {
+function showStatus(text) {
   at('message').textContent = text;
   at('message').hidden = !text;
 }
@@ -75,17 +75,17 @@ function labelsOf(names) {
 /// `files`: [{blob, name}]. `reports`: one of all files, or one of each; those of a file from elsewhere are in it.
 async function open(files, reports) {
   const names = files.map(file => file.name), name = names.join(', ');
-  tell(`Reading ${name} …`);
+  showStatus(`Reading ${name} …`);
   let result;
   try {
     const labels = labelsOf(names);
-    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})), part => tell(`Reading ${name}: ${Math.round(100 * part)} %`));
+    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})), part => showStatus(`Reading ${name}: ${Math.round(100 * part)} %`));
   } catch (error) {
-    return tell(`${name} cannot be read: ${error.message}`);
+    return showStatus(`${name} cannot be read: ${error.message}`);
   }
   const isAlone = files.length === 1, hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
-  if (!result.trace.count) return tell(names.map(hasNone).join(' '));
-  tell(result.files.map((file, i) => {
+  if (!result.trace.count) return showStatus(names.map(hasNone).join(' '));
+  showStatus(result.files.map((file, i) => {
     const faults = file.count ? faultsOf(file) : hasNone(names[i]);
     return isAlone || !faults || !file.count ? faults : `${names[i]}: ${faults}`;
   }).filter(Boolean).join(' '));
@@ -157,11 +157,11 @@ async function compare({blob, name}) {
   try {
     const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report, [now] = told;
     if (!now || !other) throw new Error(`${now ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
-    tell('');
+    showStatus('');
     showComparison(at('comparison'), name, other, now);
     at('comparison').scrollIntoView();
   } catch (error) {
-    tell(`${name} cannot be compared: ${error.message}`);
+    showStatus(`${name} cannot be compared: ${error.message}`);
   }
 }
 
@@ -272,7 +272,7 @@ try {
     : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)), JSON.parse(at('dabke-reports').textContent)] : [];
   if (blobs) open(blobs.map((blob, i) => ({blob, name: given[i]})), reports);
 } catch (error) {
-  tell(error.message);
+  showStatus(error.message);
 }
 
 window.dabke = {lanes, steps};  // for tests and the console

@@ -21,8 +21,8 @@ export function sameOnAllRanks(trace, event) {
 
 /// {rank, us}: who was the last to be ready for this order, and for how long it alone was waited for. Null: nobody tells.
 export function lastRankOf(trace, event) {
-  const tell = i => trace.lastRank[i] >= 0 ? {rank: trace.lastRank[i], us: trace.lastBy[i]} : null;
-  if (tell(event)) return tell(event);
-  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && tell(i) && fileOf(trace, i) === fileOf(trace, event)) return tell(i);
+  const lastIn = i => trace.lastRank[i] >= 0 ? {rank: trace.lastRank[i], us: trace.lastBy[i]} : null;
+  if (lastIn(event)) return lastIn(event);
+  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && lastIn(i) && fileOf(trace, i) === fileOf(trace, event)) return lastIn(i);
   return null;
 }
