@@ -1,4 +1,5 @@
-// The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all that they have started.
+// The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all that
+// they have started.
 #pragma once
 
 #include <poll.h>
@@ -28,8 +29,8 @@ namespace dabke {
 /// Started once, by prepare() and start(). The process has one thread.
 class HostRanks {
  public:
-  /// Ranks are reported into `channel`, which is borrowed. `outputs` are their stdouts and stderrs, by rank; none: what they print
-  /// goes into the channel, too.
+  /// Ranks are reported into `channel`, which is borrowed. `outputs` are their stdouts and stderrs, by rank;
+  /// none: what they print goes into the channel, too.
   HostRanks(FrameChannel& channel, std::vector<OutputEnds> outputs, InheritedState inherited);
 
   const InheritedState& inherited() const { return inherited_; }

@@ -1,4 +1,5 @@
-// From a command line to what is to be started where, or to why nothing is. No process is started here and nothing is opened.
+// From a command line to what is to be started where, or to why nothing is. No process is started here and
+// nothing is opened.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ namespace dabke {
 struct HostPlan {
   std::string host;
   bool is_here = false;
-  /// What its agent is to run. Store, id and key of the job are not there yet, nor whether rank 0 reads anything.
+  /// What its agent is to run. Store, id and key of the job are not there yet, nor whether rank 0 reads
+  /// anything.
   PrepareMessage order;
 
   std::vector<RankPlacement> placements() const;
@@ -61,7 +63,8 @@ struct Planning {
 
 inline constexpr int kUsageError = 2;
 
-/// `surroundings` are asked in the order in which a user expects complaints: the command line first, the system's limits last.
+/// `surroundings` are asked in the order in which a user expects complaints: the command line first, the
+/// system's limits last.
 Planning plan_job(const Options& options, const Surroundings& surroundings);
 
 }  // namespace dabke

@@ -83,7 +83,8 @@ Result<Input> open_input(const Options& options) {
   return input;
 }
 
-/// What a job needs of this process beside its agents: the store in which its ranks meet, and what comes from there.
+/// What a job needs of this process beside its agents: the store in which its ranks meet, and what comes from
+/// there.
 struct JobServices {
   Secrets secrets;
   Input input;
@@ -113,7 +114,8 @@ void log_plan(const JobPlan& plan, const JobServices& services) {
   }
 }
 
-/// The order with what the plan could not know. By Slurm the key comes another way, and elsewhere agents carry the store.
+/// The order with what the plan could not know. By Slurm the key comes another way, and elsewhere agents
+/// carry the store.
 PrepareMessage order_of(const JobPlan& plan, const HostPlan& part, const JobServices& services,
                         bool has_input) {
   PrepareMessage order = part.order;
@@ -201,7 +203,8 @@ Status serve(const JobPlan& plan, JobServices& services) {
   return services.server->start();
 }
 
-/// Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing blocks.
+/// Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
+/// blocks.
 int run_by_agents(const Options& options, const JobPlan& plan, JobServices& services,
                   std::span<OutputFiles> files, const InheritedState& inherited) {
   std::vector<int> taken = job_signals();

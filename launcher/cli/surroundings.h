@@ -1,4 +1,5 @@
-// What a job depends on beside its command line: all that plan_job() reads of the process, of its terminals and of the system.
+// What a job depends on beside its command line: all that plan_job() reads of the process, of its terminals
+// and of the system.
 #pragma once
 
 #include <sys/resource.h>

@@ -135,7 +135,8 @@ void Job::check_time() {
   ending_.tick(now);
 }
 
-/// A job whose output nobody reads is ended, and one that was told to end does not wait for a reader for long.
+/// A job whose output nobody reads is ended, and one that was told to end does not wait for a reader for
+/// long.
 void Job::check_reader(TimePoint now) {
   if (output_.is_reader_gone() && !is_reader_gone_) {
     is_reader_gone_ = true;

@@ -1,8 +1,9 @@
-// A running job: watches its ranks through their hosts' agents, carries their output and signals, and ends them
-// together.
+// A running job: watches its ranks through their hosts' agents, carries their output and signals, and ends
+// them together.
 //
-// Each part owns its state, and is driven by Job::turn(): JobRanks (who runs where), JobAgents (the hosts), JobOutput (what is
-// printed), JobSignals, JobFailures with FailureWatch (what fails or hangs), JobEnding (how ranks are ended).
+// Each part owns its state, and is driven by Job::turn(): JobRanks (who runs where), JobAgents (the hosts),
+// JobOutput (what is printed), JobSignals, JobFailures with FailureWatch (what fails or hangs), JobEnding
+// (how ranks are ended).
 #pragma once
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-// The lines that dabkerun itself writes to stderr while its job runs, and the count of all lines that were shown.
+// The lines that dabkerun itself writes to stderr while its job runs, and the count of all lines that were
+// shown.
 #pragma once
 
 #include <cstddef>

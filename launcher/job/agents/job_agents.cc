@@ -189,7 +189,8 @@ void JobAgents::order_when_greeted() {
   for (const auto& agent : agents_) agent->send_order();
 }
 
-/// Each agent goes on running the ranks that it was to run; that of another name of its machine runs others beside it.
+/// Each agent goes on running the ranks that it was to run; that of another name of its machine runs others
+/// beside it.
 void JobAgents::merge_machines() {
   std::map<std::string, std::vector<std::string>> names_of;  // by machine
   for (const auto& agent : agents_) {

@@ -1,7 +1,8 @@
 // The agents of a job's hosts: from their start, which has to succeed on all hosts, to the loss of one.
 //
 // 1. start() brings agents to the hosts, as many at a time as may be under way.
-// 2. When all have greeted, it is known which hosts are one machine. Each agent is then sent what it is to run.
+// 2. When all have greeted, it is known which hosts are one machine. Each agent is then sent what it is to
+//    run.
 // 3. When all are ready, all are sent `go`. From then on they report their ranks.
 // 4. A host that cannot run its part before that refuses the job: no rank of any host is started.
 #pragma once

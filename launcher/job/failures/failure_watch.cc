@@ -17,8 +17,9 @@ constexpr auto kSettle = 10ms;
 /// More is to come as long as a rank is in the middle of ending (the kernel frees its memory, its supervisor
 /// has not run yet). A core file may take longer, and then the others are ended meanwhile.
 constexpr auto kEndingLimit = 500ms;
-/// A rank that others name as the cause has this long to end by itself, and a look at it comes so often. It may have to wait for a
-/// core, and an interpreter takes its time to end. Ended by us it would not be the first failure.
+/// A rank that others name as the cause has this long to end by itself, and a look at it comes so often. It
+/// may have to wait for a core, and an interpreter takes its time to end. Ended by us it would not be the
+/// first failure.
 constexpr auto kBlamedLimit = 3s;
 constexpr auto kBlamedPause = 50ms;
 

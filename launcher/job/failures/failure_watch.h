@@ -1,9 +1,11 @@
 // Which rank's end a job ends of, and when that is clear. Pure: the caller passes the time.
 //
-// 1. A rank fails. Others that fail with it are reported in any order, so nothing is decided for 10 ms: look_at().
+// 1. A rank fails. Others that fail with it are reported in any order, so nothing is decided for 10 ms:
+//    look_at().
 // 2. The caller then asks for the states of the processes that still run: begin_look().
 // 3. When it has them, or has waited long enough, it calls settle(). The failure stays open as long as
-//    - a rank is in the middle of ending, or is blamed by others and still runs: 500 ms after the failure at most;
+//    - a rank is in the middle of ending, or is blamed by others and still runs: 500 ms after the failure at
+//      most;
 //    - a rank that others blame may end by itself: 3 s after the failure at most.
 //    look_at() is then the next look.
 // 4. Otherwise settle() returns the failure, once.
@@ -32,8 +34,8 @@ class FailureWatch {
   /// A line of a rank's stderr, which may blame another rank.
   void take_error_line(Rank speaker, std::string_view line);
   void take_end(RankEnd end, TimePoint now);
-  /// Slurm kills what a killed srun has started, and an agent may have reported that of its ranks (`is_of_agent`) before it was
-  /// killed itself: those ends count as the loss of the agent.
+  /// Slurm kills what a killed srun has started, and an agent may have reported that of its ranks
+  /// (`is_of_agent`) before it was killed itself: those ends count as the loss of the agent.
   void blame_srun(const std::function<bool(Rank)>& is_of_agent);
   /// The job ends for another reason: settle() returns nothing from here on.
   void close() { is_closed_ = true; }

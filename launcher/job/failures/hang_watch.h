@@ -1,7 +1,8 @@
-// The dumps of ranks that hang or fail, gathered until a verdict can be reached. Pure: the caller passes the time.
+// The dumps of ranks that hang or fail, gathered until a verdict can be reached. Pure: the caller passes the
+// time.
 //
-// Ranks send dumps when a rank stalls or the job fails; those of one cause have one incident number. A verdict is due when
-// every rank has sent one, or 2 s after the first.
+// Ranks send dumps when a rank stalls or the job fails; those of one cause have one incident number. A
+// verdict is due when every rank has sent one, or 2 s after the first.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What is done about ranks that fail or hang: their hosts are asked what the others do, the job is ended, and what the ranks
-// were doing is explained.
+// What is done about ranks that fail or hang: their hosts are asked what the others do, the job is ended, and
+// what the ranks were doing is explained.
 #pragma once
 
 #include <string_view>

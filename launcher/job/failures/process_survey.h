@@ -1,5 +1,5 @@
-// A question to all agents for the states of their ranks' processes: who has not answered yet, what it is for, and how
-// long it is waited for. Pure.
+// A question to all agents for the states of their ranks' processes: who has not answered yet, what it is
+// for, and how long it is waited for. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// The pseudo-terminals that are ranks' stdout: each as large as dabkerun's own, less what goes before its lines.
+// The pseudo-terminals that are ranks' stdout: each as large as dabkerun's own, less what goes before its
+// lines.
 #pragma once
 
 #include "launcher/job/job_output.h"

@@ -1,4 +1,5 @@
-// What a job does about a signal that dabkerun or one of its agents was sent. Pure: the caller passes the time.
+// What a job does about a signal that dabkerun or one of its agents was sent. Pure: the caller passes the
+// time.
 #pragma once
 
 #include <map>

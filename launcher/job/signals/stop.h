@@ -3,7 +3,8 @@
 
 namespace dabke {
 
-/// Stops this process, which has SIGTSTP and SIGCONT blocked, and returns when it goes on; the SIGCONT that did that is taken.
+/// Stops this process, which has SIGTSTP and SIGCONT blocked, and returns when it goes on; the SIGCONT that
+/// did that is taken.
 void stop_this_process();
 
 }  // namespace dabke
