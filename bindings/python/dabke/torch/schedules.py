@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _core
-from ..collectives import synchronize as wait_for
+from ..handles import synchronize as wait_for
 from ..process_sets import global_process_set
 from ..reduce_ops import Sum
 from . import ops
