@@ -115,7 +115,7 @@ def check_optimizer(hvd, device):
 
 def run_tensors(device_of):
     import dabke.torch as hvd
-    from dabke import device_streams
+    from dabke.torch import device_streams
 
     hvd.init()
     device = device_of(hvd.local_rank())

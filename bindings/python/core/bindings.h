@@ -13,7 +13,7 @@ void bind_collectives(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 void bind_process_sets(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
-void bind_inside(nanobind::module_& module);
+void bind_statistics(nanobind::module_& module);
 void bind_stacks(nanobind::module_& module);
 
 /// Remembers that the calling thread takes part in the job: it has submitted something.

@@ -13,6 +13,6 @@ NB_MODULE(_core, module) {
   bind_job(module);
   bind_process_sets(module);
   bind_memory(module);
-  bind_inside(module);
+  bind_statistics(module);
   bind_stacks(module);
 }

@@ -9,21 +9,27 @@
 Started by ``dabkerun -np 4 python train.py``, or from Python by ``dabke.run``. docs/python.md tells all names.
 """
 
-from . import errors, handles, inside, job, meetings, movements, process_sets, reduce_ops, reductions, timeline
+from . import errors, job
+from .barriers import *  # noqa: F403
+from .barriers import __all__ as _barriers
+from .collectives import *  # noqa: F403
+from .collectives import __all__ as _collectives
 from .errors import DabkeError, HorovodInternalError
 from .handles import *  # noqa: F403
-from .inside import *  # noqa: F403
+from .handles import __all__ as _handles
 from .job import *  # noqa: F403
-from .meetings import *  # noqa: F403
 from .memory import alloc
-from .movements import *  # noqa: F403
 from .process_sets import *  # noqa: F403
+from .process_sets import __all__ as _process_sets
 from .reduce_ops import *  # noqa: F403
-from .reductions import *  # noqa: F403
+from .reduce_ops import __all__ as _reduce_ops
 from .run import RunError, run
+from .statistics import *  # noqa: F403
+from .statistics import __all__ as _statistics  # the module's own name is that of a function
 from .timeline import *  # noqa: F403
+from .timeline import __all__ as _timeline
 
 __version__ = job.version()
 __all__ = ["DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
-for _part in (handles, inside, job, meetings, movements, process_sets, reduce_ops, reductions, timeline):
-    __all__ += _part.__all__
+for _names in (_barriers, _collectives, _handles, job.__all__, _process_sets, _reduce_ops, _statistics, _timeline):
+    __all__ += _names

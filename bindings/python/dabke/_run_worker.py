@@ -9,7 +9,7 @@ import traceback
 
 from .errors import HorovodInternalError
 from .run import Failure, pickler
-from .run_ways import rank_of
+from .run_transport import rank_of
 
 
 def main() -> None:

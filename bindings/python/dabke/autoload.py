@@ -8,5 +8,5 @@ __all__ = ["load"]
 def load() -> None:
     """Makes ``init_process_group("dabke")`` known without an import of this package."""
     # Where the package is what imports torch, it is half done here, and registers itself later.
-    if "dabke.distributed" not in sys.modules:
+    if "dabke.torch" not in sys.modules:
         import dabke.distributed  # noqa: F401

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from . import _core, calls, exit_hooks, process_sets as sets
-from .exchange import Exchange, exchange_of
-from .job_key import take_key
+from . import _core, exit_hooks, process_sets as sets
+from ._bootstrap.exchange import Exchange, exchange_of
+from ._bootstrap.job_key import take_key
+from ._frontend.options import forget_names
 from .process_sets import ProcessSet
 
 __all__ = [
@@ -72,7 +73,7 @@ def init(
     wanted = [] if process_sets is None or isinstance(process_sets, str) else list(process_sets)
     to_make = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
     way = exchange_of(comm, rank, size, exchange)
-    calls.forget_names()
+    forget_names()
     _core.init(
         [f"{name}={_text_of(value)}" for name, value in (settings or {}).items()],
         [each.ranks for each in to_make],

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from .errors import DabkeError, InvalidArgumentError
-from .run_ways import Caller, over_dabkerun, through_files
+from .run_transport import Caller, over_dabkerun, through_files
 
 __all__ = ["RunError", "run"]
 

@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 import dabke
-from dabke import calls
+from dabke._frontend import options
 
 torch = pytest.importorskip('torch')
 import dabke.torch as hvd  # noqa: E402
@@ -60,7 +60,7 @@ def test_a_zero_keeps_its_sign_under_a_name_that_has_been_seen(call, factor):
 def test_a_rank_that_has_used_the_other_zero_agrees_with_those_that_have_not(job, call):
     if job.rank == 1:  # what a call of its own would leave behind
         for zero in (0.0, -0.0):
-            calls.options_of(0, dabke.Sum, zero, 1.0)
+            options.options_of(0, dabke.Sum, zero, 1.0)
             torch_options.options(0, int(hvd.Sum), zero, 1.0)
     assert signs(CALLS[call](prescale_factor=-0.0)) == {-1.0}
     assert signs(CALLS[call](prescale_factor=0.0)) == {1.0}

@@ -281,7 +281,7 @@ def test_a_scalar_has_no_rows_to_gather():
 def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_works(monkeypatch):
     from types import SimpleNamespace
 
-    from dabke import device_streams
+    from dabke.torch import device_streams
 
     there = SimpleNamespace(is_cpu=False, is_cuda=True, device='cuda:1')
     current = {}

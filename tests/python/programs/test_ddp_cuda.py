@@ -15,7 +15,7 @@ if not dabke.backend_built('nccl') or 'DABKE_TEST_DOUBLES' not in os.environ:
 BEGIN = CUDA + '''
 import torch.distributed as dist
 from datetime import timedelta
-from dabke import device_streams
+from dabke.torch import device_streams
 
 beside = open_stream(0)
 torch.cuda.Stream = lambda device: SimpleNamespace(cuda_stream=beside)

@@ -71,7 +71,7 @@ def test_a_mismatch_is_told_in_full_once_and_each_rank_tells_its_line(run):
     lines = done.output.splitlines()
     assert sum('Every rank of the process set must pass the same shape.' in line for line in lines) == 1, done.output
     assert done.output.count('Traceback') == 1, done.output
-    assert 'reductions.py' not in done.output, done.output  # the traceback ends with the program's own line
+    assert 'collectives.py' not in done.output, done.output  # the traceback ends with the program's own line
     assert 'has told)' in done.output and 'in on_two' in done.output and 'train.py:9 in <module>' in done.output, done.output
 
 
@@ -273,7 +273,7 @@ def test_a_rank_that_ends_before_the_init_of_a_job_without_it_ends_nothing(run):
         import os, sys, time, dabke, numpy
         if os.environ["DABKE_RANK"] == "2":
             sys.exit(0)
-        store = dabke.launcher_store.open_store()
+        store = dabke._bootstrap.launcher_store.open_store()
         while store._ask("GET", f"/dabke/1/value/{store._job}/ended/2?wait_ms=20000")[0] != 200:
             pass
         dabke.init(comm=[0, 1])

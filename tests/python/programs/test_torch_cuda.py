@@ -81,7 +81,7 @@ print("done")
 
 def test_an_optimizer_steps_behind_its_gradients_and_keeps_no_handles(run_there):
     done = run_there(MODEL + '''
-from dabke import device_streams
+from dabke.torch import device_streams
 for number in range(1, 6):
     step(begin_step())
     assert values(parameter.detach()) == [-1.5 * number, -3 * number, -4.5 * number], values(parameter.detach())

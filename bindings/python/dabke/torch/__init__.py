@@ -12,7 +12,6 @@ Nothing is compiled against PyTorch. docs/python/pytorch.md has every name, and 
 ``init_process_group("dabke")`` of torch.distributed is known once this is imported.
 """
 
-from .. import distributed as _distributed  # noqa: F401
 from ..errors import DabkeError, HorovodInternalError
 from ..job import (
     abort,
@@ -48,6 +47,7 @@ from ..reduce_ops import (
     Sum,
 )
 from ..timeline import start_timeline, stop_timeline
+from . import distributed as _distributed  # noqa: F401  registers the backend
 from . import elastic, mpi_ops
 from .autograd import (
     allgather,

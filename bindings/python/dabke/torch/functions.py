@@ -14,7 +14,7 @@ import torch
 from .. import _core
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
-from ..sparse_tensors import no_rows
+from .sparse_tensors import no_rows
 from . import ops
 from .options import AnySet, name_of, set_id_of
 from .waiting import wait_for

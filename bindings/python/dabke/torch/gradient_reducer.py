@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from .. import _core
-from ..device_streams import Unseen, goes_directly, stream_of, submit, used_here
+from .device_streams import Unseen, goes_directly, stream_of, submit, used_here
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
-from ..sparse_tensors import no_rows
+from .sparse_tensors import no_rows
 from . import ops
 from .compression import Compressor, wire_compression
 from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for

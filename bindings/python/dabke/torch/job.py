@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
-from .. import device_streams, job
+from .. import job
 from ..errors import AlreadyInitializedError
-from ..exchange import Exchange
+from .._bootstrap.exchange import Exchange
 from ..process_sets import ProcessSet
-from . import launched
+from . import device_streams, torchrun
 from .tensors import set_host_staging
 
 
@@ -46,8 +46,8 @@ def init(
         set_host_staging(host_staging)
         return
     device_streams.forget()
-    if comm is None and exchange is None and launched.by_torchrun():
-        comm, rank, size = launched.store_of_torch()
+    if comm is None and exchange is None and torchrun.by_torchrun():
+        comm, rank, size = torchrun.store_of_torch()
     chosen: dict[str, object] = {}
     for knob, argument, default in (("JOIN", join, "horovod"), ("DUPLICATE_NAMES", duplicate_names, "error")):
         if argument is not None or f"DABKE_{knob}" not in os.environ:

@@ -15,11 +15,11 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _core
-from ..device_streams import stream_of, submit
+from .device_streams import stream_of, submit
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, Sum
-from ..sparse_tensors import average_of_integers, parts_of, sparse_tensor
+from .sparse_tensors import average_of_integers, parts_of, sparse_tensor
 from .options import AnySet, name_of, names_of_group, options, reduce_op, set_id_of
 from .tensors import back_to, described, of_output, on_host, outputs_like, result_in
 from .waiting import wait_for

@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import Optional, Union
 
-from .. import _core, calls
+from .. import _core
+from .._frontend import options as calls
 from ..errors import InvalidArgumentError
 from ..process_sets import ProcessSet, set_id_of
 from ..reduce_ops import Average, ReduceOp, Sum

@@ -15,7 +15,7 @@ import torch
 import torch.utils.dlpack
 
 from .. import _core
-from ..device_streams import CUDA, goes_directly
+from .device_streams import CUDA, goes_directly
 from ..errors import DabkeError, InvalidArgumentError, UnsupportedError
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.

@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import _core
-from ..device_streams import let_stream_wait
+from .device_streams import let_stream_wait
 from ..handles import synchronize
 
 

@@ -1,0 +1,147 @@
+"""A job of some of dabkerun's processes: they meet in the store that dabkerun serves to all of them.
+
+The store's protocol is told in runtime/store/store_protocol.h: one HTTP request a connection, each with a proof of
+knowing the job's key, and each answer too. Only what an exchange needs of it is here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import os
+import secrets
+import time
+import urllib.parse
+
+from ..errors import InvalidArgumentError, PeerLostError, TimedOutError, TransportError
+from .exchange import Way
+from .job_key import key_of_job
+
+# What the store takes; see runtime/base/store_protocol.h.
+LARGEST_VALUE = 64 << 20
+_LONGEST_WAIT_MS = 20_000
+_LOOK_MS = 500  # between two looks whether the rank that is waited for still runs
+_ANSWER_SECONDS = 15.0
+_PATIENCE_SECONDS = 300.0
+
+
+def exchange_among(ranks: list[int]) -> Way:
+    """The exchange of those of dabkerun's processes that `ranks` names; this process must be one of them."""
+    mine = _number("RANK")
+    size = _number("SIZE")
+    if len(set(ranks)) != len(ranks) or any(not 0 <= each < size for each in ranks):
+        raise InvalidArgumentError(f"init: comm={ranks} must name different ranks from 0 to {size - 1}")
+    if mine not in ranks:
+        raise InvalidArgumentError(
+            f"init: this is rank {mine}, and comm={ranks} is a job without it; only its own ranks call init"
+        )
+    store = open_store()
+    place = ranks.index(mine)
+    job = "python/" + "-".join(map(str, ranks))
+    start = store.increment(f"{job}/starts/{place}")
+    steps = iter(("hosts", "job"))
+
+    def exchange(data: bytes) -> bytes:
+        step = f"{job}/{start}/{next(steps)}"
+        store.set(f"{step}/{place}", data)
+        return b"".join(store.get(f"{step}/{other}", ranks[other]) for other in range(len(ranks)))
+
+    return Way(exchange, place, len(ranks))
+
+
+def _setting(name: str) -> str:
+    return _needed(name, os.environ.get(f"DABKE_{name}") or os.environ.get(f"HOROVOD_{name}"))
+
+
+def _needed(name: str, value: str | None) -> str:
+    if not value:
+        raise InvalidArgumentError(
+            f"init: comm as a list of ranks is for processes that dabkerun has started, and DABKE_{name} is not set; "
+            "without dabkerun pass a store or an exchange"
+        )
+    return value
+
+
+def _number(name: str) -> int:
+    return int(_setting(name))
+
+
+def open_store() -> Store:
+    """The store that dabkerun serves to this process."""
+    return Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_needed("JOB_KEY", key_of_job())))
+
+
+class Store:
+    """A client of dabkerun's store. Nonces are counted, so that no request can be played again."""
+
+    def __init__(self, url: str, job: str, key: bytes) -> None:
+        address = urllib.parse.urlsplit(url)
+        if address.scheme != "http" or address.hostname is None or address.port is None:
+            raise InvalidArgumentError(
+                f"init: comm as a list of ranks needs dabkerun's store; DABKE_RENDEZVOUS is '{url}'"
+            )
+        self._host, self._port = address.hostname, address.port
+        self._job, self._key = job, key
+        self._client, self._sent = secrets.token_hex(16), 0
+
+    def set(self, key: str, value: bytes) -> None:
+        self._ask("PUT", f"/dabke/1/value/{key}", value)
+
+    def increment(self, key: str) -> int:
+        return int(self._ask("POST", f"/dabke/1/counter/{key}")[1])
+
+    def get(self, key: str, rank: int) -> bytes:
+        """Waits for `rank` to have set it."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < end:
+            status, value = self._ask("GET", f"/dabke/1/value/{key}?wait_ms={_LOOK_MS}")
+            if status == 200:
+                return value
+            self._check_runs(rank)
+        raise TimedOutError(f"init: rank {rank} did not come within {_PATIENCE_SECONDS:.0f} s")
+
+    def _check_runs(self, rank: int) -> None:
+        """dabkerun says of ranks that have ended how they did (runtime/base/ended_rank.h)."""
+        found, text = self._ask("GET", f"/dabke/1/value/{self._job}/ended/{rank}?wait_ms=0")
+        if found == 200:
+            status, _, _, _, host = text.decode().split(" ")
+            raise PeerLostError(
+                f"rank {rank} on {host} ended with status {status} before dabke.init(), in which others wait for it"
+            )
+
+    def _ask(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
+        self._sent += 1
+        nonce = f"{self._client}-{self._sent}"
+        seal = self._proof(b"dabke store body 2\n" + body)
+        parts = ["dabke store request 2", self._job, method, target, nonce, seal]
+        headers = {
+            "Connection": "close",
+            "X-Dabke-Job": self._job,
+            "X-Dabke-Nonce": nonce,
+            "X-Dabke-Body": seal,
+            "X-Dabke-Proof": self._proof("".join(f"{part}\n" for part in parts).encode()),
+        }
+        connection = http.client.HTTPConnection(
+            self._host, self._port, timeout=_LONGEST_WAIT_MS / 1000 + _ANSWER_SECONDS
+        )
+        try:
+            connection.request(method, target, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise TransportError(f"init: no answer from dabkerun's store: {error}") from error
+        finally:
+            connection.close()
+        wanted = self._proof(f"dabke store answer 1\n{nonce}\n{answer.status}\n".encode() + content)
+        if not hmac.compare_digest(wanted, answer.headers.get("X-Dabke-Proof", "")):
+            raise InvalidArgumentError(
+                f"init: dabkerun's store refused this process (status {answer.status}); DABKE_RENDEZVOUS, "
+                "DABKE_JOB_ID and DABKE_JOB_KEY must come from one dabkerun"
+            )
+        if answer.status not in (200, 404):
+            raise TransportError(f"init: dabkerun's store answered {method} with status {answer.status}")
+        return answer.status, content
+
+    def _proof(self, message: bytes) -> str:
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()

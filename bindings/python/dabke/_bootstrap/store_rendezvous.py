@@ -1,0 +1,99 @@
+"""How the processes of one job meet in a torch.distributed store that may hold what earlier tries have left there.
+
+Where a launcher starts processes again, the store outlives them, and its keys may be of processes that are gone. Nobody
+can tell the tries apart by a number: each host's agent counts its own. So every arrival takes a number that nobody has
+had in this store, and what the members of one meeting say to each other lies under a key that none but they know.
+
+1. Each member counts itself as arrived: the counter of its place gives a number that is new.
+2. Member 0 names the meeting by its own number, and answers each arrival that it finds with that name, also those of
+   processes that are gone.
+3. A member that has an answer acknowledges it, and reads on: another member 0 may come, and answer again.
+4. Once the newest arrival of every place has acknowledged, member 0 opens the meeting. All go on below its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import TimedOutError
+
+__all__ = ["Meeting"]
+
+_TOP = "dabke/meeting"
+_FIRST_PAUSE_SECONDS = 0.001
+_LONGEST_PAUSE_SECONDS = 0.1
+
+
+class Meeting:
+    """A place below one name of the store, which the living members of a job share with nobody.
+
+    All members gather something in it before any of them meets again in the same store.
+    """
+
+    def __init__(self, store: Any, member: int, size: int, timeout_seconds: float) -> None:
+        """Returns when all have come.
+
+        Raises:
+            TimedOutError: some did not come within `timeout_seconds`; the text says which.
+        """
+        self._store, self._member, self._size = store, member, size
+        self._timeout = timeout_seconds
+        arrival = int(store.add(f"{_TOP}/arrivals/{member}", 1))
+        self._name = self._open(arrival) if member == 0 else self._enter(arrival)
+
+    def gather(self, step: str, mine: bytes) -> list[bytes]:
+        """What each member has given at this step, which each takes once."""
+        self._store.set(f"{self._name}/{step}/{self._member}", mine)
+        return [bytes(self._store.get(f"{self._name}/{step}/{other}")) for other in range(self._size)]
+
+    def _open(self, arrival: int) -> str:
+        name = f"{_TOP}/{arrival}"
+
+        def missing() -> list[int]:
+            return [member for member in range(1, self._size) if not self._has_entered(name, member)]
+
+        self._wait(lambda: not missing(), lambda: f"members {missing()} did not come")
+        self._store.add(f"{name}/open", 1)
+        return name
+
+    def _has_entered(self, name: str, member: int) -> bool:
+        """Answers the newest arrival again until it has entered: a member 0 that is about to end may have written, too."""
+        place = f"{member}/{int(self._store.add(f'{_TOP}/arrivals/{member}', 0))}"
+        if int(self._store.add(f"{name}/entered/{place}", 0)) > 0:
+            return True
+        self._store.set(f"{_TOP}/answers/{place}", name.encode())
+        self._store.add(f"{_TOP}/answered/{place}", 1)
+        return False
+
+    def _enter(self, arrival: int) -> str:
+        place = f"{self._member}/{arrival}"
+        entered = ""
+
+        def is_open() -> bool:
+            nonlocal entered
+            if int(self._store.add(f"{_TOP}/answered/{place}", 0)) == 0:
+                return False
+            name = bytes(self._store.get(f"{_TOP}/answers/{place}")).decode()
+            if name != entered:
+                self._store.add(f"{name}/entered/{place}", 1)
+                entered = name
+            return int(self._store.add(f"{name}/open", 0)) > 0
+
+        self._wait(
+            is_open, lambda: "member 0 has opened the meeting for none" if entered else "member 0 did not come"
+        )
+        return entered
+
+    def _wait(self, is_done: Callable[[], bool], lacking: Callable[[], str]) -> None:
+        end = time.monotonic() + self._timeout
+        pause = _FIRST_PAUSE_SECONDS
+        while not is_done():
+            if time.monotonic() >= end:
+                raise TimedOutError(
+                    f"init: this is member {self._member} of {self._size}, and {lacking()} to the store within "
+                    f"{self._timeout:g} s; start all of them, or give them more time"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,13 @@
+"""The backend ``dabke`` of torch.distributed: ``import dabke.distributed`` makes it known.
+
+    import dabke.distributed
+    import torch.distributed as dist
+
+    dist.init_process_group("dabke")
+
+The backend itself is in ``dabke.torch.distributed``; this is its public name.
+"""
+
+from .torch.distributed import Group, register
+
+__all__ = ["Group", "register"]

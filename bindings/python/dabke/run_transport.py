@@ -1,0 +1,176 @@
+"""How the call of ``dabke.run`` comes to its ranks, and what comes of it back.
+
+On one host: through files of a directory that only the user can open.
+
+Between hosts: with what dabkerun carries anyway, by ssh and with proofs of the job's key.
+
+1. The caller hands the call to dabkerun as its standard input, which is that of rank 0, wherever it is.
+2. Rank 0 puts it into dabkerun's store, out of which the others take it.
+3. Each rank prints its outcome, in lines that begin with a word that only the caller and the ranks know. The caller
+   takes these lines out of what dabkerun prints.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import InvalidArgumentError
+from ._bootstrap.launcher_store import LARGEST_VALUE, open_store
+
+__all__ = ["Caller", "Rank", "over_dabkerun", "rank_of", "through_files"]
+
+_KEY = "python/run/call"
+_WORD_SIZE = 32
+_PIECE_SIZE = 3 * 1024  # of an outcome in a line
+
+
+class Caller:
+    """The caller's end."""
+
+    arguments: list[str]  # of the worker
+
+    def give(self, call: bytes) -> bytes | None:
+        """What dabkerun is to read; None: nothing, and its output is none of ours."""
+        raise NotImplementedError
+
+    def take_line(self, line: str) -> str:
+        """What is to be shown of a line that dabkerun has printed."""
+        return line
+
+    def outcomes(self, np: int) -> dict[int, bytes]:
+        """By rank; of those that have left one."""
+        raise NotImplementedError
+
+
+class Rank:
+    """A rank's end."""
+
+    def call(self) -> bytes:
+        raise NotImplementedError
+
+    def give(self, outcome: bytes) -> None:
+        raise NotImplementedError
+
+
+def rank_of(arguments: list[str]) -> Rank:
+    """By the worker's arguments, which are those that the caller has said."""
+    rank = int(os.environ["DABKE_RANK"])
+    return _RankWithFiles(Path(arguments[0]), rank) if arguments else _RankUnderDabkerun(rank)
+
+
+# ---- on one host ----
+
+
+@contextlib.contextmanager
+def through_files() -> Iterator[Caller]:
+    with tempfile.TemporaryDirectory(prefix="dabke-run-") as name:  # of mode 0700
+        yield _CallerWithFiles(Path(name))
+
+
+class _CallerWithFiles(Caller):
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.arguments = [str(directory)]
+
+    def give(self, call: bytes) -> bytes | None:
+        _write_private(self._directory / "call", call)
+        return None
+
+    def outcomes(self, np: int) -> dict[int, bytes]:
+        files = {rank: self._directory / f"result-{rank}" for rank in range(np)}
+        return {rank: file.read_bytes() for rank, file in files.items() if file.exists()}
+
+
+class _RankWithFiles(Rank):
+    def __init__(self, directory: Path, rank: int) -> None:
+        self._directory, self._rank = directory, rank
+
+    def call(self) -> bytes:
+        return (self._directory / "call").read_bytes()
+
+    def give(self, outcome: bytes) -> None:
+        _write_private(self._directory / f"result-{self._rank}", outcome)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Writes a file that only this user can open, whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    unfinished.rename(path)
+
+
+# ---- between hosts ----
+
+
+@contextlib.contextmanager
+def over_dabkerun() -> Iterator[Caller]:
+    yield _CallerOfDabkerun()
+
+
+class _CallerOfDabkerun(Caller):
+    def __init__(self) -> None:
+        self.arguments = []
+        self._word = secrets.token_hex(_WORD_SIZE // 2)
+        self._pieces: dict[int, list[str]] = {}
+
+    def give(self, call: bytes) -> bytes | None:
+        if len(call) > LARGEST_VALUE - _WORD_SIZE:
+            raise InvalidArgumentError(
+                f"dabke.run: the function and its arguments take {len(call)} bytes, and between hosts at most "
+                f"{LARGEST_VALUE - _WORD_SIZE} can go; let the function read large data itself"
+            )
+        return self._word.encode() + call
+
+    def take_line(self, line: str) -> str:
+        before, word, after = line.partition(self._word)
+        if not word:
+            return line
+        rank, piece = after.split()
+        self._pieces.setdefault(int(rank), []).append(piece)
+        # What the rank itself had printed without an end of line stays.
+        return "" if not before or before.endswith("<stdout>:") else f"{before}\n"
+
+    def outcomes(self, np: int) -> dict[int, bytes]:
+        whole = {rank: pieces[:-1] for rank, pieces in self._pieces.items() if pieces[-1] == _END}
+        return {rank: base64.b64decode("".join(pieces)) for rank, pieces in whole.items()}
+
+
+_END = "."
+
+
+class _RankUnderDabkerun(Rank):
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        # The function may do with its standard output what it likes.
+        self._output = os.fdopen(os.dup(1), "wb")
+
+    def call(self) -> bytes:
+        store = open_store()
+        if self._rank == 0:
+            data = sys.stdin.buffer.read()
+            if not data:
+                raise InvalidArgumentError("dabke.run: rank 0 got no call; with hosts, dabkerun must not have --stdin none")
+            store.set(_KEY, data)
+        else:
+            data = store.get(_KEY, 0)
+        self._word = data[:_WORD_SIZE]
+        return data[_WORD_SIZE:]
+
+    def give(self, outcome: bytes) -> None:
+        sys.stdout.flush()
+        text = base64.b64encode(outcome)
+        for begin in range(0, len(text), 4 * _PIECE_SIZE // 3):
+            self._print(text[begin : begin + 4 * _PIECE_SIZE // 3])
+        self._print(_END.encode())
+        self._output.flush()
+
+    def _print(self, piece: bytes) -> None:
+        self._output.write(b"%s %d %s\n" % (self._word, self._rank, piece))

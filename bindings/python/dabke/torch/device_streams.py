@@ -1,0 +1,204 @@
+"""PyTorch's tensors on CUDA devices: on which stream they are made, and streams that wait for the runtime's results.
+
+The host does not wait for such a result. What fails after a stream was made to wait is told by the operation's handle
+alone, so the handles are kept until somebody looks: each further wait looks at those that have ended, and the end of
+the job waits for the last. A failure ends the job, so whatever a program calls after it tells it too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from .. import _core
+from . import profile_ranges
+from ..errors import AbortedError, DuplicateNameError, HorovodInternalError
+
+__all__ = [
+    "CUDA",
+    "Unseen",
+    "forget",
+    "goes_directly",
+    "hand_over",
+    "let_stream_wait",
+    "look",
+    "settle",
+    "shut_down",
+    "stream_of",
+    "submit",
+    "used_here",
+]
+
+CUDA = 2  # DLPack's number
+_LEGACY_STREAM = 1  # the default stream, where 0 would mean none
+# A PyTorch for AMD's GPUs calls them cuda, too.
+_IS_ROCM = getattr(torch.version, "hip", None) is not None
+
+
+def goes_directly(tensor: torch.Tensor) -> bool:
+    """Whether the runtime can work on the tensor's own memory."""
+    return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("nccl") and not _IS_ROCM)
+
+
+def stream_of(tensor: torch.Tensor) -> int:
+    """The stream on which the tensor is produced: that on which the caller works now; 0 on the host."""
+    return _current_stream(tensor.device) if tensor.is_cuda else 0
+
+
+def _current_stream(device: Any) -> int:
+    return int(torch.cuda.current_stream(device).cuda_stream) or _LEGACY_STREAM
+
+
+def used_here(tensor: torch.Tensor) -> None:
+    """The current stream works on the tensor, whose memory may be another stream's: it is not used again before."""
+    if tensor.is_cuda:
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
+class Unseen:
+    """Handles of operations for which streams wait, the oldest first. From any thread."""
+
+    def __init__(self) -> None:
+        self._handles: deque[_core.Handle] = deque()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def add(self, handle: _core.Handle) -> None:
+        self._handles.append(handle)
+
+    def look(self) -> None:
+        """Lets go of what has ended; raises the first failure. Does not wait."""
+        while (handle := self._take(only_ended=True)) is not None:
+            self._tell(handle)
+
+    def settle(self) -> None:
+        """The same of all, waiting for them."""
+        while (handle := self._take(only_ended=False)) is not None:
+            self._tell(handle)
+
+    def forget(self) -> None:
+        self._handles.clear()
+
+    def _take(self, only_ended: bool) -> _core.Handle | None:
+        with self._lock:
+            if not self._handles or (only_ended and not self._handles[0].poll()):
+                return None
+            return self._handles.popleft()
+
+    def _tell(self, handle: _core.Handle) -> None:
+        try:
+            handle.wait()
+        except Exception:
+            # What comes behind it has failed by the same cause, and whoever called is told of it now.
+            self.forget()
+            forget()
+            raise
+
+
+_unseen = Unseen()
+_is_watching_exit = False
+
+
+def look() -> None:
+    """Raises what has failed since a stream was made to wait for it, if nobody has been told."""
+    _unseen.look()
+
+
+def settle() -> None:
+    """The same of all for which a stream waits still, once they have ended."""
+    _unseen.settle()
+
+
+def forget() -> None:
+    """Whoever called has been told that the job has failed, or another job begins."""
+    _unseen.forget()
+
+
+def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Handle:
+    """Calls a function of ``_core`` that submits. A name for which a stream waits still is free as the caller sees it."""
+    try:
+        handle = function(*arguments)
+    except DuplicateNameError:
+        if not _unseen:
+            raise
+        settle()
+        handle = function(*arguments)
+    if profile_ranges.is_recorded():
+        profile_ranges.show(handle, f"dabke:{function.__name__}")
+    return handle
+
+
+def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = None) -> bool:
+    """The calling thread's current streams wait for these operations; those on the host are waited for.
+
+    Waits itself until all ranks have submitted and they are handed to the device, at most `timeout` seconds for each.
+
+    Returns:
+        False when the time was up.
+    """
+    look()
+    limit = -1.0 if timeout is None else timeout
+    try:
+        for handle in handles:
+            device = handle.cuda_device
+            if device < 0:
+                if not handle.wait(limit):
+                    return False
+                continue
+            if not handle.wait_stream(_current_stream(device), limit):
+                return False
+            if not handle.poll():
+                _add(handle)
+    except HorovodInternalError:
+        forget()
+        raise
+    return True
+
+
+_idle_streams: dict[int, Any] = {}
+
+
+def hand_over(handles: Iterable[_core.Handle]) -> None:
+    """Waits until all ranks have submitted these and they are handed to the device. No stream of the caller's waits."""
+    for handle in handles:
+        device = handle.cuda_device
+        if device < 0:
+            handle.wait()
+            continue
+        stream = _idle_streams.get(device)
+        if stream is None:
+            stream = _idle_streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        handle.wait_stream(int(stream.cuda_stream))
+
+
+def _add(handle: _core.Handle) -> None:
+    global _is_watching_exit
+    if not _is_watching_exit:
+        # Later than the package's own, and so called before it leaves the job.
+        _is_watching_exit = True
+        atexit.register(_tell_last)
+    _unseen.add(handle)
+
+
+def _tell_last() -> None:
+    """What nobody could tell before the interpreter's exit is printed there."""
+    try:
+        settle()
+    except AbortedError:
+        pass  # whoever has aborted the job has told why
+
+
+def shut_down(leave: Callable[[], None]) -> None:
+    """Leaves the job, and raises what nobody has been told of."""
+    try:
+        settle()
+    finally:
+        forget()
+        leave()

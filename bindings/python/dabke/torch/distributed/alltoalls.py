@@ -1,0 +1,161 @@
+"""A group's all_to_all, gather and scatter: what each member sends to each other one. They move any dtype.
+
+gather is an alltoall in which all rows go to the root, scatter one in which only the root has rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ... import _core
+from ...errors import InvalidArgumentError
+from .calls import all_of
+from .gathers import Gathers
+from .reductions import _check_size, only_list
+from .tensors import check, flat, joined, landing, landing_of, movable, only
+from .work import Work
+
+__all__ = ["Exchanges"]
+
+
+class Exchanges(Gathers):
+    # ---- all_to_all ----
+
+    def all_to_all_single(
+        self,
+        output: Any,
+        input: Any,
+        output_split_sizes: Any = (),
+        input_split_sizes: Any = (),
+        opts: Any = None,
+        timeout: Any = None,
+    ) -> Work:
+        call = "all_to_all_single"
+        sent = self._rows(call, input, input_split_sizes, "input")
+        wanted = self._rows(call, output, output_split_sizes, "output")
+        width = _row_size(input)
+        if _row_size(output) != width:
+            raise InvalidArgumentError(
+                f"{call}: rows of shape {tuple(output.shape[1:])} cannot come of {tuple(input.shape[1:])}"
+            )
+        target, finish = landing(call, output)
+        return self._exchange(call, flat(call, input), target, sent, wanted, width, [output], finish)
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        call = "all_to_all"
+        self._check_count(call, "inputs", len(input_tensors))
+        self._check_count(call, "outputs", len(output_tensors))
+        target, finish = landing_of(call, output_tensors)
+        sent = [each.numel() for each in input_tensors]
+        wanted = [each.numel() for each in output_tensors]
+        source = joined(call, input_tensors)
+        return self._exchange(call, source, target, sent, wanted, 1, list(output_tensors), finish)
+
+    def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
+        check(call, tensor)
+        rows = tensor.shape[0] if tensor.dim() > 0 else 0
+        if not splits:
+            if rows % self._members != 0:
+                raise InvalidArgumentError(
+                    f"{call}: {rows} rows of the {which} cannot be divided among {self._members} members; "
+                    f"pass {which}_split_sizes"
+                )
+            return [rows // self._members] * self._members
+        self._check_count(call, f"{which}_split_sizes", len(splits))
+        if sum(splits) != rows:
+            raise InvalidArgumentError(
+                f"{call}: {which}_split_sizes {list(splits)} have the sum {sum(splits)}, the {which} {rows} rows"
+            )
+        return [int(each) for each in splits]
+
+    # ---- gather and scatter ----
+
+    def gather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
+    ) -> Work:
+        call = "gather"
+        input = only(call, input_tensors)
+        root = _root_of(opts, root)
+        count = input.numel()
+        sent = [count if member == root else 0 for member in range(self._members)]
+        if self._rank != root:
+            nothing = torch.empty(0, dtype=input.dtype, device=input.device)
+            none_wanted = [0] * self._members
+            return self._exchange(call, flat(call, input), nothing, sent, none_wanted, 1, [], None)
+        outputs = _list_of(call, output_tensors)
+        self._check_count(call, "outputs", len(outputs))
+        _check_size(call, outputs[root], count)
+        target, finish = landing_of(call, outputs)
+        wanted = [each.numel() for each in outputs]
+        return self._exchange(call, flat(call, input), target, sent, wanted, 1, [outputs], finish)
+
+    def scatter(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
+    ) -> Work:
+        call = "scatter"
+        output = only(call, output_tensors)
+        root = _root_of(opts, root)
+        target, finish = landing(call, output)
+        if self._rank == root:
+            inputs = _list_of(call, input_tensors)
+            self._check_count(call, "inputs", len(inputs))
+            _check_size(call, output, inputs[root].numel())
+            source, sent = joined(call, inputs), [each.numel() for each in inputs]
+        else:
+            source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
+        wanted = [output.numel() if member == root else 0 for member in range(self._members)]
+        return self._exchange(call, source, target, sent, wanted, 1, [output], finish)
+
+    # ---- all of them ----
+
+    def _exchange(
+        self,
+        call: str,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        sent: list[int],
+        wanted: list[int],
+        width: int,
+        outputs: list[Any],
+        finish: Any,
+    ) -> Work:
+        """Of rows of `width` elements; `wanted` is what is to come from each member."""
+        element_bytes = source.element_size()
+        source, target = movable(source), movable(target)
+        width *= element_bytes // source.element_size()  # the same on all members, also on one that sends nothing
+        rows = source.view(sum(sent), width)
+        into = target.view(sum(wanted), width)
+        handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))
+
+        def check_received() -> None:
+            came = handle.received_splits()
+            if came != wanted:
+                raise InvalidArgumentError(
+                    f"{call}: rows came from the members as {came}, and the output has room for {wanted}"
+                )
+
+        return self._work(call, [handle], outputs, all_of([check_received, finish]))
+
+
+def _row_size(tensor: torch.Tensor) -> int:
+    size = 1
+    for each in tensor.shape[1:]:
+        size *= each
+    return size
+
+
+def _root_of(opts: Any, root: int | None) -> int:
+    if root is not None:
+        return root
+    return opts if isinstance(opts, int) else int(opts.rootRank)
+
+
+def _list_of(call: str, tensors: Any) -> Any:
+    if len(tensors) > 0 and isinstance(tensors[0], torch.Tensor):
+        return tensors
+    return only_list(call, tensors)

@@ -1,0 +1,125 @@
+"""What the collectives of a group share: its set, its options, its names, and the making of Works."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ... import _core
+from ..device_streams import stream_of
+from ...errors import InvalidArgumentError
+from .completion import Completer
+from .names import Names
+from .reduce_ops import Reduction
+from .tensors import described
+from .work import Work
+
+__all__ = ["Calls"]
+
+Submit = Callable[..., _core.Handle]
+Finish = Callable[[], None]
+
+# Torch gives every group a limit; its own default is not a wish of the user's.
+_DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
+
+_MOST_OPTIONS = 4096  # a program may make ever new streams
+# As torch's own backends call them in a profile.
+_TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
+
+
+class Calls:
+    """Of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
+
+    def prepare(
+        self, process_set: int, world_ranks: Sequence[int], rank: int, timeout: timedelta, label: Callable[[], str]
+    ) -> None:
+        self._process_set = process_set
+        self._world_ranks = list(world_ranks)
+        self._members = len(self._world_ranks)
+        self._rank = rank
+        self._names = Names(label)
+        self._completer = Completer()
+        self._options: dict[tuple[int, float, float, int, int], _core.Options] = {}
+        self._coalesced: list[Work] | None = None
+        self._limit_at(timeout)
+
+    def _limit_at(self, timeout: timedelta) -> None:
+        # A wait without a limit is the faster one; what waits for ever is the stall report's to tell.
+        self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
+
+    def _with(
+        self, like: torch.Tensor | None = None, op: int = 1, factor: float = 1.0, root: int = 0
+    ) -> _core.Options:
+        """Options, made once. `root` is a number in the group; the runtime's roots are ranks of the world.
+
+        `like` is of the device that is worked on, behind the stream on which the caller works there.
+        """
+        stream = 0 if like is None else stream_of(like)
+        key = (op, factor, math.copysign(1, factor), root, stream)  # 0.0 == -0.0
+        options = self._options.get(key)
+        if options is None:
+            if len(self._options) >= _MOST_OPTIONS:
+                self._options.clear()
+            options = self._options[key] = _core.Options(
+                process_set=self._process_set,
+                op=op,
+                prescale_factor=factor,
+                root_rank=self._world_ranks[root],
+                stream=stream,
+            )
+        return options
+
+    def _with_reduction(self, reduction: Reduction, like: torch.Tensor) -> _core.Options:
+        return self._with(like, reduction.op, reduction.factor)
+
+    def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
+        rows = [int(each) for each in splits]
+        return _core.Options(process_set=self._process_set, splits=rows, stream=stream_of(like))
+
+    def _submit(
+        self,
+        function: Submit,
+        call: str,
+        input: torch.Tensor,
+        output: torch.Tensor | None,
+        options: _core.Options,
+        shape: tuple[int, ...],
+    ) -> _core.Handle:
+        """One operation. `shape` goes into its name, so it is the same on all members."""
+        source = described(input)
+        target = None if output is None else described(output)
+        return self._names.submit(
+            call, input.dtype, shape, lambda name: function(name, source, target, options)
+        )
+
+    def _work(
+        self, call: str, handles: list[_core.Handle], outputs: list[Any], finish: Finish | None = None
+    ) -> Work:
+        work = Work(handles, outputs, self._completer, self._limit, finish)
+        if torch._C._autograd._profiler_enabled():
+            work.show_in_profile(f"dabke:{_TITLES.get(call, call)}")
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _check_count(self, call: str, what: str, count: int) -> None:
+        if count != self._members:
+            raise InvalidArgumentError(f"{call}: {count} {what}; the group has {self._members} members")
+
+
+def all_of(finishes: Sequence[Finish | None]) -> Finish | None:
+    """One after the other; None if there is nothing to do."""
+    wanted = [each for each in finishes if each is not None]
+    if not wanted:
+        return None
+
+    def finish() -> None:
+        for each in wanted:
+            each()
+
+    return finish

@@ -1,0 +1,73 @@
+"""A group's broadcast and allgather, in all of torch's spellings. They move any dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ... import _core
+from .calls import all_of
+from .reductions import Reductions, _check_size, _in_place, only_list
+from .tensors import flat, landing, landing_of, movable, only
+from .work import Work
+
+__all__ = ["Gathers"]
+
+
+class Gathers(Reductions):
+    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work:
+        tensor = only("broadcast", tensors)
+        if root is None:
+            root = opts if isinstance(opts, int) else opts.rootRank if opts is not None else 0
+        memory, finish = _in_place("broadcast", tensor)
+        options = self._with(memory, root=root)
+        handle = self._submit(
+            _core.broadcast, f"broadcast.{root}", movable(memory), None, options, tuple(tensor.shape)
+        )
+        return self._work("broadcast", [handle], [tensor], finish)
+
+    # ---- allgather ----
+
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
+        """The tensors may differ in size by rank, if all ranks know the sizes."""
+        call = "all_gather"
+        input = only(call, input_tensors)
+        outputs = output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
+        self._check_count(call, "outputs", len(outputs))
+        _check_size(call, outputs[self._rank], input.numel())
+        target, finish = landing_of(call, outputs)
+        return self._gather_flat(call, input, target, [outputs], finish)
+
+    def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+        call = "all_gather_into_tensor"
+        _check_size(call, output, input.numel() * self._members)
+        target, finish = landing(call, output)
+        return self._gather_flat(call, input, target, [output], finish)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        return self._merged([self.all_gather_single(output, input) for output, input in zip(outputs, inputs)])
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
+        """`output_lists` has for each rank what comes of each input."""
+        self._check_count("all_gather_coalesced", "lists of outputs", len(output_lists))
+        by_input = [[from_rank[i] for from_rank in output_lists] for i in range(len(input_list))]
+        return self._merged([self.allgather([outputs], [each]) for outputs, each in zip(by_input, input_list)])
+
+    def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Work:
+        source, target = movable(flat(call, input)), movable(target)
+        if _overlap(source, target):
+            source = source.clone()
+        # The result's size, and not the input's, is the same on all ranks.
+        handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
+        return self._work(call, [handle], outputs, all_of([finish]))
+
+
+def _overlap(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether the input is its own place in the result, as FSDP has it."""
+    begin, end = target.data_ptr(), target.data_ptr() + target.numel() * target.element_size()
+    return bool(begin <= source.data_ptr() < end)

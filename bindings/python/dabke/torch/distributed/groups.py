@@ -1,0 +1,79 @@
+"""From what torch.distributed knows of a group (a store, a number, a size) to its process set.
+
+1. The members tell each other through the store whether they are in a job, and as which rank.
+2. None is: they start one, over the same store. All are: they stay in it; a world group must have its ranks.
+   Some are, when a world group is made: these leave what an earlier world group has left behind, and all start one.
+3. The group of all the job's ranks is the world, set 0; any other is a set that the members add.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch.distributed as dist
+
+from ... import _core, errors, job
+from ..._bootstrap.store_rendezvous import Meeting
+from . import job_owner
+from .group import Group
+
+__all__ = ["make_group"]
+
+
+class _Place(NamedTuple):
+    """A member's rank in the job that it is in; a size of 0: in none."""
+
+    rank: int
+    size: int
+
+
+def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
+    """What torch.distributed calls for ``init_process_group`` and ``new_group``, on every member."""
+    is_world = not dist.is_initialized()
+    places = _tell_all(store, rank, size, timeout)
+    in_job = [each for each in places if each.size > 0]
+    if len(in_job) == size:
+        ranks = [each.rank for each in places]
+        if is_world:
+            _check_world(rank, size, places)
+    elif not in_job or is_world:
+        if job.is_initialized():
+            job.shutdown()
+        job_owner.start(store, rank=rank, size=size)
+        ranks = list(range(size))
+    else:
+        missing = [number for number, each in enumerate(places) if each.size == 0]
+        raise errors.InvalidArgumentError(
+            f"a group of backend dabke: its members {missing} are in no job, and others are; make all such groups "
+            'among ranks of one, best by init_process_group("dabke")'
+        )
+    return Group(rank, size, timeout, _set_of(ranks), ranks, is_world)
+
+
+def _tell_all(store: Any, rank: int, size: int, timeout: timedelta) -> list[_Place]:
+    """The places of all members."""
+    mine = _Place(job.rank(), job.size()) if job.is_initialized() else _Place(-1, 0)
+    meeting = Meeting(store, rank, size, timeout.total_seconds())
+    return [_Place(*json.loads(each)) for each in meeting.gather("places", json.dumps(mine).encode())]
+
+
+def _check_world(rank: int, size: int, places: list[_Place]) -> None:
+    if places != [_Place(number, size) for number in range(size)]:
+        raise errors.InvalidArgumentError(
+            f"init_process_group: this is rank {rank} of {size}, but the job that runs already has it as rank "
+            f"{places[rank].rank} of {places[rank].size}; give it the same ranks, or do not call dabke.init"
+        )
+
+
+def _set_of(ranks: list[int]) -> int:
+    if ranks == list(range(job.size())):
+        return 0
+    if ranks != sorted(ranks):
+        raise NotImplementedError(
+            f"a group of backend dabke has its ranks in ascending order, not as {ranks}; use backend gloo for others"
+        )
+    handle = _core.add_process_set_among_members(ranks)
+    handle.wait()
+    return handle.process_set_id()

@@ -1,0 +1,57 @@
+"""torch.distributed's reduce operations as the runtime's."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from ... import reduce_ops as ours
+from ...errors import UnsupportedError
+
+__all__ = ["Reduction", "reduction_of"]
+
+
+class Reduction(NamedTuple):
+    """`op` is the runtime's number; the factor multiplies each rank's elements before."""
+
+    name: str
+    op: int
+    factor: float = 1.0
+
+
+_BY_NAME = {
+    "SUM": Reduction("sum", int(ours.Sum)),
+    "AVG": Reduction("avg", int(ours.Average)),
+    "PRODUCT": Reduction("product", int(ours.Product)),
+    "MIN": Reduction("min", int(ours.Min)),
+    "MAX": Reduction("max", int(ours.Max)),
+    "BAND": Reduction("band", int(ours.BitwiseAnd)),
+    "BOR": Reduction("bor", int(ours.BitwiseOr)),
+    "BXOR": Reduction("bxor", int(ours.BitwiseXor)),
+}
+_KINDS = {getattr(dist.ReduceOp.RedOpType, name): row for name, row in _BY_NAME.items()}
+_PREMUL_SUM = getattr(dist.ReduceOp.RedOpType, "PREMUL_SUM")  # of which torch's types do not know
+_LINEAR = ("sum", "avg")
+
+
+def reduction_of(call: str, options: Any, tensor: torch.Tensor) -> Reduction:
+    """What the options of a call (or a ReduceOp alone; None is the sum) ask for, if it can be done to the tensor."""
+    wanted = getattr(options, "reduceOp", options)
+    kind = getattr(wanted, "op", wanted)
+    if kind is None:
+        return _BY_NAME["SUM"]
+    if kind == _PREMUL_SUM:
+        return Reduction("sum", int(ours.Sum), _factor_of(call, wanted))
+    row = _KINDS[kind]
+    if tensor.is_complex() and row.name not in _LINEAR:
+        raise UnsupportedError(f"{call}: {row.name} of complex numbers; only their sum and average can be taken")
+    return row
+
+
+def _factor_of(call: str, op: Any) -> float:
+    factor = getattr(op, "factor", None)
+    if factor is None:
+        raise NotImplementedError(f"{call}: this version of torch does not tell the factor of a PREMUL_SUM")
+    return float(factor)

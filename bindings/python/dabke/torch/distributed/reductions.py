@@ -1,0 +1,179 @@
+"""A group's allreduce, reduce and reduce_scatter, in all of torch's spellings.
+
+Options come as torch's objects; its Python shorthands (a ReduceOp, a root) are taken in their places too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..device_streams import used_here
+from ...errors import InvalidArgumentError
+from .calls import Calls, all_of
+from .reduce_ops import Reduction, reduction_of
+from .sparse import allreduce_sparse
+from .tensors import Tensors, check, check_device, described, flat, joined, landing, numbers, only
+from .work import Work
+
+__all__ = ["Reductions"]
+
+
+class Reductions(Calls):
+    # ---- allreduce ----
+
+    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work:
+        tensor = only("allreduce", tensors)
+        if tensor.layout is not torch.strided:
+            return self._allreduce_sparse(tensor, opts if op is None else op)
+        return self._allreduce_all("allreduce", [tensor], opts if op is None else op)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
+        return self._allreduce_all("allreduce_coalesced", list(tensors), opts)
+
+    def _allreduce_all(self, call: str, tensors: Tensors, opts: Any) -> Work:
+        reduction = reduction_of(call, opts, tensors[0])
+        options = self._with_reduction(reduction, tensors[0])
+        name = f"{call}.{reduction.name}"
+        memories, finishes = [], []
+        for tensor in tensors:
+            memory, finish = _in_place(call, tensor)
+            memories.append(numbers(call, memory))
+            finishes.append(finish)
+        if len(tensors) == 1:
+            handle = self._submit(_core.allreduce, name, memories[0], None, options, tuple(tensors[0].shape))
+        else:
+            shape = (len(tensors), sum(each.numel() for each in memories))
+            inputs = [described(each) for each in memories]
+            handle = self._names.submit(
+                name,
+                memories[0].dtype,
+                shape,
+                lambda name: _core.grouped_allreduce(
+                    [f"{name}.{i}" for i in range(len(inputs))], inputs, None, options
+                ),
+            )
+        return self._work("allreduce", [handle], list(tensors), all_of(finishes))
+
+    def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
+        check_device("allreduce", tensor)
+        reduction = reduction_of("allreduce", opts, tensor)
+        submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with(tensor))
+        handle = self._names.submit(f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit)
+        return self._work("allreduce", [handle], [tensor], lambda: put_in_place(handle))
+
+    # ---- reduce ----
+
+    def reduce(
+        self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work:
+        """An allreduce whose result all but the root throw away."""
+        tensor = only("reduce", tensors)
+        if root is None:
+            root = opts if isinstance(opts, int) else opts.rootRank
+        reduction = reduction_of("reduce", opts if op is None and not isinstance(opts, int) else op, tensor)
+        options = self._with_reduction(reduction, tensor)
+        memory, finish = _in_place("reduce", tensor)
+        memory = numbers("reduce", memory)
+        mine = self._rank == root
+        output = None if mine else torch.empty_like(memory)
+        name = f"reduce.{reduction.name}"
+        handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape))
+        return self._work("reduce", [handle], [tensor], finish if mine else None)
+
+    # ---- reduce_scatter ----
+
+    def reduce_scatter(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
+    ) -> Work:
+        call = "reduce_scatter"
+        output = only(call, output_tensors)
+        inputs = input_tensors if isinstance(input_tensors[0], torch.Tensor) else only_list(call, input_tensors)
+        self._check_count(call, "inputs", len(inputs))
+        _check_size(call, output, inputs[self._rank].numel())
+        reduction = reduction_of(call, opts if op is None else op, output)
+        source = joined(call, inputs)
+        if all(each.numel() == output.numel() for each in inputs):
+            return self._reduce_scatter_flat(call, output, source, reduction)
+        return self._reduce_scatter_uneven(call, output, inputs, source, reduction)
+
+    def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+        call = "reduce_scatter_tensor"
+        check(call, input)
+        _check_size(call, input, output.numel() * self._members)
+        return self._reduce_scatter_flat(call, output, flat(call, input), reduction_of(call, opts, output))
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        return self._merged(
+            [self.reduce_scatter_single(output, input, opts) for output, input in zip(outputs, inputs)]
+        )
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter_flat(
+        self, call: str, output: torch.Tensor, source: torch.Tensor, reduction: Reduction
+    ) -> Work:
+        target, finish = landing(call, output)
+        rows = numbers(call, source)
+        handle = self._submit(
+            _core.reducescatter,
+            f"{call}.{reduction.name}",
+            rows,
+            numbers(call, target),
+            self._with_reduction(reduction, rows),
+            tuple(rows.shape),
+        )
+        return self._work(call, [handle], [output], finish)
+
+    def _reduce_scatter_uneven(
+        self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
+    ) -> Work:
+        """Parts of different sizes: all of them everywhere, of which each keeps its own."""
+        source = numbers(call, source)
+        total = torch.empty_like(source)
+        options = self._with_reduction(reduction, source)
+        handle = self._submit(
+            _core.allreduce, f"{call}.{reduction.name}", source, total, options, tuple(source.shape)
+        )
+        begin = sum(each.numel() for each in inputs[: self._rank])
+
+        def finish() -> None:
+            used_here(total)
+            whole = torch.view_as_complex(total) if output.is_complex() else total
+            output.detach().copy_(whole[begin : begin + output.numel()].view(output.shape))
+
+        return self._work(call, [handle], [output], finish)
+
+    def _merged(self, works: list[Work]) -> Work:
+        """One Work over several."""
+        handles = [handle for work in works for handle in work._handles]
+        outputs = [output for work in works for output in work._outputs]
+        if self._coalesced is not None:
+            del self._coalesced[-len(works) :]
+        return self._work("coalesced", handles, outputs, all_of([work._finish for work in works]))
+
+
+def only_list(call: str, lists: Any) -> Any:
+    """The one list of a list of lists: torch passes one for each device of the process."""
+    if len(lists) != 1:
+        raise InvalidArgumentError(f"{call}: {len(lists)} lists of tensors; one for each process")
+    return lists[0]
+
+
+def _check_size(call: str, tensor: torch.Tensor, wanted: int) -> None:
+    if tensor.numel() != wanted:
+        raise InvalidArgumentError(
+            f"{call}: a tensor of shape {tuple(tensor.shape)} has {tensor.numel()} elements, and {wanted} are needed"
+        )
+
+
+def _in_place(call: str, tensor: torch.Tensor) -> Any:
+    """Memory with the tensor's elements that becomes the result, and what brings it back."""
+    memory, finish = landing(call, tensor)
+    if finish is not None:
+        memory.copy_(tensor.detach().reshape(-1))
+    return memory, finish

@@ -1,0 +1,77 @@
+"""``init_process_group("dabke")`` under dabkerun, which sets no MASTER_ADDR: the job says where torch's store is.
+
+1. Nobody has set MASTER_ADDR, and dabkerun, MPI or ``dabke.init`` has numbered this process.
+2. The job is started, if it does not run yet.
+3. Rank 0 serves a store on a free port, and broadcasts its address through the job.
+
+Everything else goes to torch's own way of reading the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from ... import _core, job
+from . import job_owner
+from .tensors import described
+
+__all__ = ["install"]
+
+_LAUNCHERS = ("DABKE_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# What torchrun sets, and scripts read, by what dabkerun says the same with.
+_NAMES = {"RANK": "RANK", "WORLD_SIZE": "SIZE", "LOCAL_RANK": "LOCAL_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"}
+_ADDRESS_BYTES = 256
+_STORE_PATIENCE = timedelta(minutes=5)
+
+Rendezvous = Iterator[tuple[Any, int, int]]
+
+
+def install() -> None:
+    """Goes before torch's handler of ``env://``, the default of ``init_process_group``."""
+    if all(f"DABKE_{ours}" in os.environ for ours in _NAMES.values()) and "MASTER_ADDR" not in os.environ:
+        for name, ours in _NAMES.items():
+            os.environ.setdefault(name, os.environ[f"DABKE_{ours}"])
+    # As a module: torch.distributed.rendezvous is a function of the same name.
+    handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers
+    handlers["env"] = _before(handlers["env"])
+
+
+def _before(handler: Callable[..., Rendezvous]) -> Callable[..., Rendezvous]:
+    def rendezvous(url: str, **arguments: Any) -> Rendezvous:
+        numbered = job.is_initialized() or any(each in os.environ for each in _LAUNCHERS)
+        if "MASTER_ADDR" in os.environ or not numbered:
+            return handler(url, **arguments)
+        return _over_job()
+
+    return rendezvous
+
+
+def _over_job() -> Rendezvous:
+    if not job.is_initialized():
+        job_owner.start()
+    yield _store(job.rank(), job.size()), job.rank(), job.size()
+    raise RuntimeError("a job of dabkerun cannot meet a second time by env://")
+
+
+def _store(rank: int, size: int) -> Any:
+    address = torch.zeros(_ADDRESS_BYTES, dtype=torch.uint8)
+    served = None
+    if rank == 0:
+        host = "127.0.0.1" if job.local_size() == size else socket.gethostname()
+        served = TCPStore(host, 0, size, True, _STORE_PATIENCE, False)
+        text = f"{host}:{served.port}".encode()
+        address[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+    _core.broadcast("c10d/store", described(address), None, _core.Options()).wait()
+    if served is not None:
+        return served
+    host, port = bytes(address.tolist()).rstrip(b"\0").decode().rsplit(":", 1)
+    return TCPStore(host, int(port), size, False, _STORE_PATIENCE, False)

@@ -1,0 +1,155 @@
+"""Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape and dtype.
+
+What only moves is seen as bytes where the runtime does not know the dtype; what is not compact goes through a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ... import _core
+from ..device_streams import CUDA, goes_directly, used_here
+from ...errors import InvalidArgumentError, UnsupportedError
+
+__all__ = [
+    "Tensors",
+    "check",
+    "check_device",
+    "described",
+    "flat",
+    "joined",
+    "landing",
+    "landing_of",
+    "movable",
+    "numbers",
+    "only",
+]
+
+Tensors = Sequence[torch.Tensor]
+Landing = tuple[torch.Tensor, "Callable[[], None] | None"]
+
+_DTYPES = {getattr(torch, name): number for name, number in _core.dtypes.items() if hasattr(torch, name)}
+
+
+def described(tensor: torch.Tensor) -> _core.Tensor:
+    """A compact tensor of a known dtype for the runtime, which keeps it alive as long as it needs it."""
+    pointer, shape, dtype = tensor.data_ptr(), tensor.shape, _DTYPES[tensor.dtype]
+    if tensor.is_cpu:
+        return _core.Tensor(pointer, shape, dtype, owner=tensor)
+    return _core.Tensor(pointer, shape, dtype, CUDA, tensor.device.index or 0, owner=tensor)
+
+
+def check_device(call: str, tensor: torch.Tensor) -> None:
+    if not goes_directly(tensor):
+        raise UnsupportedError(
+            f"{call}: the tensor is on {tensor.device}, and this build has no backend for that device; pass tensor.cpu()"
+        )
+
+
+def check(call: str, tensor: torch.Tensor) -> None:
+    """Refuses what is not plain memory that the runtime can work on."""
+    check_device(call, tensor)
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(f"{call}: a tensor of layout {tensor.layout}; pass tensor.to_dense()")
+
+
+def numbers(call: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Of a compact tensor what can be calculated with: complex numbers as pairs of real ones."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.dtype not in _DTYPES:
+        raise UnsupportedError(f"{call}: dtype {tensor.dtype} cannot be reduced; convert the tensor")
+    return tensor
+
+
+def flat(call: str, tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in one dimension, without a copy where the tensor is compact; not for autograd."""
+    check(call, tensor)
+    # A view of every other element can be flat as it is, and is still not compact.
+    return tensor.detach().resolve_neg().reshape(-1).contiguous()
+
+
+def movable(tensor: torch.Tensor) -> torch.Tensor:
+    """A compact tensor of one or more dimensions, or its bytes if the runtime does not know its dtype."""
+    if tensor.dtype in _DTYPES:
+        return tensor
+    if tensor.dim() == 1 and tensor.stride(0) != 1:  # of one element or none, whose stride says nothing
+        tensor = tensor.as_strided((tensor.numel(),), (1,))
+    return tensor.view(torch.uint8)
+
+
+def landing(call: str, tensor: torch.Tensor) -> Landing:
+    """Where a result of this tensor's size can be written, flat, and what then is still to be done."""
+    check(call, tensor)
+    tensor = tensor.detach()
+    if tensor.is_contiguous() and not tensor.is_neg():
+        return tensor.view(-1), None
+    staged = torch.empty(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
+    return staged, lambda: _copy(tensor, staged)
+
+
+def joined(call: str, tensors: Tensors) -> torch.Tensor:
+    """The elements of all the tensors in one dimension; without a copy if they lie one behind the other."""
+    _check_alike(call, tensors)
+    view = _one_view(tensors)
+    return view if view is not None else torch.cat([flat(call, each) for each in tensors])
+
+
+def landing_of(call: str, tensors: Tensors) -> Landing:
+    """``landing`` for a result that fills the tensors one after the other."""
+    _check_alike(call, tensors)
+    view = _one_view(tensors)
+    if view is not None:
+        return view, None
+    count, first = sum(each.numel() for each in tensors), tensors[0]
+    staged = torch.empty(count, dtype=first.dtype, device=first.device)
+
+    def hand_out() -> None:
+        parts = torch.split(staged, [each.numel() for each in tensors])
+        for tensor, part in zip(tensors, parts):
+            _copy(tensor.detach(), part)
+
+    return staged, hand_out
+
+
+def only(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
+    """The one tensor of a list of one, or the tensor: torch passes lists of one for each device of the process."""
+    if isinstance(tensors, torch.Tensor):
+        return tensors
+    if len(tensors) != 1:
+        raise InvalidArgumentError(f"{call}: {len(tensors)} tensors; one for each process")
+    return tensors[0]
+
+
+def _copy(tensor: torch.Tensor, flat_result: torch.Tensor) -> None:
+    used_here(flat_result)
+    tensor.copy_(flat_result.view(tensor.shape))
+
+
+def _check_alike(call: str, tensors: Tensors) -> None:
+    for each in tensors:
+        check(call, each)
+        if each.dtype != tensors[0].dtype:
+            raise InvalidArgumentError(f"{call}: tensors of {tensors[0].dtype} and of {each.dtype} in one list")
+        if each.device != tensors[0].device:
+            raise InvalidArgumentError(f"{call}: tensors on {tensors[0].device} and on {each.device} in one list")
+
+
+def _one_view(tensors: Tensors) -> torch.Tensor | None:
+    """The tensors as one, if they are neighbours in memory, as the parts of a split are."""
+    first, end = tensors[0], tensors[0].data_ptr()
+    storage = _storage_of(first)
+    for each in tensors:
+        if not each.is_contiguous() or each.is_neg() or each.data_ptr() != end or _storage_of(each) != storage:
+            return None
+        end += each.numel() * each.element_size()
+    count = sum(each.numel() for each in tensors)
+    return first.detach().as_strided((count,), (1,), first.storage_offset())
+
+
+def _storage_of(tensor: torch.Tensor) -> int:
+    # Before torch 2.0 there is no untyped_storage.
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # type: ignore[no-untyped-call]
+    return int(storage.data_ptr())
