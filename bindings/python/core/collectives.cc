@@ -2,6 +2,8 @@
 // forms of the package are a submit that says so, `wait_follows`, and a wait.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/handle.h"
@@ -50,7 +52,6 @@ dabke_options with_wait(const Options& options, bool wait_follows, const Tensors
   dabke_options c = with_wait(options, wait_follows);
   const bool is_exported =
       std::ranges::any_of(tensors, [](const auto& one) { return one->is_behind_legacy_stream(); });
-  constexpr std::uintptr_t kLegacyStream = 1;
   if (is_exported && c.stream == nullptr && c.ready_event == nullptr)
     c.stream = reinterpret_cast<void*>(kLegacyStream);
   return c;
@@ -156,7 +157,19 @@ Handle join(const Options& options) {
   return handle_of(handle, {}, nb::none());
 }
 
+constexpr std::pair<std::string_view, dabke_collective> kCollectives[] = {
+    {"allreduce", DABKE_ALLREDUCE}, {"allgather", DABKE_ALLGATHER},         {"broadcast", DABKE_BROADCAST},
+    {"alltoall", DABKE_ALLTOALL},   {"reducescatter", DABKE_REDUCESCATTER}, {"barrier", DABKE_BARRIER},
+};
+
 }  // namespace
+
+std::optional<dabke_collective> collective_of(std::string_view name) {
+  const auto* const row =
+      std::ranges::find(kCollectives, name, &std::pair<std::string_view, dabke_collective>::first);
+  if (row == std::end(kCollectives)) return std::nullopt;
+  return row->second;
+}
 
 void bind_collectives(nb::module_& module) {
   bind_one<&dabke_allreduce_async>(module, "allreduce");

@@ -11,6 +11,7 @@
 namespace dabke::python {
 namespace {
 
+constexpr double kNoLimit = -1;  // seconds, as dabke_wait takes them
 constexpr const char* kCapsule = "dltensor";
 constexpr const char* kVersionedCapsule = "dltensor_versioned";
 
@@ -111,14 +112,17 @@ void bind_handle(nb::module_& module) {
       "completed.")
       .def("poll", [](const Handle& self) { return dabke_poll(self.operation->handle()) != 0; })
       .def(
-          "wait", [](const Handle& self, double timeout) { return self.operation->wait(timeout); },
-          nb::arg("timeout") = -1.0)
+          "wait",
+          [](const Handle& self, std::optional<double> timeout) {
+            return self.operation->wait(timeout.value_or(kNoLimit));
+          },
+          nb::arg("timeout") = nb::none())
       .def(
           "wait_stream",
-          [](const Handle& self, std::uintptr_t stream, double timeout) {
-            return self.operation->wait_stream(stream, timeout);
+          [](const Handle& self, std::uintptr_t stream, std::optional<double> timeout) {
+            return self.operation->wait_stream(stream, timeout.value_or(kNoLimit));
           },
-          nb::arg("stream"), nb::arg("timeout") = -1.0)
+          nb::arg("stream"), nb::arg("timeout") = nb::none())
       .def_prop_ro("status",
                    [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; })
       .def_prop_ro("message",

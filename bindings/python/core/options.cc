@@ -8,6 +8,7 @@
 namespace dabke::python {
 
 void bind_options(nb::module_& module) {
+  constexpr dabke_options kDefaults = DABKE_OPTIONS_INIT;
   nb::class_<Options>(module, "Options")
       .def(
           "__init__",
@@ -37,12 +38,14 @@ void bind_options(nb::module_& module) {
             c.ready_event = reinterpret_cast<void*>(ready_event);
             c.device = device;
           },
-          nb::kw_only(), nb::arg("process_set") = int{DABKE_WORLD}, nb::arg("op") = int{DABKE_AVERAGE},
-          nb::arg("root_rank") = 0, nb::arg("prescale_factor") = 1.0, nb::arg("postscale_factor") = 1.0,
-          nb::arg("compression") = int{DABKE_COMPRESSION_DEFAULT}, nb::arg("priority") = 0,
-          nb::arg("splits") = nb::none(), nb::arg("group") = "", nb::arg("group_size") = 0u,
+          nb::kw_only(), nb::arg("process_set") = int{kDefaults.process_set},
+          nb::arg("op") = int{kDefaults.op}, nb::arg("root_rank") = kDefaults.root_rank,
+          nb::arg("prescale_factor") = kDefaults.prescale_factor,
+          nb::arg("postscale_factor") = kDefaults.postscale_factor,
+          nb::arg("compression") = int{kDefaults.compression}, nb::arg("priority") = kDefaults.priority,
+          nb::arg("splits") = nb::none(), nb::arg("group") = "", nb::arg("group_size") = kDefaults.group_size,
           nb::arg("stream") = std::uintptr_t{0}, nb::arg("ready_event") = std::uintptr_t{0},
-          nb::arg("device") = std::int64_t{-1})
+          nb::arg("device") = kDefaults.device)
       .def_prop_ro("process_set", [](const Options& self) { return self.options_.process_set; });
 }
 

@@ -1,12 +1,16 @@
 // The options of a collective, made once and used for any number of submits.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bindings/python/core/errors.h"
 
 namespace dabke::python {
+
+/// cudaStreamLegacy: the default stream, where 0 says that there is none to wait for.
+inline constexpr std::uintptr_t kLegacyStream = 1;
 
 /// dabke_options with what it points to. Never changes, so a submit may read it at any time.
 class Options {

@@ -1,8 +1,5 @@
 #include "bindings/python/core/refusal.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/text.h"
 
@@ -10,20 +7,14 @@ namespace dabke::python {
 
 namespace {
 
-constexpr std::pair<std::string_view, dabke_collective> kCollectives[] = {
-    {"allreduce", DABKE_ALLREDUCE}, {"allgather", DABKE_ALLGATHER},         {"broadcast", DABKE_BROADCAST},
-    {"alltoall", DABKE_ALLTOALL},   {"reducescatter", DABKE_REDUCESCATTER}, {"barrier", DABKE_BARRIER},
-};
-
 /// Without a job nobody waits for this rank, and what cannot be said keeps the error from nobody here.
 void announce(const RefusedCall& call, nb::handle error) {
-  const auto* const row =
-      std::ranges::find(kCollectives, call.collective, &std::pair<std::string_view, dabke_collective>::first);
-  if (row == std::end(kCollectives)) return;
+  const std::optional<dabke_collective> collective = collective_of(call.collective);
+  if (!collective) return;
   dabke_options options = DABKE_OPTIONS_INIT;
   options.process_set = call.process_set;
   const nb::str text(error);
-  (void)dabke_refuse(row->second, call.name, &options, text.c_str());
+  (void)dabke_refuse(*collective, call.name, &options, text.c_str());
 }
 
 }  // namespace

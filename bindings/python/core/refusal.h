@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,10 @@ class ArgumentError : public std::exception {
   dabke_status status_;
   std::string text_;
 };
+
+/// The C API's number of a collective, by its name without "grouped_"; nothing for a name that is not in the table, which
+/// is beside the collectives.
+std::optional<dabke_collective> collective_of(std::string_view name);
 
 /// The call that is refused. A group goes by the name of its first tensor, as in C.
 struct RefusedCall {

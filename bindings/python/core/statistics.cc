@@ -1,4 +1,4 @@
-// Looking inside a job: the timeline, statistics, settings and dumps.
+// The timeline, statistics, settings and dumps of a job.
 #include <nanobind/stl/string.h>
 
 #include "bindings/python/core/bindings.h"

@@ -311,9 +311,6 @@ std::string dtype_name(const TensorObject& self) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
-  nb::dict numbers;
-  for (const DtypeRow& row : kDtypes) numbers[std::string(row.name).c_str()] = number_of(row.dtype);
-  module.attr("dtypes") = numbers;
   nb::class_<TensorObject>(module, "Tensor",
                            "Memory that the caller describes; `owner` is kept while an operation uses it.")
       .def(

@@ -2,8 +2,29 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
+# The numbers of dabke.h and dlpack.h.
+statuses: dict[str, int]
+"""By the names of dabke_status_name, such as "peer_lost"."""
+reduce_ops: dict[str, int]
+"""By the names of dabke_reduce_op without DABKE_, such as "AVERAGE"."""
+compressions: dict[str, int]
+"""By the names of dabke_compression without DABKE_COMPRESSION_, such as "FLOAT16"."""
+WORLD: int
+"""The process set of all ranks."""
+CPU: int
+"""DLPack's type of the host."""
+CUDA: int
+"""DLPack's type of CUDA devices."""
+LEGACY_STREAM: int
+"""The address by which CUDA's default stream is named, where 0 would be no stream."""
+
+# By the NumPy names of the dtypes.
 dtypes: dict[str, int]
-"""The numbers of the dtypes, by their NumPy names."""
+"""The numbers that Tensor takes."""
+dtype_bytes: dict[str, int]
+"""The size of an element."""
+dtype_formats: dict[str, str]
+"""The letters of the buffer protocol; bfloat16 has that of 16 bits."""
 
 @final
 class Tensor:
@@ -83,19 +104,19 @@ class Handle:
     """What ``synchronize`` gives: an object, or a function of the handle."""
 
     def poll(self) -> bool: ...
-    def wait_stream(self, stream: int, timeout: float = ...) -> bool:
+    def wait_stream(self, stream: int, timeout: float | None = ...) -> bool:
         """Makes a CUDA stream wait for the result; waits itself only until the operation is handed to the device.
 
-        What fails after that is told by ``wait`` alone. False when that took longer than `timeout` seconds.
+        What fails after that is raised by ``wait`` alone. False when that took longer than `timeout` seconds.
         """
-    def wait(self, timeout: float = ...) -> bool:
-        """False when the time (seconds; negative: no limit) was up; raises the operation's error."""
+    def wait(self, timeout: float | None = ...) -> bool:
+        """False when the time (seconds; None, and a negative one: no limit) was up; raises the operation's error."""
     @property
     def cuda_device(self) -> int:
         """The index of the CUDA device that has its tensors; -1: none has."""
     @property
     def status(self) -> int:
-        """The C API's dabke_status; 1 while pending."""
+        """The C API's dabke_status, one of ``statuses``."""
     @property
     def message(self) -> str: ...
     @property

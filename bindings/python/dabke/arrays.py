@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _core
 
@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     Array = numpy.typing.NDArray[Any]
 else:
     Array = Any
+
+
+class SupportsBuffer(Protocol):
+    """An object that exports its memory by the buffer protocol, such as ``array.array``, ``memoryview`` or an array."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class SupportsDLPack(Protocol):
+    """An object that exports its memory by DLPack, as the arrays of most libraries do."""
+
+    def __dlpack__(self) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[Any, Any]: ...
+
+
+TensorLike = SupportsBuffer | SupportsDLPack
+"""What collectives take. An input may have any strides; an output is compact and row-major."""
 
 _numpy: Any = None  # once it has been needed; False where it is not installed
 
@@ -30,26 +48,6 @@ def _load_numpy() -> Any:
     return _numpy
 
 
-# Anything with the buffer protocol or __dlpack__, or a _core.Tensor. An output is compact and row-major.
-TensorLike = Any
-
-_FORMATS = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float16": "e",
-    "bfloat16": "H",
-    "float32": "f",
-    "float64": "d",
-}
-
-
 def empty_like(tensor: Any) -> Any:
     """Memory for a result like `tensor`, an array or a ``_core.Tensor``: what ``_core`` calls where no output is given."""
     numpy = _numpy or _load_numpy()
@@ -64,7 +62,7 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
     numpy = _load_numpy()
     if numpy:
         return numpy.empty(shape, _numpy_dtype(dtype))
-    return view_of_bytes(_core.Memory(math.prod(shape) * item_bytes(dtype)), shape, dtype)
+    return view_of_bytes(_core.Memory(math.prod(shape) * _core.dtype_bytes[dtype]), shape, dtype)
 
 
 def as_array(output: _core.Output) -> Any:
@@ -82,13 +80,8 @@ def view_of_bytes(memory: Any, shape: tuple[int, ...], dtype: str) -> Any:
     numpy = _load_numpy()
     if numpy:
         return numpy.frombuffer(memory, _numpy_dtype(dtype), count=size).reshape(shape)
-    view: Any = memoryview(memory)[: size * item_bytes(dtype)].cast("B")
-    return view.cast(_FORMATS[dtype], shape) if size > 0 else view.cast(_FORMATS[dtype])
-
-
-def item_bytes(dtype: str) -> int:
-    """The size of an element, in bytes."""
-    return (_core.dtypes[dtype] & 255) // 8
+    view: Any = memoryview(memory)[: size * _core.dtype_bytes[dtype]].cast("B")
+    return view.cast(_core.dtype_formats[dtype], shape) if size > 0 else view.cast(_core.dtype_formats[dtype])
 
 
 def _numpy_dtype(name: str) -> Any:

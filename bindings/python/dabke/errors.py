@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from . import _core
+
 __all__ = [
     "AbortedError",
     "AlreadyInitializedError",
@@ -39,7 +41,7 @@ __all__ = [
 class DabkeError(RuntimeError):
     """An error of the runtime. ``status`` is its number in the C API (dabke_status)."""
 
-    status: ClassVar[int] = 19
+    status: ClassVar[int] = _core.statuses["internal"]
 
 
 class HorovodInternalError(DabkeError):
@@ -49,121 +51,121 @@ class HorovodInternalError(DabkeError):
 class InvalidArgumentError(DabkeError, ValueError):
     """An argument makes no sense: a shape, strides, a root, splits, a setting."""
 
-    status = 2
+    status = _core.statuses["invalid_argument"]
 
 
 class NotInitializedError(DabkeError, ValueError):
     """Called before ``init`` or after ``shutdown``."""
 
-    status = 3
+    status = _core.statuses["not_initialized"]
 
 
 class AlreadyInitializedError(DabkeError):
     """``init`` was called twice without a ``shutdown`` between."""
 
-    status = 4
+    status = _core.statuses["already_initialized"]
 
 
 class MismatchError(DabkeError):
     """The ranks disagree about a tensor's shape, dtype, operation, root, scale or process set."""
 
-    status = 5
+    status = _core.statuses["mismatch"]
 
 
 class DuplicateNameError(DabkeError, ValueError):
     """The name is still in flight on this rank, and the job runs with DUPLICATE_NAMES=error."""
 
-    status = 6
+    status = _core.statuses["duplicate_name"]
 
 
 class UnknownProcessSetError(DabkeError, ValueError):
     """There is no process set of this id; it may have been removed."""
 
-    status = 7
+    status = _core.statuses["unknown_process_set"]
 
 
 class PeerLostError(HorovodInternalError):
     """A rank has ended, or its host cannot be reached."""
 
-    status = 8
+    status = _core.statuses["peer_lost"]
 
 
 class ShutDownError(HorovodInternalError):
     """The job was shut down, here or by a rank that this operation waited for."""
 
-    status = 9
+    status = _core.statuses["shut_down"]
 
 
 class StalledError(HorovodInternalError):
     """Some ranks have waited for the others longer than STALL_SHUTDOWN_TIME_SECONDS."""
 
-    status = 10
+    status = _core.statuses["stalled"]
 
 
 class AbortedError(HorovodInternalError):
     """A rank has called ``abort``, or ended with an uncaught exception; the text has its reason."""
 
-    status = 11
+    status = _core.statuses["aborted"]
 
 
 class TimedOutError(HorovodInternalError):
     """Something took longer than its limit, such as START_TIMEOUT_SECONDS for ``init``."""
 
-    status = 12
+    status = _core.statuses["timeout"]
 
 
 class UnimplementedError(DabkeError, NotImplementedError):
     """This version does not have it yet."""
 
-    status = 13
+    status = _core.statuses["not_implemented"]
 
 
 class NotBuiltError(DabkeError):
     """This build does not have it."""
 
-    status = 14
+    status = _core.statuses["not_built"]
 
 
 class UnsupportedError(DabkeError, ValueError):
     """A dtype or a device that no backend of this build can work on."""
 
-    status = 15
+    status = _core.statuses["unsupported"]
 
 
 class OutOfMemoryError(DabkeError, MemoryError):
     """A rank had no memory for an output; the text names both."""
 
-    status = 16
+    status = _core.statuses["out_of_memory"]
 
 
 class TransportError(HorovodInternalError):
     """The network, the shared memory or a file failed."""
 
-    status = 17
+    status = _core.statuses["transport"]
 
 
 class ForkedError(DabkeError):
     """Called in a forked child of a rank, which is no part of the job."""
 
-    status = 18
+    status = _core.statuses["forked"]
 
 
 class InternalError(DabkeError):
     """A fault in the runtime; the text says what it saw."""
 
-    status = 19
+    status = _core.statuses["internal"]
 
 
 class InterruptedWaitError(DabkeError):
     """A wait was stopped; the operation is still pending."""
 
-    status = 20
+    status = _core.statuses["interrupted"]
 
 
 class StillPendingError(DabkeError, TimeoutError):
     """A wait's time was up; the operation is still pending and can be waited for again."""
 
-    status = 1
+    status = _core.statuses["in_progress"]
 
 
 _BY_STATUS: dict[int, type[DabkeError]] = {

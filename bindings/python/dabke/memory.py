@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 from . import _core
-from .arrays import item_bytes, view_of_bytes
+from .arrays import Array, view_of_bytes
 
 __all__ = ["alloc"]
 
 
-def alloc(shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
+def alloc(shape: int | Sequence[int], dtype: Any = "float32") -> Array:
     """An array in memory that ranks of one host share; not zeroed.
 
-    An allreduce of tensors that lie in it on all ranks needs no copies, and allgather, broadcast and reducescatter
-    save one. It may be mixed with other memory in any way, made before ``init``, and used after ``shutdown``. It is
-    freed with the last array that refers to it. A forked child sees the parent's memory itself and must not use it for
-    collectives.
+    An allreduce of tensors that lie in it on all ranks needs no copies, and most other collectives save one. It may be
+    mixed with other memory in any way, made before ``init``, and used after ``shutdown``. It is freed with the last
+    array that refers to it. A forked child sees the parent's memory itself and must not use it for collectives.
 
-    Raises OutOfMemoryError.
+    Args:
+        shape: the dimensions, in elements; a number stands for a single one.
+        dtype: a dtype of NumPy, or its name.
+
+    Returns:
+        an array of this shape, row-major; a memoryview where NumPy is not installed.
+
+    Raises:
+        OutOfMemoryError: the host has no memory for it.
     """
     dims = (shape,) if isinstance(shape, int) else tuple(int(each) for each in shape)
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", "")
@@ -28,4 +35,5 @@ def alloc(shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
         import numpy
 
         name = numpy.dtype(dtype).name
-    return view_of_bytes(_core.Memory(math.prod(dims) * item_bytes(name)), dims, name)
+    array: Array = view_of_bytes(_core.Memory(math.prod(dims) * _core.dtype_bytes[name]), dims, name)
+    return array

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from . import _core
+
 __all__ = [
     "Adasum",
     "Average",
@@ -21,17 +23,17 @@ __all__ = [
 
 
 class ReduceOp(enum.IntEnum):
-    """What an allreduce or reducescatter does with the ranks' elements. The bitwise ones are for integers and bool."""
+    """What a reduction does with the ranks' elements. The bitwise ones are for integers and bool."""
 
-    AVERAGE = 0
-    SUM = 1
-    ADASUM = 2
-    MIN = 3
-    MAX = 4
-    PRODUCT = 5
-    BITWISE_AND = 6
-    BITWISE_OR = 7
-    BITWISE_XOR = 8
+    AVERAGE = _core.reduce_ops["AVERAGE"]
+    SUM = _core.reduce_ops["SUM"]
+    ADASUM = _core.reduce_ops["ADASUM"]
+    MIN = _core.reduce_ops["MIN"]
+    MAX = _core.reduce_ops["MAX"]
+    PRODUCT = _core.reduce_ops["PRODUCT"]
+    BITWISE_AND = _core.reduce_ops["BITWISE_AND"]
+    BITWISE_OR = _core.reduce_ops["BITWISE_OR"]
+    BITWISE_XOR = _core.reduce_ops["BITWISE_XOR"]
 
     __hash__ = int.__hash__  # options are looked up by it at each submit; Enum's own takes a tenth of that
 
@@ -53,9 +55,9 @@ class Compression(enum.IntEnum):
     The same on all ranks. ``default`` is what DABKE_COMPRESSION says: none, unless it is set.
     """
 
-    none = 0
-    fp16 = 1
-    bf16 = 2
-    default = 3
+    none = _core.compressions["NONE"]
+    fp16 = _core.compressions["FLOAT16"]
+    bf16 = _core.compressions["BFLOAT16"]
+    default = _core.compressions["DEFAULT"]
 
     __hash__ = int.__hash__
