@@ -19,6 +19,8 @@ from .handles import *  # noqa: F403
 from .handles import __all__ as _handles
 from .job import *  # noqa: F403
 from .memory import alloc
+from .objects import *  # noqa: F403
+from .objects import __all__ as _objects
 from .process_sets import *  # noqa: F403
 from .process_sets import __all__ as _process_sets
 from .reduce_ops import *  # noqa: F403
@@ -31,5 +33,5 @@ from .timeline import __all__ as _timeline
 
 __version__ = job.version()
 __all__ = ["DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
-for _names in (_barriers, _collectives, _handles, job.__all__, _process_sets, _reduce_ops, _statistics, _timeline):
+for _names in (_barriers, _collectives, _handles, job.__all__, _objects, _process_sets, _reduce_ops, _statistics, _timeline):
     __all__ += _names

@@ -16,32 +16,46 @@ __all__ = [
 
 
 def barrier_async(process_set: AnySet = WORLD) -> Handle:
-    """The asynchronous form of ``barrier``."""
-    return _core.barrier(options_of(set_id_of(process_set)))
+    """Starts what ``barrier`` does, of the same argument, and returns a ``Handle`` at once."""
+    return _core.barrier(options_of(set_id_of(process_set)).core)
 
 
 def barrier(process_set: AnySet = WORLD) -> None:
-    """Returns when every rank of the set has come."""
-    _core.barrier(options_of(set_id_of(process_set)), wait_follows=True).wait()
+    """Returns when every rank of the set has called it.
+
+    Args:
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+
+    Raises:
+        UnknownProcessSetError: there is no such set.
+        HorovodInternalError: the job has failed.
+    """
+    _core.barrier(options_of(set_id_of(process_set)).core, wait_follows=True).wait()
 
 
 def join_async(device: int = -1, process_set: AnySet = WORLD) -> Handle:
-    """The asynchronous form of ``join``."""
+    """Starts what ``join`` does, of the same arguments, and returns a ``Handle`` at once."""
     handle = _core.join(_core.Options(process_set=set_id_of(process_set), device=device))
     handle.result = last_joined_rank
     return handle
 
 
 def join(device: int = -1, process_set: AnySet = WORLD) -> int:
-    """This rank has no more data, and takes part in the others' collectives with the neutral element until all join.
+    """Says that this rank has no more data; it takes part in the others' collectives until all ranks have joined.
 
-    A joined rank does not count in an average, unless the job runs with JOIN=horovod.
+    It gives the neutral element of each operation. A joined rank does not count in an average, unless the job runs with
+    JOIN=horovod.
 
     Args:
         device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this build or
             machine does not have.
+        process_set: the ranks that join, as a ``ProcessSet`` or its number.
 
     Returns:
         the world rank that joined last.
+
+    Raises:
+        UnknownProcessSetError: there is no such set.
+        HorovodInternalError: the job has failed.
     """
     return synchronize(join_async(device, process_set))  # type: ignore[no-any-return]

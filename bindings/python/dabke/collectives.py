@@ -23,7 +23,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from . import _core
-from ._frontend.options import WORLD, AnySet, group_names, name_of, options_of
+from ._frontend.collective_table import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, Collective
+from ._frontend.names import group_names, name_of
+from ._frontend.options import WORLD, AnySet, CallOptions, options_of
 from .arrays import Array, TensorLike, empty_like
 from .handles import Handle, all_outputs, one_output, synchronize, with_splits
 from .process_sets import set_id_of
@@ -54,63 +56,107 @@ __all__ = [
     "reducescatter_async",
 ]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=TensorLike)
+
+
+# ---- one submit for all collectives, of one tensor and of a group ----
+
+
+def _submit(
+    collective: Collective,
+    tensor: TensorLike,
+    name: str | None,
+    options: CallOptions,
+    out: TensorLike | None,
+    wait_follows: bool = False,
+) -> Handle:
+    full_name = name_of(name, collective.name, options.process_set)
+    if collective.keeps_shape:
+        output = empty_like if out is None else out
+        return collective.submit(full_name, tensor, output, options.core, None, wait_follows)
+    result = one_output if out is None else out
+    return collective.submit(full_name, tensor, out, options.core, result, wait_follows)
+
+
+def _submit_group(
+    collective: Collective,
+    tensors: Sequence[TensorLike],
+    name: str | None,
+    options: CallOptions,
+    out: Sequence[TensorLike] | None,
+    wait_follows: bool = False,
+) -> Handle:
+    assert collective.submit_group is not None
+    names = group_names(name, collective.group_name, options.process_set, len(tensors))
+    outputs = None if out is None else list(out)
+    if collective.keeps_shape:
+        made = empty_like if outputs is None else outputs
+        return collective.submit_group(names, list(tensors), made, options.core, None, wait_follows)
+    result = all_outputs if outputs is None else outputs
+    return collective.submit_group(names, list(tensors), outputs, options.core, result, wait_follows)
+
+
+def _submit_group_in_place(
+    collective: Collective, tensors: Sequence[T], name: str | None, options: CallOptions, wait_follows: bool = False
+) -> Handle:
+    assert collective.submit_group is not None
+    arrays = list(tensors)
+    names = group_names(name, collective.group_name, options.process_set, len(arrays))
+    return collective.submit_group(names, arrays, None, options.core, arrays, wait_follows)
+
+
+# ---- allreduce: its forms of one tensor call the compiled part themselves, as the most frequent ones ----
 
 
 def allreduce_async(
-    tensor: TensorLike,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    priority: int = 0, out: TensorLike | None = None,
 ) -> Handle:
-    """The asynchronous form of ``allreduce``."""
+    """Starts what ``allreduce`` does, of the same arguments, and returns a ``Handle`` at once."""
     number = process_set if isinstance(process_set, int) else process_set._id()
     return _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
         empty_like if out is None else out,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority).core,
     )
 
 
 def allreduce(
-    tensor: TensorLike,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    priority: int = 0, out: TensorLike | None = None,
 ) -> Array:
-    """The elementwise reduction of all ranks' tensors, on every rank.
+    """Reduces the tensors of all ranks element by element; every rank gets the result.
 
     Args:
-        tensor: the same shape and dtype on every rank.
-        op: Average, Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr, BitwiseXor. An
-            average of integers is truncated toward zero.
+        tensor: of any shape; the same shape and dtype on every rank.
+        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        op: Average, Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr, BitwiseXor. An average of
+            integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+        compression: a ``Compression``, which float32 travels as between hosts; the same on every rank.
         priority: higher first among what is ready at the same time.
-        out: memory for the result, of the same shape and dtype; `tensor` itself works in place.
+        out: memory for the result, of the shape and dtype of `tensor`; `tensor` itself works in place.
 
     Returns:
-        `out`, or a new array.
+        `out`, or a new array of the shape and dtype of `tensor`.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a bitwise `op` of floats, or an `out` of another shape.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`; on all of them.
+        HorovodInternalError: the job has failed.
     """
     number = process_set if isinstance(process_set, int) else process_set._id()
     handle = _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
         empty_like if out is None else out,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority).core,
         wait_follows=True,
     )
     handle.wait()
@@ -118,527 +164,296 @@ def allreduce(
 
 
 def allreduce_async_(
-    tensor: T,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
+    tensor: T, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
-    """The asynchronous form of ``allreduce_``."""
+    """Starts what ``allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
     number = process_set if isinstance(process_set, int) else process_set._id()
     return _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
         None,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority).core,
         tensor,
     )
 
 
 def allreduce_(
-    tensor: T,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
+    tensor: T, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
     priority: int = 0,
 ) -> T:
-    """``allreduce`` in place: `tensor` becomes the result and is returned."""
+    """``allreduce`` in place: `tensor`, which must be writable, becomes the result.
+
+    Arguments and errors are those of ``allreduce``.
+
+    Returns:
+        `tensor`.
+    """
     number = process_set if isinstance(process_set, int) else process_set._id()
     _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
         None,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority).core,
         wait_follows=True,
     ).wait()
     return tensor
 
 
-def _submit_grouped_allreduce(
-    tensors: Sequence[TensorLike],
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: AnySet,
-    compression: int,
-    priority: int,
-    out: Sequence[Any] | None,
-    wait_follows: bool,
-) -> Handle:
-    number = set_id_of(process_set)
-    return _core.grouped_allreduce(
-        group_names(name, "grouped_allreduce", number, len(tensors)),
-        list(tensors),
-        empty_like if out is None else list(out),
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        wait_follows=wait_follows,
-    )
-
-
 def grouped_allreduce_async(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
-    priority: int = 0,
-    out: Sequence[Any] | None = None,
+    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    priority: int = 0, out: Sequence[TensorLike] | None = None,
 ) -> Handle:
-    """The asynchronous form of ``grouped_allreduce``: one handle for all tensors."""
-    return _submit_grouped_allreduce(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        compression,
-        priority,
-        out,
-        False,
-    )
+    """Starts what ``grouped_allreduce`` does, of the same arguments, and returns a ``Handle`` for all tensors at once."""
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
+    return _submit_group(ALLREDUCE, tensors, name, options, out)
 
 
 def grouped_allreduce(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
-    priority: int = 0,
-    out: Sequence[Any] | None = None,
+    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    priority: int = 0, out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
     """An allreduce of several tensors that travel together: all of them, or none.
 
-    Their names are ``<name>.<i>``. Arguments as in ``allreduce``; `out` has an array for each tensor.
+    Errors and the arguments that are not here are those of ``allreduce``.
+
+    Args:
+        tensors: of any shapes; as many on every rank, each with the same shape and dtype everywhere.
+        name: of the group; its members are ``<name>.<i>``, i from 0.
+        out: an array for each tensor, as `out` of ``allreduce``.
+
+    Returns:
+        a result for each tensor, in their order.
     """
-    handle = _submit_grouped_allreduce(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        compression,
-        priority,
-        out,
-        True,
-    )
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
+    handle = _submit_group(ALLREDUCE, tensors, name, options, out, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
-def _submit_grouped_allreduce_(
-    tensors: Sequence[T],
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: AnySet,
-    compression: int,
-    priority: int,
-    wait_follows: bool,
-) -> Handle:
-    number = set_id_of(process_set)
-    arrays = list(tensors)
-    return _core.grouped_allreduce(
-        group_names(name, "grouped_allreduce", number, len(arrays)),
-        arrays,
-        None,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        arrays,
-        wait_follows,
-    )
-
-
 def grouped_allreduce_async_(
-    tensors: Sequence[T],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
+    tensors: Sequence[T], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
-    """The asynchronous form of ``grouped_allreduce_``."""
-    return _submit_grouped_allreduce_(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        compression,
-        priority,
-        False,
-    )
+    """Starts what ``grouped_allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
+    return _submit_group_in_place(ALLREDUCE, tensors, name, options)
 
 
 def grouped_allreduce_(
-    tensors: Sequence[T],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    compression: int = Compression.default,
+    tensors: Sequence[T], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
     priority: int = 0,
 ) -> list[T]:
-    """``grouped_allreduce`` in place: the tensors become the results and are returned."""
-    handle = _submit_grouped_allreduce_(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        compression,
-        priority,
-        True,
-    )
+    """``grouped_allreduce`` in place: the tensors, which must be writable, become the results.
+
+    Arguments and errors are those of ``grouped_allreduce``.
+
+    Returns:
+        the tensors, as a list.
+    """
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
+    handle = _submit_group_in_place(ALLREDUCE, tensors, name, options, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- reducescatter ----
 
 
-def _submit_reducescatter(
-    tensor: TensorLike,
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: AnySet,
-    priority: int,
-    out: Any,
-    wait_follows: bool,
-) -> Handle:
-    number = set_id_of(process_set)
-    return _core.reducescatter(
-        name_of(name, "reducescatter", number),
-        tensor,
-        out,
-        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
-        one_output if out is None else out,
-        wait_follows,
-    )
-
-
 def reducescatter_async(
-    tensor: TensorLike,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
 ) -> Handle:
-    """The asynchronous form of ``reducescatter``."""
-    return _submit_reducescatter(
-        tensor,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        priority,
-        out,
-        False,
-    )
+    """Starts what ``reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
+    return _submit(REDUCESCATTER, tensor, name, options, out)
 
 
 def reducescatter(
-    tensor: TensorLike,
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
 ) -> Array:
-    """Reduces like ``allreduce``; rank i of the set keeps the i-th block of rows.
+    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. `tensor` has at least one
-    dimension, and the same shape on every rank.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
+    are not here are those of ``allreduce``.
+
+    Args:
+        tensor: of shape [d, ...]; the same shape and dtype on every rank.
+        out: memory for this rank's rows, of the dtype of `tensor`.
+
+    Returns:
+        `out`, or a new array of this rank's rows, [d // n or d // n + 1, ...].
     """
-    handle = _submit_reducescatter(
-        tensor,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        priority,
-        out,
-        True,
-    )
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
+    handle = _submit(REDUCESCATTER, tensor, name, options, out, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
-def _submit_grouped_reducescatter(
-    tensors: Sequence[TensorLike],
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: AnySet,
-    priority: int,
-    out: Sequence[Any] | None,
-    wait_follows: bool,
-) -> Handle:
-    number = set_id_of(process_set)
-    outputs = None if out is None else list(out)
-    return _core.grouped_reducescatter(
-        group_names(name, "grouped_reducescatter", number, len(tensors)),
-        list(tensors),
-        outputs,
-        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
-        all_outputs if outputs is None else outputs,
-        wait_follows,
-    )
-
-
 def grouped_reducescatter_async(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Sequence[Any] | None = None,
+    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0,
+    out: Sequence[TensorLike] | None = None,
 ) -> Handle:
-    """The asynchronous form of ``grouped_reducescatter``."""
-    return _submit_grouped_reducescatter(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        priority,
-        out,
-        False,
-    )
+    """Starts what ``grouped_reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
+    return _submit_group(REDUCESCATTER, tensors, name, options, out)
 
 
 def grouped_reducescatter(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    op: int = Average,
-    *,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Sequence[Any] | None = None,
+    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0,
+    out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
-    """A reducescatter of several tensors that travel together: all of them, or none."""
-    handle = _submit_grouped_reducescatter(
-        tensors,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        priority,
-        out,
-        True,
-    )
+    """A reducescatter of several tensors that travel together: all of them, or none.
+
+    Errors and the arguments that are not here are those of ``reducescatter``.
+
+    Args:
+        tensors: of shapes [d, ...]; as many on every rank, each with the same shape and dtype everywhere.
+        name: of the group; its members are ``<name>.<i>``, i from 0.
+        out: an array for each tensor, as `out` of ``reducescatter``.
+
+    Returns:
+        this rank's rows of each tensor, in their order.
+    """
+    options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
+    handle = _submit_group(REDUCESCATTER, tensors, name, options, out, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- allgather ----
 
 
-def _submit_allgather(
-    tensor: TensorLike, name: str | None, process_set: AnySet, priority: int, out: Any, wait_follows: bool
-) -> Handle:
-    number = set_id_of(process_set)
-    return _core.allgather(
-        name_of(name, "allgather", number),
-        tensor,
-        out,
-        options_of(number, priority=priority),
-        one_output if out is None else out,
-        wait_follows,
-    )
-
-
 def allgather_async(
-    tensor: TensorLike,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Handle:
-    """The asynchronous form of ``allgather``."""
-    return _submit_allgather(tensor, name, process_set, priority, out, False)
+    """Starts what ``allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), priority=priority)
+    return _submit(ALLGATHER, tensor, name, options, out)
 
 
 def allgather(
-    tensor: TensorLike,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Array:
-    """All ranks' tensors one behind the other, in the order of the ranks.
+    """All ranks' tensors one behind the other, in the order of the ranks, on every rank.
 
     Args:
-        tensor: at least one dimension. The first may differ by rank, 0 too; the others and the dtype may not.
-        out: memory for the result; its first dimension is the sum of all ranks', and it is not `tensor`'s memory.
+        tensor: of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype may not.
+        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+        priority: higher first among what is ready at the same time.
+        out: memory for the result, which is not that of `tensor`; its first dimension is the sum of all ranks' rows.
+
+    Returns:
+        `out`, or a new array of shape [sum of all ranks' rows, ...].
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a scalar, or an `out` of another size.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all of them.
+        HorovodInternalError: the job has failed.
     """
-    handle = _submit_allgather(tensor, name, process_set, priority, out, True)
+    options = options_of(set_id_of(process_set), priority=priority)
+    handle = _submit(ALLGATHER, tensor, name, options, out, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
-def _submit_grouped_allgather(
-    tensors: Sequence[TensorLike], name: str | None, process_set: AnySet, priority: int, wait_follows: bool
-) -> Handle:
-    number = set_id_of(process_set)
-    return _core.grouped_allgather(
-        group_names(name, "grouped_allgather", number, len(tensors)),
-        list(tensors),
-        None,
-        options_of(number, priority=priority),
-        all_outputs,
-        wait_follows,
-    )
-
-
 def grouped_allgather_async(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
+    tensors: Sequence[TensorLike], name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
 ) -> Handle:
-    """The asynchronous form of ``grouped_allgather``."""
-    return _submit_grouped_allgather(tensors, name, process_set, priority, False)
+    """Starts what ``grouped_allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), priority=priority)
+    return _submit_group(ALLGATHER, tensors, name, options, None)
 
 
 def grouped_allgather(
-    tensors: Sequence[TensorLike],
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
+    tensors: Sequence[TensorLike], name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
 ) -> list[Array]:
-    """An allgather of several tensors that travel together: all of them, or none."""
-    handle = _submit_grouped_allgather(tensors, name, process_set, priority, True)
+    """An allgather of several tensors that travel together: all of them, or none.
+
+    Errors and the arguments that are not here are those of ``allgather``.
+
+    Args:
+        tensors: of shapes [rows, ...], as many on every rank.
+        name: of the group; its members are ``<name>.<i>``, i from 0.
+
+    Returns:
+        a result for each tensor, in their order.
+    """
+    options = options_of(set_id_of(process_set), priority=priority)
+    handle = _submit_group(ALLGATHER, tensors, name, options, None, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- broadcast ----
 
 
-def _submit_broadcast(
-    tensor: TensorLike,
-    root_rank: int,
-    name: str | None,
-    process_set: AnySet,
-    priority: int,
-    out: Any,
-    wait_follows: bool,
-) -> Handle:
-    number = set_id_of(process_set)
-    return _core.broadcast(
-        name_of(name, "broadcast", number),
-        tensor,
-        empty_like if out is None else out,
-        options_of(number, priority=priority, root_rank=root_rank),
-        wait_follows=wait_follows,
-    )
-
-
 def broadcast_async(
-    tensor: TensorLike,
-    root_rank: int = 0,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD,
+    priority: int = 0, out: TensorLike | None = None,
 ) -> Handle:
-    """The asynchronous form of ``broadcast``."""
-    return _submit_broadcast(tensor, root_rank, name, process_set, priority, out, False)
+    """Starts what ``broadcast`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
+    return _submit(BROADCAST, tensor, name, options, out)
 
 
 def broadcast(
-    tensor: TensorLike,
-    root_rank: int = 0,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD,
+    priority: int = 0, out: TensorLike | None = None,
 ) -> Array:
-    """The tensor of `root_rank`, a world rank, on every rank. The same shape and dtype everywhere."""
-    handle = _submit_broadcast(tensor, root_rank, name, process_set, priority, out, True)
+    """The tensor of one rank, on every rank.
+
+    Args:
+        tensor: of any shape; the same shape and dtype on every rank. Only the data of `root_rank` counts.
+        root_rank: the world rank that sends, also in a process set.
+        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+        priority: higher first among what is ready at the same time.
+        out: memory for the result, of the shape and dtype of `tensor`.
+
+    Returns:
+        `out`, or a new array of the shape and dtype of `tensor`.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a `root_rank` outside of the set.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        MismatchError: the ranks disagree about shape, dtype, `root_rank` or `process_set`; on all of them.
+        HorovodInternalError: the job has failed.
+    """
+    options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
+    handle = _submit(BROADCAST, tensor, name, options, out, wait_follows=True)
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
 def broadcast_async_(
-    tensor: T,
-    root_rank: int = 0,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
+    tensor: T, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
 ) -> Handle:
-    """The asynchronous form of ``broadcast_``."""
-    number = set_id_of(process_set)
-    return _core.broadcast(
-        name_of(name, "broadcast", number),
-        tensor,
-        None,
-        options_of(number, priority=priority, root_rank=root_rank),
-        tensor,
-    )
+    """Starts what ``broadcast_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
+    full_name = name_of(name, BROADCAST.name, options.process_set)
+    return BROADCAST.submit(full_name, tensor, None, options.core, tensor)
 
 
 def broadcast_(
-    tensor: T,
-    root_rank: int = 0,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
+    tensor: T, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
 ) -> T:
-    """``broadcast`` in place: `tensor` becomes that of `root_rank` and is returned."""
-    number = set_id_of(process_set)
-    _core.broadcast(
-        name_of(name, "broadcast", number),
-        tensor,
-        None,
-        options_of(number, priority=priority, root_rank=root_rank),
-        wait_follows=True,
-    ).wait()
+    """``broadcast`` in place: `tensor`, which must be writable, becomes that of `root_rank`.
+
+    Arguments and errors are those of ``broadcast``.
+
+    Returns:
+        `tensor`.
+    """
+    options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
+    full_name = name_of(name, BROADCAST.name, options.process_set)
+    BROADCAST.submit(full_name, tensor, None, options.core, wait_follows=True).wait()
     return tensor
 
 
@@ -649,51 +464,49 @@ def _submit_alltoall(
     tensor: TensorLike,
     splits: Sequence[int] | None,
     name: str | None,
-    process_set: AnySet,
-    priority: int,
-    out: Any,
-    wait_follows: bool,
+    options: CallOptions,
+    out: TensorLike | None,
+    wait_follows: bool = False,
 ) -> Handle:
-    number = set_id_of(process_set)
     if splits is None:
-        options = options_of(number, priority=priority)
-        result = one_output if out is None else out
-    else:
-        options = _core.Options(process_set=number, priority=priority, splits=[int(rows) for rows in splits])
-        result = with_splits(out)
-    return _core.alltoall(name_of(name, "alltoall", number), tensor, out, options, result, wait_follows)
+        return _submit(ALLTOALL, tensor, name, options, out, wait_follows)
+    full_name = name_of(name, ALLTOALL.name, options.process_set)
+    compiled = options.with_splits([int(rows) for rows in splits])
+    return ALLTOALL.submit(full_name, tensor, out, compiled, with_splits(out), wait_follows)
 
 
 def alltoall_async(
-    tensor: TensorLike,
-    splits: Sequence[int] | None = None,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, splits: Sequence[int] | None = None, name: str | None = None, *,
+    process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
 ) -> Handle:
-    """The asynchronous form of ``alltoall``."""
-    return _submit_alltoall(tensor, splits, name, process_set, priority, out, False)
+    """Starts what ``alltoall`` does, of the same arguments, and returns a ``Handle`` at once."""
+    options = options_of(set_id_of(process_set), priority=priority)
+    return _submit_alltoall(tensor, splits, name, options, out)
 
 
 def alltoall(
-    tensor: TensorLike,
-    splits: Sequence[int] | None = None,
-    name: str | None = None,
-    *,
-    process_set: AnySet = WORLD,
-    priority: int = 0,
-    out: Any = None,
+    tensor: TensorLike, splits: Sequence[int] | None = None, name: str | None = None, *,
+    process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
 ) -> Any:
-    """Row block i of the tensor goes to rank i of the set; the result is what came, by source rank.
+    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
 
     Args:
-        tensor: at least one dimension, whose rows are sent.
-        splits: the rows for each rank; their sum is the first dimension. None: equal parts.
+        tensor: of shape [rows, ...]; the dimensions behind the first and the dtype are the same on every rank.
+        splits: the rows for each rank of the set; their sum is the first dimension. None: equal parts.
+        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+        priority: higher first among what is ready at the same time.
         out: memory for the result; its first dimension is the sum of the rows that come.
 
     Returns:
-        the array; with `splits`, the array and the list of the rows that came from each rank.
+        the array, of shape [rows that came, ...]; with `splits`, that array and the list of the rows that came from
+        each rank.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as `splits` with another sum, or rows that cannot be divided.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all of them.
+        HorovodInternalError: the job has failed.
     """
-    return synchronize(_submit_alltoall(tensor, splits, name, process_set, priority, out, True))
+    options = options_of(set_id_of(process_set), priority=priority)
+    return synchronize(_submit_alltoall(tensor, splits, name, options, out, wait_follows=True))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 from . import _core, exit_hooks, process_sets as sets
-from ._bootstrap.exchange import Exchange, exchange_of
+from ._bootstrap.exchange import Exchange, bootstrap_of
 from ._bootstrap.job_key import take_key
-from ._frontend.options import forget_names
+from ._frontend.names import forget_names
 from .process_sets import ProcessSet
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
 
 def init(
     comm: Any = None,
-    process_sets: Union[Sequence[Union[ProcessSet, Sequence[int]]], str, None] = None,
+    process_sets: Sequence[ProcessSet | Sequence[int]] | str | None = None,
     *,
     settings: Mapping[str, object] | None = None,
     rank: int | None = None,
@@ -61,6 +61,8 @@ def init(
             objects get their ids. "dynamic", as Horovod has it, is the same as None: sets can always be added.
         settings: knobs of docs/configuration.md without their prefix, such as {"TIMELINE": "trace.json"}; they
             come before the environment.
+        rank: this process's number among those that `exchange` or the store reaches, from 0.
+        size: how many processes those are.
         exchange: with `rank` and `size`, an allgather over whatever the processes can talk through: it is given
             this process's bytes and returns those of all, joined in the order of their numbers. Called twice. Whoever
             can read what it carries can join the job.
@@ -72,14 +74,14 @@ def init(
     """
     wanted = [] if process_sets is None or isinstance(process_sets, str) else list(process_sets)
     to_make = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
-    way = exchange_of(comm, rank, size, exchange)
+    bootstrap = bootstrap_of(comm, rank, size, exchange)
     forget_names()
     _core.init(
         [f"{name}={_text_of(value)}" for name, value in (settings or {}).items()],
         [each.ranks for each in to_make],
-        way.exchange,
-        way.rank,
-        way.size,
+        bootstrap.exchange,
+        bootstrap.rank,
+        bootstrap.size,
         None,
     )
     take_key()
@@ -96,13 +98,23 @@ def shutdown() -> None:
 
     Operations that all ranks have agreed on run to their end, others raise ``ShutDownError``. Call ``barrier``
     first where others may have work to do.
+
+    Raises:
+        ForkedError: this process is a forked child of a rank.
     """
     _core.shutdown()
     sets.forget_all()
 
 
 def abort(reason: str) -> None:
-    """Fails every pending and later operation on every rank with ``AbortedError`` and `reason`."""
+    """Fails every pending and later operation on every rank with an ``AbortedError``.
+
+    Args:
+        reason: a part of the error's text.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     _core.abort(reason)
 
 
@@ -112,37 +124,65 @@ def is_initialized() -> bool:
 
 
 def rank() -> int:
-    """This process's number in the job, from 0."""
+    """This process's number in the job, from 0.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.rank()
 
 
 def size() -> int:
-    """How many ranks the job has."""
+    """How many ranks the job has.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.size()
 
 
 def local_rank() -> int:
-    """This process's number among the ranks of this host."""
+    """This process's number among the ranks of this host.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.local_rank()
 
 
 def local_size() -> int:
-    """How many ranks this host has."""
+    """How many ranks this host has.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.local_size()
 
 
 def cross_rank() -> int:
-    """This host's number among those that have a rank of this local rank."""
+    """This host's number among those that have a rank of this local rank.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.cross_rank()
 
 
 def cross_size() -> int:
-    """How many hosts have a rank of this local rank."""
+    """How many hosts have a rank of this local rank.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.cross_size()
 
 
 def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks."""
+    """Whether every host has the same number of ranks.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return _core.is_homogeneous()
 
 
@@ -152,22 +192,38 @@ def version() -> str:
 
 
 def backend_built(name: str) -> bool:
-    """Whether this build has the backend: "gloo", "mpi", "shm", "tcp", "nccl", "cuda"."""
+    """Whether this build has a backend.
+
+    Args:
+        name: "gloo", "mpi", "shm", "tcp", "nccl" or "cuda"; False for any other.
+    """
     return _core.backend_built(name)
 
 
 def backend_enabled(name: str) -> bool:
-    """Whether the running job uses the backend; False before ``init``."""
+    """Whether the running job uses a backend; False before ``init``.
+
+    Args:
+        name: as in ``backend_built``.
+    """
     return _core.backend_enabled(name)
 
 
 def controller_built(name: str) -> bool:
-    """Whether this build can negotiate by "tcp", "mpi" or "shm"."""
+    """Whether the ranks of this build can negotiate over a transport.
+
+    Args:
+        name: "tcp", "mpi" or "shm"; False for any other.
+    """
     return _core.controller_built(name)
 
 
 def controller_enabled(name: str) -> bool:
-    """Whether the running job negotiates so; False before ``init``."""
+    """Whether the running job negotiates over a transport; False before ``init``.
+
+    Args:
+        name: as in ``controller_built``.
+    """
     return _core.controller_enabled(name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Union
+from typing import Any
 
 from . import _core
 from .errors import InvalidArgumentError
@@ -26,7 +26,7 @@ class ProcessSet:
         ranks: world ranks, ascending.
     """
 
-    def __init__(self, ranks_or_comm: Union[Sequence[int], Any]) -> None:
+    def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
         if hasattr(ranks_or_comm, "Get_group"):
             ranks_or_comm = _world_ranks_of(ranks_or_comm)
         self.process_set_id: int | None = None
@@ -71,11 +71,11 @@ class _World(ProcessSet):
 
     def __init__(self) -> None:
         super().__init__([])
-        self.process_set_id = 0
+        self.process_set_id = _core.WORLD
 
     @property
     def ranks(self) -> list[int]:
-        return _core.process_set_ranks(0) if _core.is_initialized() else []
+        return _core.process_set_ranks(_core.WORLD) if _core.is_initialized() else []
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -84,14 +84,14 @@ class _World(ProcessSet):
         return 0
 
     def __repr__(self) -> str:
-        return f"ProcessSet(process_set_id=0, ranks={self.ranks})"
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
 
 
 global_process_set: ProcessSet = _World()
 _added: list[ProcessSet] = []
 
 
-def set_id_of(process_set: Union[ProcessSet, int]) -> int:
+def set_id_of(process_set: ProcessSet | int) -> int:
     """The runtime's number of a set that is given as an object or as that number."""
     if isinstance(process_set, int):
         return process_set
@@ -99,15 +99,20 @@ def set_id_of(process_set: Union[ProcessSet, int]) -> int:
 
 
 def add_process_set(
-    process_set: Union[ProcessSet, Sequence[int]], *, among_members: bool = False
+    process_set: ProcessSet | Sequence[int], *, among_members: bool = False
 ) -> ProcessSet:
-    """Adds a set, waiting for the others to add it too, and gives it with its id.
+    """Adds a set, and returns when the other ranks have added it, too.
 
-    Collective over the world: every rank calls it for the same sets in the same order. With `among_members` it is
-    collective over the set's own ranks, which alone may call it; a set that exists already is shared then.
+    Args:
+        process_set: a ``ProcessSet`` that is not added, or a list of world ranks.
+        among_members: False: every rank of the job calls it, for the same sets in the same order. True: the set's own
+            ranks call it, and no others; a set that exists already is shared then.
+
+    Returns:
+        the set, with its number.
 
     Raises:
-        InvalidArgumentError: no such ranks, a rank twice, a set that exists already, or a caller that is no member.
+        InvalidArgumentError: no such ranks, a rank twice, a set that exists already, or a caller that is not a member.
         MismatchError: the ranks name different sets.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
@@ -124,7 +129,19 @@ def add_process_set(
 
 
 def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) -> bool:
-    """Removes a set, collectively as it was added. False for the world and for a set that is not there."""
+    """Removes a set, and returns when the other ranks have removed it, too.
+
+    Args:
+        process_set: a set that was added.
+        among_members: who calls it, as in ``add_process_set``.
+
+    Returns:
+        False for the world and for a set that is not there.
+
+    Raises:
+        MismatchError: the ranks name different sets.
+        HorovodInternalError: the job has failed.
+    """
     if process_set is global_process_set or process_set.process_set_id is None:
         return False
     if among_members:
@@ -138,7 +155,14 @@ def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) 
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
-    """All sets of the job, the world with them: the ranks of each id."""
+    """All sets of the job, the world with them.
+
+    Returns:
+        the world ranks of each set, by its number.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     return {number: _core.process_set_ranks(number) for number in _core.process_set_ids()}
 
 

@@ -7,31 +7,46 @@ import itertools
 import os
 import weakref
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any
 
 from . import _core
 
 __all__ = ["annotate", "mark_step", "start_timeline", "stop_timeline"]
 
 
-def start_timeline(file_path: Union[str, bytes, "os.PathLike[Any]"], mark_cycles: bool = False) -> None:
-    """Starts writing the timeline of all ranks (docs/timeline.md) to `file_path` while the job runs.
+def start_timeline(file_path: str | bytes | os.PathLike[Any], mark_cycles: bool = False) -> None:
+    """Starts to write the timeline of all ranks (docs/timeline.md) while the job runs.
 
     One rank's call is for all; where every rank calls, each names the same path.
+
+    Args:
+        file_path: the file, which is made or replaced.
+        mark_cycles: whether the cycles of the negotiation are in it, as events of their own.
+
+    Raises:
+        InvalidArgumentError: a timeline is being written already, to another file.
+        NotInitializedError: there is no job.
     """
     _core.start_timeline(os.fsdecode(file_path), mark_cycles)
 
 
 def stop_timeline() -> None:
-    """Stops writing it; the file is whole then."""
+    """Stops the timeline; the file is whole then. Where none is being written, it does nothing.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     _core.stop_timeline()
 
 
 @contextlib.contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """A span with this name on the calling thread's row: ``with annotate("forward"): ...``, or ``@annotate("forward")``.
+    """A span on the calling thread's row of the timeline: ``with annotate("forward"): ...``, or ``@annotate("forward")``.
 
-    Passed over outside a job, and while no timeline is written.
+    Outside a job, and while no timeline is written, it does nothing.
+
+    Args:
+        name: the text of the span.
     """
     recorded = _core.is_initialized()
     if recorded:
@@ -44,12 +59,19 @@ def annotate(name: str) -> Iterator[None]:
 
 
 _program_marks = False
-_stepper: Union[weakref.ref[Any], None] = None  # the optimizer whose steps are marked
+_stepper: weakref.ref[Any] | None = None  # the optimizer whose steps are marked
 _own_steps = itertools.count()
 
 
 def mark_step(step: int) -> None:
-    """The end of training step number `step`. From the first call on the program alone marks steps, and no optimizer."""
+    """Marks the end of a training step in the timeline. From the first call on no optimizer marks steps any more.
+
+    Args:
+        step: the number of the step.
+
+    Raises:
+        NotInitializedError: there is no job.
+    """
     global _program_marks
     _program_marks = True
     _core.mark_step(step)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 import dabke
-from dabke._frontend import options
+from dabke._frontend.names import forget_names
 
 settings.register_profile('job', derandomize=True, deadline=None, max_examples=25, database=None)
 settings.load_profile('job')
@@ -26,7 +26,7 @@ def pytest_sessionfinish(session):
 @pytest.fixture(autouse=True)
 def same_beginning():
     """Ranks that fail a test in the middle meet the others again at the next one."""
-    options.forget_names()
+    forget_names()
     dabke.barrier()
 
 

@@ -61,7 +61,7 @@ def test_a_rank_that_has_used_the_other_zero_agrees_with_those_that_have_not(job
     if job.rank == 1:  # what a call of its own would leave behind
         for zero in (0.0, -0.0):
             options.options_of(0, dabke.Sum, zero, 1.0)
-            torch_options.options(0, int(hvd.Sum), zero, 1.0)
+            torch_options.options_of(0, int(hvd.Sum), zero, 1.0)
     assert signs(CALLS[call](prescale_factor=-0.0)) == {-1.0}
     assert signs(CALLS[call](prescale_factor=0.0)) == {1.0}
 

@@ -274,7 +274,7 @@ def test_a_rank_that_ends_before_the_init_of_a_job_without_it_ends_nothing(run):
         if os.environ["DABKE_RANK"] == "2":
             sys.exit(0)
         store = dabke._bootstrap.launcher_store.open_store()
-        while store._ask("GET", f"/dabke/1/value/{store._job}/ended/2?wait_ms=20000")[0] != 200:
+        while store._request("GET", f"/dabke/1/value/{store._job}/ended/2?wait_ms=20000")[0] != 200:
             pass
         dabke.init(comm=[0, 1])
         print(dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])

@@ -132,12 +132,12 @@ end()
 
 def meet(store, size, newest):
     """The members of one meeting, a thread each; what each has gathered, or its error."""
-    from dabke._bootstrap.store_rendezvous import Meeting
+    from dabke._bootstrap.store_rendezvous import StoreRendezvous
     seen = [None] * size
 
     def member(number):
         try:
-            meeting = Meeting(store, number, size, 60)
+            meeting = StoreRendezvous(store, number, size, 60)
             seen[number] = meeting.gather('step', f'{newest} {number}'.encode())
         except Exception as error:
             seen[number] = error
@@ -153,31 +153,31 @@ def meet(store, size, newest):
 @pytest.mark.parametrize('gone', [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
 def test_members_that_are_gone_are_not_met(gone):
     from dabke.errors import TimedOutError
-    from dabke._bootstrap.store_rendezvous import Meeting
+    from dabke._bootstrap.store_rendezvous import StoreRendezvous
     store = dist.HashStore()
     for attempt in range(3):
         for number in gone:  # comes, and is gone before the others come
             if len(gone) < 3 or number == 0:
                 with pytest.raises(TimedOutError, match=f'this is member {number} of 3'):
-                    Meeting(store, number, 3, 0.01)
+                    StoreRendezvous(store, number, 3, 0.01)
             else:
-                store.add(f'dabke/meeting/arrivals/{number}', 1)
+                store.add(f'dabke/rendezvous/arrivals/{number}', 1)
         wanted = [f'{attempt} {number}'.encode() for number in range(3)]
         assert meet(store, 3, attempt) == [wanted] * 3
 
 
 def test_a_member_that_was_answered_by_one_that_is_gone_hears_the_next():
     from dabke.errors import TimedOutError
-    from dabke._bootstrap.store_rendezvous import Meeting
+    from dabke._bootstrap.store_rendezvous import StoreRendezvous
     store = dist.HashStore()
     seen = []
-    late = threading.Thread(target=lambda: seen.append(Meeting(store, 1, 3, 60).gather('step', b'one')))
+    late = threading.Thread(target=lambda: seen.append(StoreRendezvous(store, 1, 3, 60).gather('step', b'one')))
     late.start()
-    while int(store.add('dabke/meeting/arrivals/1', 0)) == 0:
+    while int(store.add('dabke/rendezvous/arrivals/1', 0)) == 0:
         pass
     with pytest.raises(TimedOutError, match=r'members \[2\] did not come to the store within 0.5 s'):
-        Meeting(store, 0, 3, 0.5)  # answers member 1, and is gone
-    others = [threading.Thread(target=lambda n=n: seen.append(Meeting(store, n, 3, 60).gather('step', b'%d' % n)))
+        StoreRendezvous(store, 0, 3, 0.5)  # answers member 1, and is gone
+    others = [threading.Thread(target=lambda n=n: seen.append(StoreRendezvous(store, n, 3, 60).gather('step', b'%d' % n)))
               for n in (0, 2)]
     for thread in [*others]:
         thread.start()

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from dabke._bootstrap.store_rendezvous import Meeting
+from dabke._bootstrap.store_rendezvous import StoreRendezvous
 
 PATIENCE_SECONDS = 100
 MOST_OPERATIONS = 16  # of a meeting where nobody has to wait
@@ -72,7 +72,7 @@ def one_try(keys, size, dies_at, meetings=1):
         client = Client(keys, dies_at.get(member))
         try:
             seen[member] = [
-                Meeting(client, member, size, PATIENCE_SECONDS).gather('step', f'{member} in {i}'.encode())
+                StoreRendezvous(client, member, size, PATIENCE_SECONDS).gather('step', f'{member} in {i}'.encode())
                 for i in range(meetings)
             ]
         except BaseException as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
-from .store_rendezvous import Meeting
+from .store_rendezvous import StoreRendezvous
 
 # For stores that do not say how long they wait.
 _PATIENCE_SECONDS = 300.0
@@ -15,32 +15,32 @@ _PATIENCE_SECONDS = 300.0
 Exchange = Callable[[bytes], bytes]
 
 
-class Way(NamedTuple):
-    """What ``init`` passes on; no exchange: the environment says it all."""
+class Bootstrap(NamedTuple):
+    """What ``init`` hands to the runtime. No exchange: the environment describes the job."""
 
     exchange: Exchange | None
     rank: int
     size: int
 
 
-def exchange_of(comm: Any, rank: int | None, size: int | None, exchange: Exchange | None) -> Way:
-    """Which of the arguments of ``init`` tells the job, and how."""
+def bootstrap_of(comm: Any, rank: int | None, size: int | None, exchange: Exchange | None) -> Bootstrap:
+    """How the processes that the arguments of ``init`` describe exchange bytes."""
     if exchange is not None:
         if comm is not None:
             raise InvalidArgumentError("init: comm and exchange both say who takes part; pass one of them")
-        return Way(exchange, *_place(rank, size, "exchange"))
+        return Bootstrap(exchange, *_rank_and_size(rank, size, "exchange"))
     if comm is None:
         if rank is not None or size is not None:
             raise InvalidArgumentError("init: rank and size need exchange, or a store as comm")
-        return Way(None, 0, 0)
+        return Bootstrap(None, 0, 0)
     if hasattr(comm, "allgather") and hasattr(comm, "Get_rank"):
 
         def allgather(mine: bytes) -> bytes:
             return b"".join(comm.allgather(mine))
 
-        return Way(allgather, comm.Get_rank(), comm.Get_size())
+        return Bootstrap(allgather, comm.Get_rank(), comm.Get_size())
     if all(hasattr(comm, each) for each in ("set", "get", "add")):
-        return _over_store(comm, *_place(rank, size, "a store"))
+        return _over_store(comm, *_rank_and_size(rank, size, "a store"))
     if isinstance(comm, Sequence) and not isinstance(comm, (str, bytes)):
         from .launcher_store import exchange_among
 
@@ -51,19 +51,19 @@ def exchange_of(comm: Any, rank: int | None, size: int | None, exchange: Exchang
     )
 
 
-def _place(rank: int | None, size: int | None, beside: str) -> tuple[int, int]:
+def _rank_and_size(rank: int | None, size: int | None, beside: str) -> tuple[int, int]:
     if rank is None or size is None:
         raise InvalidArgumentError(f"init: {beside} needs rank and size beside it")
     return rank, size
 
 
-def _over_store(store: Any, rank: int, size: int) -> Way:
+def _over_store(store: Any, rank: int, size: int) -> Bootstrap:
     """Over a torch.distributed store, in which earlier tries may have left something."""
     limit = getattr(store, "timeout", None)
-    meeting = Meeting(store, rank, size, _PATIENCE_SECONDS if limit is None else limit.total_seconds())
+    rendezvous = StoreRendezvous(store, rank, size, _PATIENCE_SECONDS if limit is None else limit.total_seconds())
     steps = iter(("hosts", "job"))
 
     def exchange(mine: bytes) -> bytes:
-        return b"".join(meeting.gather(next(steps), mine))
+        return b"".join(rendezvous.gather(next(steps), mine))
 
-    return Way(exchange, rank, size)
+    return Bootstrap(exchange, rank, size)

@@ -1,6 +1,6 @@
-"""A job of some of dabkerun's processes: they meet in the store that dabkerun serves to all of them.
+"""A job of some of dabkerun's processes, over the store that dabkerun serves to all of them.
 
-The store's protocol is told in runtime/store/store_protocol.h: one HTTP request a connection, each with a proof of
+The store's protocol is described in runtime/store/store_protocol.h: one HTTP request a connection, each with a proof of
 knowing the job's key, and each answer too. Only what an exchange needs of it is here.
 """
 
@@ -15,18 +15,18 @@ import time
 import urllib.parse
 
 from ..errors import InvalidArgumentError, PeerLostError, TimedOutError, TransportError
-from .exchange import Way
+from .exchange import Bootstrap
 from .job_key import key_of_job
 
 # What the store takes; see runtime/base/store_protocol.h.
 LARGEST_VALUE = 64 << 20
 _LONGEST_WAIT_MS = 20_000
-_LOOK_MS = 500  # between two looks whether the rank that is waited for still runs
+_CHECK_MS = 500  # between two checks whether the rank that is waited for still runs
 _ANSWER_SECONDS = 15.0
 _PATIENCE_SECONDS = 300.0
 
 
-def exchange_among(ranks: list[int]) -> Way:
+def exchange_among(ranks: list[int]) -> Bootstrap:
     """The exchange of those of dabkerun's processes that `ranks` names; this process must be one of them."""
     mine = _number("RANK")
     size = _number("SIZE")
@@ -37,17 +37,17 @@ def exchange_among(ranks: list[int]) -> Way:
             f"init: this is rank {mine}, and comm={ranks} is a job without it; only its own ranks call init"
         )
     store = open_store()
-    place = ranks.index(mine)
+    number = ranks.index(mine)
     job = "python/" + "-".join(map(str, ranks))
-    start = store.increment(f"{job}/starts/{place}")
+    start = store.increment(f"{job}/starts/{number}")
     steps = iter(("hosts", "job"))
 
     def exchange(data: bytes) -> bytes:
         step = f"{job}/{start}/{next(steps)}"
-        store.set(f"{step}/{place}", data)
+        store.set(f"{step}/{number}", data)
         return b"".join(store.get(f"{step}/{other}", ranks[other]) for other in range(len(ranks)))
 
-    return Way(exchange, place, len(ranks))
+    return Bootstrap(exchange, number, len(ranks))
 
 
 def _setting(name: str) -> str:
@@ -86,16 +86,16 @@ class Store:
         self._client, self._sent = secrets.token_hex(16), 0
 
     def set(self, key: str, value: bytes) -> None:
-        self._ask("PUT", f"/dabke/1/value/{key}", value)
+        self._request("PUT", f"/dabke/1/value/{key}", value)
 
     def increment(self, key: str) -> int:
-        return int(self._ask("POST", f"/dabke/1/counter/{key}")[1])
+        return int(self._request("POST", f"/dabke/1/counter/{key}")[1])
 
     def get(self, key: str, rank: int) -> bytes:
         """Waits for `rank` to have set it."""
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
-            status, value = self._ask("GET", f"/dabke/1/value/{key}?wait_ms={_LOOK_MS}")
+            status, value = self._request("GET", f"/dabke/1/value/{key}?wait_ms={_CHECK_MS}")
             if status == 200:
                 return value
             self._check_runs(rank)
@@ -103,14 +103,14 @@ class Store:
 
     def _check_runs(self, rank: int) -> None:
         """dabkerun says of ranks that have ended how they did (runtime/base/ended_rank.h)."""
-        found, text = self._ask("GET", f"/dabke/1/value/{self._job}/ended/{rank}?wait_ms=0")
+        found, text = self._request("GET", f"/dabke/1/value/{self._job}/ended/{rank}?wait_ms=0")
         if found == 200:
             status, _, _, _, host = text.decode().split(" ")
             raise PeerLostError(
                 f"rank {rank} on {host} ended with status {status} before dabke.init(), in which others wait for it"
             )
 
-    def _ask(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
+    def _request(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
         self._sent += 1
         nonce = f"{self._client}-{self._sent}"
         seal = self._proof(b"dabke store body 2\n" + body)

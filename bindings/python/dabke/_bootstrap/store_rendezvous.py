@@ -1,14 +1,14 @@
-"""How the processes of one job meet in a torch.distributed store that may hold what earlier tries have left there.
+"""The rendezvous of one job's processes in a torch.distributed store, which may hold keys of earlier tries.
 
 Where a launcher starts processes again, the store outlives them, and its keys may be of processes that are gone. Nobody
 can tell the tries apart by a number: each host's agent counts its own. So every arrival takes a number that nobody has
-had in this store, and what the members of one meeting say to each other lies under a key that none but they know.
+had in this store, and what the members of one rendezvous exchange lies under a key that no others have.
 
-1. Each member counts itself as arrived: the counter of its place gives a number that is new.
-2. Member 0 names the meeting by its own number, and answers each arrival that it finds with that name, also those of
+1. Each member counts itself as arrived: the counter of its number gives a number that is new.
+2. Member 0 names the rendezvous by its own number, and answers each arrival that it finds with that name, also those of
    processes that are gone.
 3. A member that has an answer acknowledges it, and reads on: another member 0 may come, and answer again.
-4. Once the newest arrival of every place has acknowledged, member 0 opens the meeting. All go on below its name.
+4. Once the newest arrival of every member has acknowledged, member 0 opens the rendezvous. All go on below its name.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any
 
 from ..errors import TimedOutError
 
-__all__ = ["Meeting"]
+__all__ = ["StoreRendezvous"]
 
-_TOP = "dabke/meeting"
+_TOP = "dabke/rendezvous"
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.1
 
 
-class Meeting:
-    """A place below one name of the store, which the living members of a job share with nobody.
+class StoreRendezvous:
+    """Keys below one name of the store, which the living members of a job share with nobody.
 
-    All members gather something in it before any of them meets again in the same store.
+    All members gather something in it before any of them makes another one in the same store.
     """
 
     def __init__(self, store: Any, member: int, size: int, timeout_seconds: float) -> None:
@@ -60,29 +60,29 @@ class Meeting:
 
     def _has_entered(self, name: str, member: int) -> bool:
         """Answers the newest arrival again until it has entered: a member 0 that is about to end may have written, too."""
-        place = f"{member}/{int(self._store.add(f'{_TOP}/arrivals/{member}', 0))}"
-        if int(self._store.add(f"{name}/entered/{place}", 0)) > 0:
+        arrival = f"{member}/{int(self._store.add(f'{_TOP}/arrivals/{member}', 0))}"
+        if int(self._store.add(f"{name}/entered/{arrival}", 0)) > 0:
             return True
-        self._store.set(f"{_TOP}/answers/{place}", name.encode())
-        self._store.add(f"{_TOP}/answered/{place}", 1)
+        self._store.set(f"{_TOP}/answers/{arrival}", name.encode())
+        self._store.add(f"{_TOP}/answered/{arrival}", 1)
         return False
 
-    def _enter(self, arrival: int) -> str:
-        place = f"{self._member}/{arrival}"
+    def _enter(self, count: int) -> str:
+        arrival = f"{self._member}/{count}"
         entered = ""
 
         def is_open() -> bool:
             nonlocal entered
-            if int(self._store.add(f"{_TOP}/answered/{place}", 0)) == 0:
+            if int(self._store.add(f"{_TOP}/answered/{arrival}", 0)) == 0:
                 return False
-            name = bytes(self._store.get(f"{_TOP}/answers/{place}")).decode()
+            name = bytes(self._store.get(f"{_TOP}/answers/{arrival}")).decode()
             if name != entered:
-                self._store.add(f"{name}/entered/{place}", 1)
+                self._store.add(f"{name}/entered/{arrival}", 1)
                 entered = name
             return int(self._store.add(f"{name}/open", 0)) > 0
 
         self._wait(
-            is_open, lambda: "member 0 has opened the meeting for none" if entered else "member 0 did not come"
+            is_open, lambda: "member 0 has opened the rendezvous for none" if entered else "member 0 did not come"
         )
         return entered
 

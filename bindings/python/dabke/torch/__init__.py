@@ -48,42 +48,13 @@ from ..reduce_ops import (
 )
 from ..timeline import start_timeline, stop_timeline
 from . import distributed as _distributed  # noqa: F401  registers the backend
-from . import elastic, mpi_ops
-from .autograd import (
-    allgather,
-    allreduce,
-    alltoall,
-    broadcast,
-    grouped_allgather,
-    grouped_allreduce,
-    grouped_reducescatter,
-    reducescatter,
-)
+from . import autograd, elastic, mpi_ops, ops
+from .autograd import *  # noqa: F403
 from .compression import Compression, Compressor
 from .elastic import HostsUpdatedInterrupt
 from .functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from .job import init, shutdown
-from .ops import (
-    allgather_async,
-    allreduce_,
-    allreduce_async,
-    allreduce_async_,
-    alltoall_async,
-    barrier,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
-    grouped_allgather_async,
-    grouped_allreduce_,
-    grouped_allreduce_async,
-    grouped_allreduce_async_,
-    grouped_reducescatter_async,
-    join,
-    poll,
-    reducescatter_async,
-    sparse_allreduce_async,
-    synchronize,
-)
+from .ops import *  # noqa: F403
 from .optimizer import DistributedOptimizer
 from .schedules import WarmupLR, metric_average
 from .sync_batch_norm import SyncBatchNorm
@@ -109,20 +80,7 @@ __all__ = [
     "WarmupLR",
     "abort",
     "add_process_set",
-    "allgather",
-    "allgather_async",
     "allgather_object",
-    "allreduce",
-    "allreduce_",
-    "allreduce_async",
-    "allreduce_async_",
-    "alltoall",
-    "alltoall_async",
-    "barrier",
-    "broadcast",
-    "broadcast_",
-    "broadcast_async",
-    "broadcast_async_",
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
@@ -135,18 +93,9 @@ __all__ = [
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
-    "grouped_allgather",
-    "grouped_allgather_async",
-    "grouped_allreduce",
-    "grouped_allreduce_",
-    "grouped_allreduce_async",
-    "grouped_allreduce_async_",
-    "grouped_reducescatter",
-    "grouped_reducescatter_async",
     "init",
     "is_homogeneous",
     "is_initialized",
-    "join",
     "local_rank",
     "local_size",
     "metric_average",
@@ -155,16 +104,13 @@ __all__ = [
     "mpi_ops",
     "mpi_threads_supported",
     "nccl_built",
-    "poll",
     "rank",
-    "reducescatter",
-    "reducescatter_async",
     "remove_process_set",
     "rocm_built",
     "shutdown",
     "size",
-    "sparse_allreduce_async",
     "start_timeline",
     "stop_timeline",
-    "synchronize",
 ]
+__all__ += autograd.__all__
+__all__ += ops.__all__

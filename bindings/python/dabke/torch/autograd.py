@@ -8,43 +8,53 @@ where it sums. These scales are Horovod's: what they give is averaged over the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from .. import _core
+from .._frontend.collective_table import ALLGATHER, ALLREDUCE, BROADCAST, REDUCESCATTER
 from ..errors import UnsupportedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, ReduceOp, Sum
-from . import ops
+from ..reduce_ops import Compression as WireCompression
 from .compression import Compression, Compressor, wire_compression
-from .options import AnySet, name_of, names_of_group, reduce_op, set_id_of
+from .options import AnySet, CallOptions, options_of, prefixed_group_names, prefixed_name, reduce_op, set_id_of
+from .submission import Splits, run_alltoall, run_group, run_one, submit_alltoall
 from .waiting import wait_for
 
+__all__ = [
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "broadcast",
+    "grouped_allgather",
+    "grouped_allreduce",
+    "grouped_reducescatter",
+    "reducescatter",
+]
+
 _WORLD = global_process_set
-_ONE = (1.0, 1.0)
 
 
-class _How(NamedTuple):
-    """A reduction's arguments, which its gradient needs again."""
+class _Call(NamedTuple):
+    """A collective's names and options, which its gradient needs again."""
 
     names: list[str]
-    process_set: int
-    op: int
-    scales: tuple[float, float]
-    wire: int
+    options: CallOptions
 
     @property
     def grad_names(self) -> list[str]:
         return [f"{name}.grad" for name in self.names]
 
     def check_linear(self, collective: str) -> None:
-        if self.op not in (Average, Sum):
-            raise UnsupportedError(f"{collective}: only Average and Sum have a gradient, not {ReduceOp(self.op).name}")
+        op = self.options.op
+        if op not in (Average, Sum):
+            raise UnsupportedError(f"{collective}: only Average and Sum have a gradient, not {ReduceOp(op).name}")
 
 
-def _flows(tensors: Sequence[Any]) -> bool:
+def _needs_gradient(tensors: Sequence[Any]) -> bool:
     return torch.is_grad_enabled() and any(
         isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors
     )
@@ -60,68 +70,69 @@ def _apply(function: Any, *arguments: Any) -> Any:
 
 class HorovodAllreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, how: _How) -> torch.Tensor:
-        ctx.how = how
-        return _reduce(tensor, how, how.names[0])
+    def forward(ctx: Any, tensor: torch.Tensor, call: _Call) -> torch.Tensor:
+        ctx.call = call
+        return run_one(ALLREDUCE, call.names[0], tensor, call.options)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        ctx.how.check_linear("allreduce")
-        return _reduce(grads[0].contiguous(), ctx.how, ctx.how.grad_names[0]), None
+        ctx.call.check_linear("allreduce")
+        return run_one(ALLREDUCE, ctx.call.grad_names[0], grads[0].contiguous(), ctx.call.options), None
 
 
 class HorovodGroupedAllreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, how: _How, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.how = how
-        return tuple(_reduce_group(list(tensors), how, how.names))
+    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.call = call
+        return tuple(run_group(ALLREDUCE, call.names, list(tensors), call.options))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        ctx.how.check_linear("grouped_allreduce")
-        return (None, *_reduce_group([grad.contiguous() for grad in grads], ctx.how, ctx.how.grad_names))
+        ctx.call.check_linear("grouped_allreduce")
+        compact = [grad.contiguous() for grad in grads]
+        return (None, *run_group(ALLREDUCE, ctx.call.grad_names, compact, ctx.call.options))
 
 
 class HorovodAllgather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, name: str, process_set: int) -> torch.Tensor:
-        ctx.rows, ctx.name, ctx.process_set = _rows(tensor), name, process_set
-        return _waited(ops.submit_allgather, name, tensor, process_set)  # type: ignore[no-any-return]
+    def forward(ctx: Any, tensor: torch.Tensor, call: _Call) -> torch.Tensor:
+        ctx.rows, ctx.call = _rows(tensor), call
+        return run_one(ALLGATHER, call.names[0], tensor, call.options)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return _own_rows(grads[0], ctx.rows, ctx.name, ctx.process_set), None, None
+        return _own_rows(grads[0], ctx.rows, ctx.call.names[0], ctx.call.options), None
 
 
 class HorovodGroupedAllgather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, names: list[str], process_set: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.rows, ctx.names, ctx.process_set = [_rows(tensor) for tensor in tensors], names, process_set
-        return tuple(_waited(ops.submit_grouped_allgather, names, tensors, process_set))
+    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.rows, ctx.call = [_rows(tensor) for tensor in tensors], call
+        return tuple(run_group(ALLGATHER, call.names, tensors, call.options))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        own = (_own_rows(grad, rows, name, ctx.process_set) for grad, rows, name in zip(grads, ctx.rows, ctx.names))
-        return (None, None, *own)
+        each = zip(grads, ctx.rows, ctx.call.names)
+        return (None, *(_own_rows(grad, rows, name, ctx.call.options) for grad, rows, name in each))
 
 
 class HorovodBroadcast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: str, process_set: int) -> torch.Tensor:
-        ctx.root_rank, ctx.name, ctx.process_set = root_rank, name, process_set
-        return _waited(ops.submit_broadcast, name, tensor, False, root_rank, process_set)  # type: ignore[no-any-return]
+    def forward(ctx: Any, tensor: torch.Tensor, call: _Call) -> torch.Tensor:
+        ctx.call = call
+        return run_one(BROADCAST, call.names[0], tensor, call.options)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        mean = _mean(grads[0], f"{ctx.name}.grad", ctx.process_set)
-        return (mean if _core.rank() == ctx.root_rank else torch.zeros_like(mean)), None, None, None
+        mean = _mean(grads[0], ctx.call.grad_names[0], ctx.call.options)
+        return (mean if _core.rank() == ctx.call.options.root_rank else torch.zeros_like(mean)), None
 
 
 class HorovodAlltoall(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: str, process_set: int) -> Any:
-        ctx.name, ctx.process_set = name, process_set
-        handle = ops.submit_alltoall(name, tensor, splits, process_set, wait_follows=True)
+    def forward(ctx: Any, tensor: torch.Tensor, splits: Any, call: _Call) -> Any:
+        ctx.call = call
+        handle = submit_alltoall(call.names[0], tensor, splits, call.options, wait_follows=True)
         result = wait_for(handle)
         ctx.received = handle.received_splits()
         if splits is not None:
@@ -130,38 +141,34 @@ class HorovodAlltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        returned, _ = _waited(ops.submit_alltoall, f"{ctx.name}.grad", grads[0].contiguous(), ctx.received, ctx.process_set)
-        return returned, None, None, None
+        name, options = ctx.call.grad_names[0], ctx.call.options
+        returned, _ = run_alltoall(name, grads[0].contiguous(), ctx.received, options)
+        return returned, None, None
 
 
 class HorovodReducescatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, how: _How) -> torch.Tensor:
-        ctx.how = how
-        return _waited(ops.submit_reducescatter, how.names[0], tensor, how.process_set, how.op, how.scales)  # type: ignore[no-any-return]
+    def forward(ctx: Any, tensor: torch.Tensor, call: _Call) -> torch.Tensor:
+        ctx.call = call
+        return run_one(REDUCESCATTER, call.names[0], tensor, call.options)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return _gathered(grads[0], ctx.how.grad_names[0], ctx.how), None
+        return _gathered(grads[0], ctx.call.grad_names[0], ctx.call), None
 
 
 class HorovodGroupedReducescatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, how: _How, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.how = how
-        return tuple(_waited(ops.submit_grouped_reducescatter, how.names, tensors, how.process_set, how.op, how.scales))
+    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.call = call
+        return tuple(run_group(REDUCESCATTER, call.names, tensors, call.options))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return (None, *(_gathered(grad, name, ctx.how) for grad, name in zip(grads, ctx.how.grad_names)))
+        return (None, *(_gathered(grad, name, ctx.call) for grad, name in zip(grads, ctx.call.grad_names)))
 
 
 # ---- what they are made of ----
-
-
-def _waited(submit: Callable[..., _core.Handle], *arguments: Any) -> Any:
-    """The result of an operation that is waited for at once."""
-    return wait_for(submit(*arguments, wait_follows=True))
 
 
 def _rows(tensor: torch.Tensor) -> int:
@@ -169,29 +176,23 @@ def _rows(tensor: torch.Tensor) -> int:
     return tensor.shape[0] if tensor.dim() else 0
 
 
-def _reduce(tensor: torch.Tensor, how: _How, name: str) -> torch.Tensor:
-    return _waited(ops.submit_allreduce, name, tensor, False, how.process_set, how.op, how.scales, how.wire)  # type: ignore[no-any-return]
+def _mean(grad: torch.Tensor, name: str, options: CallOptions) -> torch.Tensor:
+    return run_one(ALLREDUCE, name, grad.contiguous(), options_of(options.process_set, int(Average)))
 
 
-def _reduce_group(tensors: list[torch.Tensor], how: _How, names: list[str]) -> list[torch.Tensor]:
-    return _waited(ops.submit_grouped_allreduce, names, tensors, False, how.process_set, how.op, how.scales, how.wire)  # type: ignore[no-any-return]
-
-
-def _mean(grad: torch.Tensor, name: str, process_set: int) -> torch.Tensor:
-    return _waited(ops.submit_allreduce, name, grad.contiguous(), False, process_set, int(Average), _ONE)  # type: ignore[no-any-return]
-
-
-def _own_rows(grad: torch.Tensor, rows: int, name: str, process_set: int) -> torch.Tensor:
+def _own_rows(grad: torch.Tensor, rows: int, name: str, options: CallOptions) -> torch.Tensor:
     """This rank's rows of the ranks' average gradient of what was gathered."""
-    counts = _waited(ops.submit_allgather, f"{name}.rows", torch.tensor([rows]), process_set).tolist()
-    first = sum(counts[: _core.process_set_rank(process_set)])
-    return _mean(grad, f"{name}.grad", process_set).narrow(0, first, rows)
+    counts = run_one(ALLGATHER, f"{name}.rows", torch.tensor([rows]), options).tolist()
+    first = sum(counts[: _core.process_set_rank(options.process_set)])
+    return _mean(grad, f"{name}.grad", options).narrow(0, first, rows)
 
 
-def _gathered(grad: torch.Tensor, name: str, how: _How) -> torch.Tensor:
-    how.check_linear("reducescatter")
-    factor = how.scales[0] * how.scales[1] * (_core.process_set_size(how.process_set) if how.op == Sum else 1)
-    gathered: torch.Tensor = _waited(ops.submit_allgather, name, grad.contiguous(), how.process_set)
+def _gathered(grad: torch.Tensor, name: str, call: _Call) -> torch.Tensor:
+    call.check_linear(REDUCESCATTER.name)
+    options = call.options
+    ranks = _core.process_set_size(options.process_set) if options.op == Sum else 1
+    factor = options.prescale_factor * options.postscale_factor * ranks
+    gathered = run_one(ALLGATHER, name, grad.contiguous(), options_of(options.process_set))
     return gathered if factor == 1 else gathered * factor
 
 
@@ -200,47 +201,71 @@ def _gathered(grad: torch.Tensor, name: str, how: _How) -> torch.Tensor:
 
 def allreduce(
     tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
+    average: bool | None = None,
+    name: str | None = None,
     compression: type[Compressor] = Compression.none,
-    op: Optional[int] = None,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> torch.Tensor:
-    """The elementwise reduction of all ranks' tensors, on every rank; differentiable for Average and Sum.
+    """Reduces the tensors of all ranks element by element; every rank gets the result. Differentiable for Average and Sum.
 
     Args:
-        tensor: the same shape and dtype on every rank.
+        tensor: contiguous, of any shape; the same shape and dtype on every rank.
+        average: the older form of `op`: True for Average, False for Sum.
+        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
         compression: how it travels; see ``Compression``.
         op: Average (the default), Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr,
             BitwiseXor. An average of integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+
+    Returns:
+        a new tensor of the shape, dtype and device of `tensor`.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a tensor that is not contiguous.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        DuplicateNameError: the name is still in flight on this rank.
+        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`; on all.
+        HorovodInternalError: the job has failed.
     """
     number = set_id_of(process_set)
     operation = reduce_op(op, average)
-    wire = wire_compression(compression, tensor) if isinstance(tensor, torch.Tensor) else 3
+    plain = int(WireCompression.default)
+    wire = wire_compression(compression, tensor) if isinstance(tensor, torch.Tensor) else plain
     sent, context = (tensor, None) if wire is not None else compression.compress(tensor)
-    name = name_of("allreduce", name, number)
-    how = _How([name], number, operation, (prescale_factor, postscale_factor), 3 if wire is None else wire)
-    result = _apply(HorovodAllreduce, sent, how) if _flows([sent]) else _reduce(sent, how, name)
+    name = prefixed_name("allreduce", name, number)
+    options = options_of(number, operation, prescale_factor, postscale_factor, plain if wire is None else wire)
+    if _needs_gradient([sent]):
+        result = _apply(HorovodAllreduce, sent, _Call([name], options))
+    else:
+        result = run_one(ALLREDUCE, name, sent, options)
     return result if wire is not None else compression.decompress(result, context)
 
 
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
+    average: bool | None = None,
+    name: str | None = None,
     compression: type[Compressor] = Compression.none,
-    op: Optional[int] = None,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> list[torch.Tensor]:
     """An allreduce of several tensors that travel together: all of them, or none. Differentiable as ``allreduce``.
 
-    Their names are ``<name>_<i>of<count>``.
+    Errors and the arguments that are not here are those of ``allreduce``.
+
+    Args:
+        tensors: contiguous, of any shapes; as many on every rank, each with the same shape and dtype everywhere.
+        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+
+    Returns:
+        a result for each tensor, in their order.
     """
     number = set_id_of(process_set)
     operation = reduce_op(op, average)
@@ -248,111 +273,183 @@ def grouped_allreduce(
     wire = wires[0] if wires and all(each == wires[0] for each in wires) else None
     pairs = [(tensor, None) if wire is not None else compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in pairs]
-    names = names_of_group("grouped_allreduce", name, number, len(sent))
-    how = _How(names, number, operation, (prescale_factor, postscale_factor), 3 if wire is None else wire)
-    results = _apply(HorovodGroupedAllreduce, how, *sent) if _flows(sent) else _reduce_group(sent, how, names)
+    names = prefixed_group_names("grouped_allreduce", name, number, len(sent))
+    chosen = int(WireCompression.default) if wire is None else wire
+    options = options_of(number, operation, prescale_factor, postscale_factor, chosen)
+    if _needs_gradient(sent):
+        results = _apply(HorovodGroupedAllreduce, _Call(names, options), *sent)
+    else:
+        results = run_group(ALLREDUCE, names, sent, options)
     if wire is not None:
         return list(results)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs)]
 
 
-def allgather(tensor: torch.Tensor, name: Optional[str] = None, process_set: AnySet = _WORLD) -> torch.Tensor:
-    """All ranks' tensors one behind the other, in the order of the ranks; differentiable.
+def allgather(tensor: torch.Tensor, name: str | None = None, process_set: AnySet = _WORLD) -> torch.Tensor:
+    """All ranks' tensors one behind the other, in the order of the ranks, on every rank; differentiable.
 
     Args:
-        tensor: at least one dimension. The first may differ by rank, 0 too; the others and the dtype may not.
+        tensor: contiguous, of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype
+            may not.
+        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+
+    Returns:
+        a new tensor of shape [sum of all ranks' rows, ...].
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a scalar.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        DuplicateNameError: the name is still in flight on this rank.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        HorovodInternalError: the job has failed.
     """
-    number = set_id_of(process_set)
-    full_name = name_of("allgather", name, number)
-    if _flows([tensor]):
-        return _apply(HorovodAllgather, tensor, full_name, number)  # type: ignore[no-any-return]
-    return _waited(ops.submit_allgather, full_name, tensor, number)  # type: ignore[no-any-return]
+    options = options_of(set_id_of(process_set))
+    full_name = prefixed_name("allgather", name, options.process_set)
+    if _needs_gradient([tensor]):
+        return _apply(HorovodAllgather, tensor, _Call([full_name], options))  # type: ignore[no-any-return]
+    return run_one(ALLGATHER, full_name, tensor, options)
 
 
 def grouped_allgather(
-    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: AnySet = _WORLD
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: AnySet = _WORLD
 ) -> list[torch.Tensor]:
-    """An allgather of several tensors that travel together: all of them, or none; differentiable."""
-    number = set_id_of(process_set)
-    names = names_of_group("grouped_allgather", name, number, len(tensors))
-    if _flows(tensors):
-        return list(_apply(HorovodGroupedAllgather, names, number, *tensors))
-    return _waited(ops.submit_grouped_allgather, names, tensors, number)  # type: ignore[no-any-return]
+    """An allgather of several tensors that travel together: all of them, or none; differentiable.
+
+    Errors and the arguments that are not here are those of ``allgather``.
+
+    Args:
+        tensors: contiguous, of shapes [rows, ...], as many on every rank.
+        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+
+    Returns:
+        a result for each tensor, in their order.
+    """
+    options = options_of(set_id_of(process_set))
+    names = prefixed_group_names("grouped_allgather", name, options.process_set, len(tensors))
+    if _needs_gradient(tensors):
+        return list(_apply(HorovodGroupedAllgather, _Call(names, options), *tensors))
+    return run_group(ALLGATHER, names, tensors, options)
 
 
 def broadcast(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: AnySet = _WORLD
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> torch.Tensor:
-    """The tensor of `root_rank`, a world rank also in a process set, on every rank; differentiable."""
-    number = set_id_of(process_set)
-    full_name = name_of("broadcast", name, number)
-    if _flows([tensor]):
-        return _apply(HorovodBroadcast, tensor, root_rank, full_name, number)  # type: ignore[no-any-return]
-    return _waited(ops.submit_broadcast, full_name, tensor, False, root_rank, number)  # type: ignore[no-any-return]
+    """The tensor of one rank, on every rank; differentiable.
+
+    Args:
+        tensor: contiguous, of any shape; the same shape and dtype on every rank. Only the data of `root_rank` counts.
+        root_rank: the world rank that sends, also in a process set.
+        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+
+    Returns:
+        a new tensor of the shape, dtype and device of `tensor`.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as a `root_rank` outside of the set.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        DuplicateNameError: the name is still in flight on this rank.
+        MismatchError: the ranks disagree about shape, dtype, `root_rank` or `process_set`; on all.
+        HorovodInternalError: the job has failed.
+    """
+    options = options_of(set_id_of(process_set), root_rank=int(root_rank))
+    full_name = prefixed_name("broadcast", name, options.process_set)
+    if _needs_gradient([tensor]):
+        return _apply(HorovodBroadcast, tensor, _Call([full_name], options))  # type: ignore[no-any-return]
+    return run_one(BROADCAST, full_name, tensor, options)
 
 
 def alltoall(
     tensor: torch.Tensor,
-    splits: Union[torch.Tensor, Sequence[int], None] = None,
-    name: Optional[str] = None,
+    splits: Splits = None,
+    name: str | None = None,
     process_set: AnySet = _WORLD,
 ) -> Any:
-    """Row block i of the tensor goes to rank i of the set; the result is what came, by source rank. Differentiable.
+    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
+    Differentiable.
 
     Args:
-        tensor: at least one dimension, whose rows are sent.
+        tensor: contiguous, of shape [rows, ...]; the dimensions behind the first and the dtype are the same everywhere.
         splits: the rows for each rank, as a tensor or a list; their sum is the first dimension. None: equal parts.
+        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        the tensor; with `splits`, the tensor and an int32 tensor of the rows that came from each rank.
+        the tensor, of shape [rows that came, ...]; with `splits`, that and an int32 tensor of the rows that came from
+        each rank.
+
+    Raises:
+        InvalidArgumentError: an argument makes no sense, such as `splits` with another sum.
+        UnsupportedError: a dtype or a device that no backend of this build can work on.
+        DuplicateNameError: the name is still in flight on this rank.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        HorovodInternalError: the job has failed.
     """
-    number = set_id_of(process_set)
-    full_name = name_of("alltoall", name, number)
-    if _flows([tensor]):
-        return _apply(HorovodAlltoall, tensor, splits, full_name, number)
-    return _waited(ops.submit_alltoall, full_name, tensor, splits, number)
+    options = options_of(set_id_of(process_set))
+    full_name = prefixed_name("alltoall", name, options.process_set)
+    if _needs_gradient([tensor]):
+        return _apply(HorovodAlltoall, tensor, splits, _Call([full_name], options))
+    return run_alltoall(full_name, tensor, splits, options)
 
 
 def reducescatter(
     tensor: torch.Tensor,
-    name: Optional[str] = None,
+    name: str | None = None,
     compression: type[Compressor] = Compression.none,
     op: int = Average,
     process_set: AnySet = _WORLD,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """Reduces like ``allreduce``; rank i of the set keeps the i-th block of rows. Differentiable for Average and Sum.
+    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average and Sum.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
+    are not here are those of ``allreduce``.
+
+    Args:
+        tensor: contiguous, of shape [d, ...]; the same shape and dtype on every rank.
+        compression: how it travels: floating-point tensors are cast before, and the result back after.
+
+    Returns:
+        a new tensor of this rank's rows, [d // n or d // n + 1, ...].
     """
-    number = set_id_of(process_set)
-    how = _How([name_of("reducescatter", name, number)], number, int(op), (prescale_factor, postscale_factor), 3)
+    options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
+    call = _Call([prefixed_name("reducescatter", name, options.process_set)], options)
     sent, context = compression.compress(tensor)
-    if _flows([sent]):
-        result = _apply(HorovodReducescatter, sent, how)
+    if _needs_gradient([sent]):
+        result = _apply(HorovodReducescatter, sent, call)
     else:
-        result = _waited(ops.submit_reducescatter, how.names[0], sent, number, how.op, how.scales)
+        result = run_one(REDUCESCATTER, call.names[0], sent, options)
     return compression.decompress(result, context)
 
 
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
-    name: Optional[str] = None,
+    name: str | None = None,
     compression: type[Compressor] = Compression.none,
     op: int = Average,
     process_set: AnySet = _WORLD,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """A reducescatter of several tensors that travel together: all of them, or none. Differentiable likewise."""
-    number = set_id_of(process_set)
-    names = names_of_group("grouped_reducescatter", name, number, len(tensors))
-    how = _How(names, number, int(op), (prescale_factor, postscale_factor), 3)
+    """A reducescatter of several tensors that travel together: all of them, or none. Differentiable likewise.
+
+    Errors and the arguments that are not here are those of ``reducescatter``.
+
+    Args:
+        tensors: contiguous, of shapes [d, ...]; as many on every rank, each with the same shape and dtype everywhere.
+        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+
+    Returns:
+        this rank's rows of each tensor, in their order.
+    """
+    options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
+    call = _Call(prefixed_group_names("grouped_reducescatter", name, options.process_set, len(tensors)), options)
     pairs = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in pairs]
-    if _flows(sent):
-        results = _apply(HorovodGroupedReducescatter, how, *sent)
+    if _needs_gradient(sent):
+        results = _apply(HorovodGroupedReducescatter, call, *sent)
     else:
-        results = _waited(ops.submit_grouped_reducescatter, names, sent, number, how.op, how.scales)
+        results = run_group(REDUCESCATTER, call.names, sent, options)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs)]

@@ -9,7 +9,7 @@ A compressor of one's own is a class with the two static methods of ``Compressor
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import torch
 
@@ -20,7 +20,7 @@ class Compressor:
     """How a tensor is made smaller before it travels, and what came is made whole again."""
 
     # The runtime's own form of it, which float32 takes instead.
-    wire: ClassVar[Optional[int]] = None
+    wire: ClassVar[int | None] = None
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -36,7 +36,7 @@ class Compressor:
 class NoneCompressor(Compressor):
     """Everything as it is, unless DABKE_COMPRESSION says otherwise for the job."""
 
-    wire: ClassVar[Optional[int]] = int(WireCompression.default)
+    wire: ClassVar[int | None] = int(WireCompression.default)
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -61,7 +61,7 @@ def _cast_back(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
 class FP16Compressor(Compressor):
     """Floating-point tensors as float16."""
 
-    wire: ClassVar[Optional[int]] = int(WireCompression.fp16)
+    wire: ClassVar[int | None] = int(WireCompression.fp16)
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -75,7 +75,7 @@ class FP16Compressor(Compressor):
 class BF16Compressor(Compressor):
     """Floating-point tensors as bfloat16: the range of float32 with fewer digits."""
 
-    wire: ClassVar[Optional[int]] = int(WireCompression.bf16)
+    wire: ClassVar[int | None] = int(WireCompression.bf16)
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -94,9 +94,9 @@ class Compression:
     bf16 = BF16Compressor
 
 
-def wire_compression(compression: type[Compressor], tensor: torch.Tensor) -> Optional[int]:
+def wire_compression(compression: type[Compressor], tensor: torch.Tensor) -> int | None:
     """The runtime's number where it compresses this tensor itself, as ``none`` always is; None where it is cast."""
-    wire: Optional[int] = getattr(compression, "wire", None)
+    wire: int | None = getattr(compression, "wire", None)
     if compression is NoneCompressor or tensor.dtype == torch.float32:
         return wire
     return None

@@ -16,11 +16,10 @@ from typing import Any
 import torch
 
 from .. import _core
-from . import profile_ranges
 from ..errors import AbortedError, DuplicateNameError, HorovodInternalError
+from . import profile_ranges
 
 __all__ = [
-    "CUDA",
     "Unseen",
     "forget",
     "goes_directly",
@@ -34,8 +33,6 @@ __all__ = [
     "used_here",
 ]
 
-CUDA = 2  # DLPack's number
-_LEGACY_STREAM = 1  # the default stream, where 0 would mean none
 # A PyTorch for AMD's GPUs calls them cuda, too.
 _IS_ROCM = getattr(torch.version, "hip", None) is not None
 
@@ -51,7 +48,7 @@ def stream_of(tensor: torch.Tensor) -> int:
 
 
 def _current_stream(device: Any) -> int:
-    return int(torch.cuda.current_stream(device).cuda_stream) or _LEGACY_STREAM
+    return int(torch.cuda.current_stream(device).cuda_stream) or _core.LEGACY_STREAM
 
 
 def used_here(tensor: torch.Tensor) -> None:
@@ -144,15 +141,14 @@ def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = Non
         False when the time was up.
     """
     look()
-    limit = -1.0 if timeout is None else timeout
     try:
         for handle in handles:
             device = handle.cuda_device
             if device < 0:
-                if not handle.wait(limit):
+                if not handle.wait(timeout):
                     return False
                 continue
-            if not handle.wait_stream(_current_stream(device), limit):
+            if not handle.wait_stream(_current_stream(device), timeout):
                 return False
             if not handle.poll():
                 _add(handle)

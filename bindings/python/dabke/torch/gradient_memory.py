@@ -1,8 +1,8 @@
 """Gradients in memory that ranks of one host share, so that they are reduced in place.
 
-Every gradient has its place in one piece of ``dabke_alloc`` memory. While ``parameter.grad`` lies there, autograd adds
+Every gradient has a slot in one piece of ``dabke_alloc`` memory. While ``parameter.grad`` lies there, autograd adds
 to it and nothing is copied. Where ``zero_grad(set_to_none=True)`` has dropped it, autograd hands over a gradient
-of its own, which is copied to its place, one pass over it, before it is reduced.
+of its own, which is copied to its slot, one pass over it, before it is reduced.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .tensors import DTYPES, described
 _ALIGNMENT = 64
 
 
-class Place:
-    """A parameter's gradient in the shared memory."""
+class Slot:
+    """The memory of a parameter's gradient."""
 
     __slots__ = ("flat", "gradient", "described")
 
@@ -28,9 +28,15 @@ class Place:
         self.flat = flat_view(gradient)
         self.described = described(self.flat)
 
-    def take(self, gradient: torch.Tensor) -> None:
+    def copy_from(self, gradient: torch.Tensor) -> None:
         """Copies a gradient that autograd has put elsewhere."""
         self.gradient.copy_(gradient.detach())
+
+    def holds(self, gradient: torch.Tensor) -> bool:
+        """Whether the gradient lies in this slot."""
+        if gradient is self.gradient:
+            return True
+        return gradient.data_ptr() == self.gradient.data_ptr() and gradient.stride() == self.gradient.stride()
 
 
 def is_compact(tensor: torch.Tensor) -> bool:
@@ -51,9 +57,9 @@ def flat_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
 
 
-def places_for(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, Place]:
-    """A place for the gradient of each parameter that can have one: on the host, compact, of a dtype that is reduced."""
-    able = [each for each in parameters if _can_have_place(each)]
+def slots_for(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, Slot]:
+    """A slot for the gradient of each parameter that can have one: on the host, compact, of a dtype that is reduced."""
+    able = [each for each in parameters if _can_have_slot(each)]
     offsets, size = [], 0
     for each in able:
         offsets.append(size)
@@ -61,14 +67,14 @@ def places_for(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, Place]:
     if size == 0:
         return {}
     memory = _core.Memory(size)
-    places = {}
+    slots = {}
     for parameter, offset in zip(able, offsets):
         flat = torch.frombuffer(memory, dtype=parameter.dtype, count=parameter.numel(), offset=offset)
-        places[parameter] = Place(flat.as_strided(parameter.shape, parameter.stride()))
-    return places
+        slots[parameter] = Slot(flat.as_strided(parameter.shape, parameter.stride()))
+    return slots
 
 
-def _can_have_place(parameter: torch.Tensor) -> bool:
+def _can_have_slot(parameter: torch.Tensor) -> bool:
     return (
         parameter.device.type == "cpu"
         and parameter.layout == torch.strided
@@ -76,10 +82,3 @@ def _can_have_place(parameter: torch.Tensor) -> bool:
         and (parameter.dtype in DTYPES or parameter.is_complex())
         and is_compact(parameter)
     )
-
-
-def is_in_place(place: Place, gradient: torch.Tensor) -> bool:
-    """Whether the gradient lies in its place."""
-    if gradient is place.gradient:
-        return True
-    return gradient.data_ptr() == place.gradient.data_ptr() and gradient.stride() == place.gradient.stride()

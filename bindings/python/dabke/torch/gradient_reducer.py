@@ -1,6 +1,6 @@
 """Starts each gradient's reduction when the backward pass has made it, and waits for all before a step.
 
-A gradient is reduced where it lies: in its place of the shared memory, or, where it has none, in its own. Members of a
+A gradient is reduced where it lies: in its slot of the shared memory, or, where it has none, in its own. Members of a
 group are reduced together when the last of them is there. Every rank reduces every gradient once a step, whether or not
 its own backward pass has made it: one that it has not counts as zeros.
 """
@@ -9,39 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import torch
 
 from .. import _core
-from .device_streams import Unseen, goes_directly, stream_of, submit, used_here
+from .._frontend.collective_table import ALLREDUCE
+from .._frontend.gradient_tracker import GradientTracker
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
-from .sparse_tensors import no_rows
+from ..reduce_ops import Compression as WireCompression
 from . import ops
 from .compression import Compressor, wire_compression
-from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for
-from .options import options
+from .device_streams import Unseen, goes_directly, stream_of, submit, used_here
+from .gradient_memory import Slot, flat_view, is_compact, slots_for
+from .options import options_of
+from .sparse_tensors import no_rows
+from .submission import submit_group
 from .tensors import described, on_host
 
 # What is to be done when a reduction is complete: gives the reduced gradient.
 _Finish = Callable[[], torch.Tensor]
-_DEFAULT_WIRE = 3
+_DEFAULT_WIRE = int(WireCompression.default)
 
 
 class _Prepared(NamedTuple):
     """A gradient as it is handed over: reduced in place, after which `finish` gives the result."""
 
     tensor: torch.Tensor
-    described: Optional[_core.Tensor]
+    described: _core.Tensor | None
     wire: int
     finish: _Finish
 
 
-class _UnderWay(NamedTuple):
+class _Started(NamedTuple):
     """A gradient's reduction. The members of a group share the handle; a sparse gradient has none."""
 
-    handle: Optional[_core.Handle]
+    handle: _core.Handle | None
     finish: _Finish
 
 
@@ -81,24 +85,20 @@ class GradientReducer:
         process_set: int,
         use_gradient_memory: bool,
     ) -> None:
-        self._names = names
-        self._groups = groups
-        self._group_of = {member: i for i, group in enumerate(groups) for member in group}
+        self._tracker: GradientTracker[torch.Tensor, _Started] = GradientTracker(
+            names, groups, passes, lambda member: member.requires_grad and member not in self._sparse
+        )
         self._compression = compression
-        self._passes = passes
         self._op = op
         self._scales = (1.0 / predivide, predivide)
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._use_gradient_memory = use_gradient_memory
         self._is_alone = not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
-        self._parameters: list[torch.Tensor] = []
+        self._alone: list[torch.Tensor] = []  # the parameters of a rank that reduces with nobody
         self._frozen: list[torch.Tensor] = []  # may be thawed later
         self._known: set[torch.Tensor] = set()
-        self._places: dict[torch.Tensor, Place] = {}
-        self._passes_left: dict[torch.Tensor, int] = {}
-        self._under_way: dict[torch.Tensor, _UnderWay] = {}
-        self._ready: dict[int, set[torch.Tensor]] = {i: set() for i in range(len(groups))}
+        self._slots: dict[torch.Tensor, Slot] = {}
         self._sparse: dict[torch.Tensor, int] = {}  # are gathered, with their sparse dimensions
         self._made_dense: dict[torch.Tensor, int] = {}  # that were sparse, with their sparse dimensions
         self._unseen = Unseen()  # the last step's, for which a stream waits
@@ -109,21 +109,20 @@ class GradientReducer:
     def add(self, parameters: Iterable[torch.Tensor]) -> None:
         """Takes on these parameters; those that have no gradients, once they have."""
         if self._is_alone:
-            self._parameters.extend(parameters)
+            self._alone.extend(parameters)
             return
         new = [each for each in dict.fromkeys([*self._frozen, *parameters]) if each not in self._known]
         self._frozen = [each for each in new if not each.requires_grad]
         fresh = [each for each in new if each.requires_grad]
         for parameter in fresh:
-            name = self._names.setdefault(parameter, f"noname.{len(self._names)}")
+            name = self._tracker.name_of(parameter)
             if parameter.is_complex() and self._op not in (Average, Sum):
                 raise UnsupportedError(f"'{name}' is complex; only Average and Sum can reduce its gradient")
             self._known.add(parameter)
-            self._parameters.append(parameter)
-            self._passes_left[parameter] = self._passes
+            self._tracker.add(parameter)
             self._hook(parameter)
         if self._use_gradient_memory and fresh:
-            self._places.update(places_for(fresh))
+            self._slots.update(slots_for(fresh))
 
     def _hook(self, parameter: torch.Tensor) -> None:
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
@@ -137,75 +136,59 @@ class GradientReducer:
         self._nodes.append(node)
 
     def set_passes(self, passes: int) -> None:
-        self._passes = passes
-        self._passes_left = dict.fromkeys(self._passes_left, passes)
+        """How many backward passes add to a gradient before it is reduced."""
+        self._tracker.set_passes(passes)
 
     # ---- during the backward pass ----
 
     def _gradient_is_there(self, parameter: torch.Tensor) -> None:
         """Called by autograd after each backward pass that has added to the parameter's gradient."""
-        if self._passes_left[parameter] <= 0:
-            raise AssertionError(
-                f"the gradient of '{self._names[parameter]}' was computed more than backward_passes_per_step times before "
-                "step() or synchronize(); raise backward_passes_per_step to add up gradients of several passes"
-            )
-        self._passes_left[parameter] -= 1
-        if self._passes_left[parameter] == 0:
+        if self._tracker.pass_done(parameter):
             self._start(parameter)
 
     def _start(self, parameter: torch.Tensor) -> None:
-        """Starts the reduction, or that of the whole group when all its members are there."""
+        """Starts the reduction, or that of the whole group when all its members are there; sparse ones go by themselves."""
         gradient = parameter.grad
         assert gradient is not None
-        group = self._group_of.get(parameter)
-        if gradient.is_sparse and not self._sparse_as_dense:
+        is_gathered = gradient.is_sparse and not self._sparse_as_dense
+        if is_gathered:
             if gradient._nnz() > 0:
                 self._sparse[parameter] = gradient.sparse_dim()
             else:  # in PyTorch 1.13 zero_() makes all dimensions sparse ones, which those of another rank are not
                 gradient = no_rows(parameter, self._sparse.setdefault(parameter, 1))
             self._start_sparse(parameter, gradient)
-        elif group is None:
-            self._start_dense([parameter])
-        else:
-            self._ready[group].add(parameter)
-        if group is not None:
-            self._start_if_whole(group)
-
-    def _start_if_whole(self, group: int) -> None:
-        """Starts the group when all its members are there; sparse ones travel by themselves."""
-        members = [each for each in self._groups[group] if each.requires_grad and each not in self._sparse]
-        if members and len(self._ready[group]) == len(members):
-            self._ready[group].clear()
+        members = self._tracker.complete(parameter, alone=is_gathered)
+        if members:
             self._start_dense(members)
 
     def _start_sparse(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        wait = ops.sparse_allreduce_async(gradient, self._names[parameter], self._op, self._process_set)
-        self._under_way[parameter] = _UnderWay(None, wait)
+        wait = ops.sparse_allreduce_async(gradient, self._tracker.name_of(parameter), self._op, self._process_set)
+        self._tracker.start(parameter, _Started(None, wait))
 
     def _start_dense(self, members: list[torch.Tensor]) -> None:
         """One reduction of the members' gradients."""
         prepared = [self._prepare(parameter) for parameter in members]
         wires = {each.wire for each in prepared}
         handle = self._submit(
-            [f"allreduce.{self._names[parameter]}" for parameter in members],
+            [f"allreduce.{self._tracker.name_of(parameter)}" for parameter in members],
             prepared,
             wires.pop() if len(wires) == 1 else _DEFAULT_WIRE,
         )
         for parameter, each in zip(members, prepared):
-            self._under_way[parameter] = _UnderWay(handle, each.finish)
+            self._tracker.start(parameter, _Started(handle, each.finish))
 
     def _submit(self, names: list[str], prepared: list[_Prepared], wire: int) -> _core.Handle:
         self.settle()  # of the last step, once a step
+        options = options_of(self._process_set, self._op, *self._scales, wire)
         if not all(goes_directly(each.tensor) for each in prepared):
-            staged = [each.tensor for each in prepared]
-            return ops.submit_grouped_allreduce(names, staged, True, self._process_set, self._op, self._scales, wire)
-        how = options(self._process_set, self._op, *self._scales, wire, 0, stream_of(prepared[0].tensor))
+            return submit_group(ALLREDUCE, names, [each.tensor for each in prepared], options, in_place=True)
+        compiled = options.on_stream(stream_of(prepared[0].tensor))
         handed_over = [
             each.described or described(on_host(each.tensor, "allreduce", names[0], self._process_set)) for each in prepared
         ]
         if len(handed_over) == 1:
-            return submit(_core.allreduce, names[0], handed_over[0], None, how)
-        return submit(_core.grouped_allreduce, names, handed_over, None, how)
+            return submit(_core.allreduce, names[0], handed_over[0], None, compiled)
+        return submit(_core.grouped_allreduce, names, handed_over, None, compiled)
 
     def _prepare(self, parameter: torch.Tensor) -> _Prepared:
         """Brings the parameter's gradient where it can be reduced."""
@@ -215,13 +198,13 @@ class GradientReducer:
             self._made_dense[parameter] = gradient.sparse_dim()
             gradient = gradient.to_dense()
         wire = _DEFAULT_WIRE if gradient.is_complex() else wire_compression(self._compression, gradient)
-        place = self._places.get(parameter)
-        if place is not None:
-            if not is_in_place(place, gradient):
-                place.take(gradient)
-            parameter.grad = gradient = place.gradient
+        slot = self._slots.get(parameter)
+        if slot is not None:
+            if not slot.holds(gradient):
+                slot.copy_from(gradient)
+            parameter.grad = gradient = slot.gradient
             if wire is not None:
-                return _Prepared(place.flat, place.described, wire, lambda: gradient)
+                return _Prepared(slot.flat, slot.described, wire, lambda: gradient)
         if wire is None:
             return self._compressed(gradient)
         dense = _in_layout_of(parameter, gradient)
@@ -240,11 +223,12 @@ class GradientReducer:
     # ---- before a step ----
 
     def is_reducing(self) -> bool:
-        return bool(self._under_way) or any(self._ready.values())
+        """Whether a reduction has been started, or waits for its group."""
+        return self._tracker.is_reducing
 
     def is_untouched(self) -> bool:
         """Whether no backward pass has added to a gradient since all were reduced."""
-        return not self.is_reducing() and all(left == self._passes for left in self._passes_left.values())
+        return self._tracker.is_untouched
 
     def finish_started(self, form: SparseForm) -> None:
         """Finishes what a backward pass has begun, if one has."""
@@ -267,13 +251,11 @@ class GradientReducer:
             self.add([])
         if form is SparseForm.REQUIRED:
             self._expect_sparse()
-        for parameter in self._parameters:
-            if parameter not in self._under_way and parameter.requires_grad and not self._is_waiting(parameter):
+        for parameter in self._tracker.parameters:
+            if parameter.requires_grad and self._tracker.is_missing(parameter):
                 self._start_missing(parameter)
-        under_way, self._under_way = self._under_way, {}
-        self.start_over()
         waited = None
-        for parameter, reduction in under_way.items():
+        for parameter, reduction in self._tracker.take_started().items():
             if reduction.handle is not waited and reduction.handle is not None:
                 waited = reduction.handle
                 ops.synchronize(waited)
@@ -286,7 +268,7 @@ class GradientReducer:
 
     def _expect_sparse(self) -> None:
         """Gradients that this rank has never made are sparse too, as the optimizer takes no others."""
-        for parameter in self._parameters:
+        for parameter in self._tracker.parameters:
             if not self._sparse_as_dense:
                 self._sparse.setdefault(parameter, 1)
             else:
@@ -294,7 +276,7 @@ class GradientReducer:
 
     def _make_dense(self, form: SparseForm) -> None:
         """What else is left of a reduction with nobody: the optimizer may know dense gradients alone."""
-        for parameter in self._parameters if self._sparse_as_dense and form is SparseForm.REFUSED else []:
+        for parameter in self._alone if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
 
@@ -302,33 +284,25 @@ class GradientReducer:
         """Waits for what streams wait for since the last step, and raises its failure."""
         self._unseen.settle()
 
-    def _is_waiting(self, parameter: torch.Tensor) -> bool:
-        """Whether it is ready and its group is not: the group's last member starts it."""
-        group = self._group_of.get(parameter)
-        return group is not None and parameter in self._ready[group]
-
     def _start_missing(self, parameter: torch.Tensor) -> None:
         if parameter.grad is None:
             if parameter in self._sparse:
                 parameter.grad = no_rows(parameter, self._sparse[parameter])
-            elif parameter in self._places:
-                parameter.grad = self._places[parameter].gradient.zero_()
+            elif parameter in self._slots:
+                parameter.grad = self._slots[parameter].gradient.zero_()
             else:
                 parameter.grad = torch.zeros_like(parameter)
         self._start(parameter)
 
     def start_over(self) -> None:
         """The gradients are gone, and with them the passes that have made them."""
-        self._passes_left = dict.fromkeys(self._passes_left, self._passes)
+        self._tracker.start_over()
 
     def forget(self) -> None:
-        """Waits for what is under way and drops it."""
-        under_way, self._under_way = self._under_way, {}
-        for reduction in under_way.values():
+        """Waits for what has been started and drops it."""
+        for reduction in self._tracker.take_started().values():
             if reduction.handle is not None:
                 ops.synchronize(reduction.handle)
             else:
                 reduction.finish()
-        for ready in self._ready.values():
-            ready.clear()
-        self.start_over()
+        self._tracker.forget()

@@ -38,6 +38,7 @@ from ..reduce_ops import (
     Sum as Sum,
 )
 from ..timeline import start_timeline as start_timeline, stop_timeline as stop_timeline
+from .autograd import *  # noqa: F403
 from .autograd import (
     HorovodAllgather as HorovodAllgather,
     HorovodAllreduce as HorovodAllreduce,
@@ -47,37 +48,9 @@ from .autograd import (
     HorovodGroupedAllreduce as HorovodGroupedAllreduce,
     HorovodGroupedReducescatter as HorovodGroupedReducescatter,
     HorovodReducescatter as HorovodReducescatter,
-    allgather as allgather,
-    allreduce as allreduce,
-    alltoall as alltoall,
-    broadcast as broadcast,
-    grouped_allgather as grouped_allgather,
-    grouped_allreduce as grouped_allreduce,
-    grouped_reducescatter as grouped_reducescatter,
-    reducescatter as reducescatter,
 )
 from .job import init as init, shutdown as shutdown
-from .ops import (
-    allgather_async as allgather_async,
-    allreduce_ as allreduce_,
-    allreduce_async as allreduce_async,
-    allreduce_async_ as allreduce_async_,
-    alltoall_async as alltoall_async,
-    barrier as barrier,
-    broadcast_ as broadcast_,
-    broadcast_async as broadcast_async,
-    broadcast_async_ as broadcast_async_,
-    grouped_allgather_async as grouped_allgather_async,
-    grouped_allreduce_ as grouped_allreduce_,
-    grouped_allreduce_async as grouped_allreduce_async,
-    grouped_allreduce_async_ as grouped_allreduce_async_,
-    grouped_reducescatter_async as grouped_reducescatter_async,
-    join as join,
-    poll as poll,
-    reducescatter_async as reducescatter_async,
-    sparse_allreduce_async as sparse_allreduce_async,
-    synchronize as synchronize,
-)
+from .ops import *  # noqa: F403
 
 # Horovod's has the tensors of what is in flight, by the numbers of handles. Ours are objects that keep their tensors.
 _handle_map: dict[int, Any] = {}

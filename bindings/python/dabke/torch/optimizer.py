@@ -6,10 +6,11 @@ import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 
+from .._frontend.parameters import groups_of, names_of
 from ..errors import InvalidArgumentError, UnimplementedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average
@@ -19,7 +20,7 @@ from .gradient_reducer import GradientReducer, SparseForm
 from .options import AnySet, set_id_of
 
 _Named = Iterable[tuple[str, torch.Tensor]]
-_Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
+_Groups = int | Sequence[Sequence[torch.Tensor]] | None
 
 _SECOND_SYNCHRONIZE = (
     "optimizer.step() after optimizer.synchronize(): the gradients are still reduced only once, as they were changed by no "
@@ -58,7 +59,7 @@ class _Distributed(torch.optim.Optimizer):
         """How many backward passes add to the gradients before they are reduced."""
         self._reducer.set_passes(passes)
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Reduces what is not reduced yet, then steps as the wrapped optimizer does.
 
         Args:
@@ -116,7 +117,7 @@ class _Distributed(torch.optim.Optimizer):
 
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
-    named_parameters: Optional[_Named] = None,
+    named_parameters: _Named | None = None,
     compression: type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
     op: int = Average,
@@ -164,10 +165,10 @@ def DistributedOptimizer(
     if num_groups < 0:
         raise InvalidArgumentError("DistributedOptimizer: num_groups must not be negative")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    names = _names_of(parameters, named_parameters)
+    names = names_of("DistributedOptimizer", parameters, named_parameters)
     reducer = GradientReducer(
         names,
-        _as_lists(groups if groups is not None else num_groups, parameters),
+        groups_of("DistributedOptimizer", groups if groups is not None else num_groups, parameters, torch.Tensor),
         compression,
         backward_passes_per_step,
         int(op),
@@ -193,43 +194,3 @@ def _sparse_form(optimizer: torch.optim.Optimizer) -> SparseForm:
     takes_both = isinstance(optimizer, (torch.optim.SGD, torch.optim.Adagrad))
     decays = any(group.get("weight_decay", 0) != 0 for group in optimizer.param_groups)
     return SparseForm.TAKEN if takes_both and not decays else SparseForm.REFUSED
-
-
-def _names_of(parameters: list[torch.Tensor], named: Optional[_Named]) -> dict[torch.Tensor, str]:
-    """The name of each parameter. A parameter is told by its identity."""
-    if named is None:
-        return {parameter: f"noname.{i}" for i, parameter in enumerate(parameters)}
-    pairs = list(named)
-    if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
-        raise InvalidArgumentError(
-            "DistributedOptimizer: named_parameters must be pairs of a name and a parameter, as model.named_parameters() gives"
-        )
-    names = [name for name, _ in pairs]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidArgumentError(f"DistributedOptimizer: named_parameters has these names twice: {', '.join(twice)}")
-    known = {parameter: name for name, parameter in pairs}
-    missing = [parameter for parameter in parameters if parameter not in known]
-    if missing:
-        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in missing[:5])
-        raise InvalidArgumentError(
-            f"DistributedOptimizer: named_parameters lacks {len(missing)} of the optimizer's parameters, of the shapes {shapes}"
-        )
-    return known
-
-
-def _as_lists(groups: _Groups, parameters: list[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """The groups, each a list of parameters that are in no other."""
-    if groups is None or isinstance(groups, int):
-        count = min(int(groups or 0), len(parameters))
-        if count < 0:
-            raise InvalidArgumentError("DistributedOptimizer: groups must not be negative")
-        cuts = [len(parameters) * i // count for i in range(count + 1)] if count else [0]
-        return [parameters[first:last] for first, last in zip(cuts, cuts[1:])]
-    lists = [list(group) for group in groups]
-    members = [member for group in lists for member in group]
-    if any(not isinstance(member, torch.Tensor) for member in members):
-        raise InvalidArgumentError("DistributedOptimizer: groups must be a number, or lists of parameters")
-    if len(set(members)) < len(members):
-        raise InvalidArgumentError("DistributedOptimizer: a parameter is in groups twice")
-    return [group for group in lists if group]

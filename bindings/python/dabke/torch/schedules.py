@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 
-from .. import _core
-from ..handles import synchronize as wait_for
+from .._frontend.metrics import weighted_average
+from .._frontend.schedules import warmup_factor
 from ..process_sets import global_process_set
-from ..reduce_ops import Sum
-from . import ops
-from .options import AnySet, name_of, set_id_of
+from .device_streams import submit
+from .options import AnySet
+
+__all__ = ["WarmupLR", "metric_average"]
 
 
 class WarmupLR(torch.optim.lr_scheduler.LambdaLR):
@@ -26,29 +27,26 @@ class WarmupLR(torch.optim.lr_scheduler.LambdaLR):
         warmup_steps: after so many steps the rate is full.
         start_factor: what the first step's rate is of the full one; None: 1 / size.
         after: the factor of the full rate at a step, counted from the end of the warm-up; None: 1.
+        last_epoch: the step to go on from, as in torch's schedulers; -1: from the beginning.
+
+    Raises:
+        NotInitializedError: there is no job, and no `start_factor`.
     """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
         warmup_steps: int,
-        start_factor: Optional[float] = None,
-        after: Optional[Callable[[int], float]] = None,
+        start_factor: float | None = None,
+        after: Callable[[int], float] | None = None,
         last_epoch: int = -1,
     ) -> None:
-        first = 1.0 / _core.size() if start_factor is None else start_factor
-
-        def factor(step: int) -> float:
-            if step < warmup_steps:
-                return first + (1.0 - first) * step / warmup_steps
-            return 1.0 if after is None else after(step - warmup_steps)
-
-        super().__init__(optimizer, factor, last_epoch)
+        super().__init__(optimizer, warmup_factor(warmup_steps, start_factor, after), last_epoch)
 
 
 def metric_average(
-    value: Union[torch.Tensor, float],
-    name: Optional[str] = None,
+    value: torch.Tensor | float,
+    name: str | None = None,
     weight: float = 1.0,
     process_set: AnySet = global_process_set,
 ) -> float:
@@ -56,11 +54,15 @@ def metric_average(
 
     Args:
         value: a number, or a tensor of one element.
+        name: as that of a tensor; ``metric_average.`` comes before it. None: numbered.
         weight: what this rank's number counts, such as the number of its images; 0 for a rank that has none.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
+
+    Returns:
+        the average, on every rank; NaN where all weights are 0.
+
+    Raises:
+        HorovodInternalError: the job has failed.
     """
-    number = set_id_of(process_set)
     own: Any = value.item() if isinstance(value, torch.Tensor) else value
-    sums = torch.tensor([float(own) * weight if weight else 0.0, weight], dtype=torch.float64)
-    full_name = name_of("metric_average", name, number)
-    wait_for(ops.submit_allreduce(full_name, sums, True, number, int(Sum), (1.0, 1.0), wait_follows=True))
-    return float(sums[0] / sums[1])
+    return weighted_average(float(own), weight, name, process_set, submit)

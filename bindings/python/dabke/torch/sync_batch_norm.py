@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from .. import _core
+from .._frontend.collective_table import ALLGATHER, ALLREDUCE
 from ..errors import InvalidArgumentError
 from ..reduce_ops import Sum
-from . import ops
-from .waiting import wait_for
+from .options import options_of
+from .submission import run_one
 
 _numbers = itertools.count()
 
@@ -21,6 +22,17 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     """``torch.nn.BatchNorm`` of any dimension, whose mean and variance in training are those of all ranks' batches.
 
     Ranks may have batches of different sizes, also empty ones. In evaluation, and in a job of one, it is the plain one.
+
+    Args:
+        num_features: the channels, which are the second dimension of an input.
+        eps: is added to the variance.
+        momentum: the share of a batch in the running statistics; None: the average of all batches.
+        affine: whether the result is multiplied by a weight, and a bias added to it.
+        track_running_stats: whether there are running statistics, which evaluation then uses.
+
+    Raises:
+        InvalidArgumentError: from ``forward``, for an input of fewer than 2 dimensions, and in training for a channel with
+            fewer than 2 elements on all ranks together.
     """
 
     def __init__(
@@ -43,8 +55,8 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         self._check_input_dim(input)
         if not self.training or _core.size() == 1:
             return self._alone(input)
-        weight: Optional[torch.Tensor] = self.weight
-        bias: Optional[torch.Tensor] = self.bias
+        weight: torch.Tensor | None = self.weight
+        bias: torch.Tensor | None = self.bias
         normalize: Any = _Normalize
         output, mean, variance, count = normalize.apply(input, weight, bias, self.eps, self._name)
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
@@ -102,7 +114,7 @@ class _Normalize(torch.autograd.Function):
         grad_input = None
         if ctx.needs_input_grad[0]:
             joined = torch.stack([own_sum, own_dot])
-            wait_for(ops.submit_allreduce(f"{ctx.name}.grad", joined, True, 0, int(Sum), (1.0, 1.0), wait_follows=True))
+            run_one(ALLREDUCE, f"{ctx.name}.grad", joined, options_of(op=int(Sum)), in_place=True)
             mean_sum, mean_dot = joined / ctx.count
             factor = inverse if weight is None else inverse * weight.to(inverse.dtype)
             centred = grad - _along_channels(mean_sum, grad) - normal * _along_channels(mean_dot, grad)
@@ -117,14 +129,14 @@ class _Normalize(torch.autograd.Function):
 def _joined_statistics(input: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Mean and variance by channel of all ranks' elements, and how many there are for each channel.
 
-    Each rank tells its count, mean and sum of squared deviations: sums of squares alone would lose digits.
+    Each rank sends its count, mean and sum of squared deviations: sums of squares alone would lose digits.
     """
     channels = input.shape[1]
     count = input.numel() // max(1, channels)
     mean = input.sum(_over_batch(input)) / max(1, count)
     deviations = (input - _along_channels(mean, input)).square().sum(_over_batch(input))
     own = torch.stack([torch.full_like(mean, count), mean, deviations]).unsqueeze(0)
-    gathered = wait_for(ops.submit_allgather(f"{name}.statistics", own, 0, wait_follows=True))
+    gathered = run_one(ALLGATHER, f"{name}.statistics", own, options_of())
     counts, means, sums = gathered.unbind(1)
     total = counts.sum(0)
     if float(total.max()) <= 1:

@@ -15,8 +15,8 @@ import torch
 import torch.utils.dlpack
 
 from .. import _core
-from .device_streams import CUDA, goes_directly
 from ..errors import DabkeError, InvalidArgumentError, UnsupportedError
+from .device_streams import goes_directly
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
 DTYPES: dict[torch.dtype, int] = {
@@ -25,7 +25,6 @@ DTYPES: dict[torch.dtype, int] = {
 _BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core.dtypes if hasattr(torch, name)}
 
 _STRIDED = torch.strided
-_HOST = 1  # DLPack's number
 
 _host_staging = False
 
@@ -90,13 +89,13 @@ def described(tensor: torch.Tensor) -> _core.Tensor:
     if tensor.is_cpu:
         return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
     return _core.Tensor(
-        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], CUDA, tensor.device.index or 0, owner=tensor
+        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], _core.CUDA, tensor.device.index or 0, owner=tensor
     )
 
 
 def of_output(output: _core.Output) -> torch.Tensor:
     """An output that the runtime has made, as a tensor over its memory, which lives as long as the tensor does."""
-    if output.__dlpack_device__()[0] != _HOST:
+    if output.__dlpack_device__()[0] != _core.CPU:
         return torch.utils.dlpack.from_dlpack(output)
     dtype, count = _BY_NAME[output.dtype], math.prod(output.shape)
     if count == 0:

@@ -1,4 +1,4 @@
-"""A job that torchrun has started, or whoever else sets its variables: the ranks meet where torch's own ranks do."""
+"""A job that torchrun has started, or whoever else sets its variables: the ranks use the store of torch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 from datetime import timedelta
 from typing import Any
 
+from .._bootstrap.launchers import launcher_variables
+
 __all__ = ["by_torchrun", "store_of_torch"]
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# Whose jobs need no store; torchrun inside of them is the inner one.
-_OTHERS = ("DABKE_SIZE", "DABKE_RENDEZVOUS", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-
 _PATIENCE_SECONDS = 300.0  # where nothing says how long: a launcher on several hosts starts them one after the other
 
 # Rank 0 may serve it, so it stays until the next one.
@@ -19,10 +18,10 @@ _store: Any = None
 
 
 def by_torchrun() -> bool:
-    """Whether the environment tells a job of several in the way of ``env://``, and in no other."""
+    """Whether the environment describes a job of several in the way of ``env://``, and in no other."""
     if not all(os.environ.get(name) for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
         return False
-    others = [name for name in _OTHERS if os.environ.get(name)]
+    others = launcher_variables()  # whose jobs need no store; torchrun inside of them is the inner one
     return not others or ("TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others))
 
 

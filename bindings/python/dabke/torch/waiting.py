@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 from .. import _core
+from ..handles import result_of, synchronize
 from .device_streams import let_stream_wait
-from ..handles import synchronize
 
 
 def wait_for(handle: _core.Handle) -> Any:
@@ -15,5 +14,4 @@ def wait_for(handle: _core.Handle) -> Any:
     if handle.cuda_device < 0:
         return synchronize(handle)
     let_stream_wait((handle,))
-    result = handle.result
-    return result(handle) if type(result) is FunctionType else result
+    return result_of(handle)

@@ -18,10 +18,10 @@ from .reductions import _check_size, only_list
 from .tensors import check, flat, joined, landing, landing_of, movable, only
 from .work import Work
 
-__all__ = ["Exchanges"]
+__all__ = ["Alltoalls"]
 
 
-class Exchanges(Gathers):
+class Alltoalls(Gathers):
     # ---- all_to_all ----
 
     def all_to_all_single(
@@ -42,7 +42,7 @@ class Exchanges(Gathers):
                 f"{call}: rows of shape {tuple(output.shape[1:])} cannot come of {tuple(input.shape[1:])}"
             )
         target, finish = landing(call, output)
-        return self._exchange(call, flat(call, input), target, sent, wanted, width, [output], finish)
+        return self._alltoall(call, flat(call, input), target, sent, wanted, width, [output], finish)
 
     alltoall_base = all_to_all_single
 
@@ -54,7 +54,7 @@ class Exchanges(Gathers):
         sent = [each.numel() for each in input_tensors]
         wanted = [each.numel() for each in output_tensors]
         source = joined(call, input_tensors)
-        return self._exchange(call, source, target, sent, wanted, 1, list(output_tensors), finish)
+        return self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
 
     def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
         check(call, tensor)
@@ -86,13 +86,13 @@ class Exchanges(Gathers):
         if self._rank != root:
             nothing = torch.empty(0, dtype=input.dtype, device=input.device)
             none_wanted = [0] * self._members
-            return self._exchange(call, flat(call, input), nothing, sent, none_wanted, 1, [], None)
+            return self._alltoall(call, flat(call, input), nothing, sent, none_wanted, 1, [], None)
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[root], count)
         target, finish = landing_of(call, outputs)
         wanted = [each.numel() for each in outputs]
-        return self._exchange(call, flat(call, input), target, sent, wanted, 1, [outputs], finish)
+        return self._alltoall(call, flat(call, input), target, sent, wanted, 1, [outputs], finish)
 
     def scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
@@ -109,11 +109,11 @@ class Exchanges(Gathers):
         else:
             source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
-        return self._exchange(call, source, target, sent, wanted, 1, [output], finish)
+        return self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
 
     # ---- all of them ----
 
-    def _exchange(
+    def _alltoall(
         self,
         call: str,
         source: torch.Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,12 +10,14 @@ import torch
 import torch.distributed as dist
 
 from ... import _core
-from ..device_streams import stream_of
 from ...errors import InvalidArgumentError
+from ...reduce_ops import Sum
+from ..device_streams import stream_of
+from ..options import options_of
+from ..tensors import described
 from .completion import Completer
 from .names import Names
 from .reduce_ops import Reduction
-from .tensors import described
 from .work import Work
 
 __all__ = ["Calls"]
@@ -27,7 +28,6 @@ Finish = Callable[[], None]
 # Torch gives every group a limit; its own default is not a wish of the user's.
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
-_MOST_OPTIONS = 4096  # a program may make ever new streams
 # As torch's own backends call them in a profile.
 _TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
 
@@ -44,7 +44,6 @@ class Calls:
         self._rank = rank
         self._names = Names(label)
         self._completer = Completer()
-        self._options: dict[tuple[int, float, float, int, int], _core.Options] = {}
         self._coalesced: list[Work] | None = None
         self._limit_at(timeout)
 
@@ -53,33 +52,21 @@ class Calls:
         self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
 
     def _with(
-        self, like: torch.Tensor | None = None, op: int = 1, factor: float = 1.0, root: int = 0
+        self, like: torch.Tensor | None = None, op: int = int(Sum), factor: float = 1.0, root: int = 0
     ) -> _core.Options:
-        """Options, made once. `root` is a number in the group; the runtime's roots are ranks of the world.
+        """Compiled options, made once. `root` is a number in the group; the runtime's roots are ranks of the world.
 
         `like` is of the device that is worked on, behind the stream on which the caller works there.
         """
-        stream = 0 if like is None else stream_of(like)
-        key = (op, factor, math.copysign(1, factor), root, stream)  # 0.0 == -0.0
-        options = self._options.get(key)
-        if options is None:
-            if len(self._options) >= _MOST_OPTIONS:
-                self._options.clear()
-            options = self._options[key] = _core.Options(
-                process_set=self._process_set,
-                op=op,
-                prescale_factor=factor,
-                root_rank=self._world_ranks[root],
-                stream=stream,
-            )
-        return options
+        options = options_of(self._process_set, op, factor, root_rank=self._world_ranks[root])
+        return options.core if like is None else options.on_stream(stream_of(like))
 
     def _with_reduction(self, reduction: Reduction, like: torch.Tensor) -> _core.Options:
         return self._with(like, reduction.op, reduction.factor)
 
     def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
         rows = [int(each) for each in splits]
-        return _core.Options(process_set=self._process_set, splits=rows, stream=stream_of(like))
+        return options_of(self._process_set).with_splits(rows, stream_of(like))
 
     def _submit(
         self,

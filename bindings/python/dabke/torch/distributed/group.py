@@ -19,7 +19,7 @@ from ... import _core
 from ..device_streams import settle
 from ...errors import DabkeError
 from . import job_owner
-from .alltoalls import Exchanges
+from .alltoalls import Alltoalls
 from .work import Work
 
 __all__ = ["Group"]
@@ -27,7 +27,7 @@ __all__ = ["Group"]
 _OTHERS_PATIENCE_SECONDS = 60.0
 
 
-class Group(Exchanges, ProcessGroup):  # type: ignore[misc]
+class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     """Made by torch.distributed; `process_set` is its set's number in the runtime, 0 for the world."""
 
     def __init__(

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 
 from ... import _core, errors, job
-from ..._bootstrap.store_rendezvous import Meeting
+from ..._bootstrap.store_rendezvous import StoreRendezvous
 from . import job_owner
 from .group import Group
 
 __all__ = ["make_group"]
 
 
-class _Place(NamedTuple):
+class _JobRank(NamedTuple):
     """A member's rank in the job that it is in; a size of 0: in none."""
 
     rank: int
@@ -32,19 +32,19 @@ class _Place(NamedTuple):
 def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     """What torch.distributed calls for ``init_process_group`` and ``new_group``, on every member."""
     is_world = not dist.is_initialized()
-    places = _tell_all(store, rank, size, timeout)
-    in_job = [each for each in places if each.size > 0]
+    members = _gather_ranks(store, rank, size, timeout)
+    in_job = [each for each in members if each.size > 0]
     if len(in_job) == size:
-        ranks = [each.rank for each in places]
+        ranks = [each.rank for each in members]
         if is_world:
-            _check_world(rank, size, places)
+            _check_world(rank, size, members)
     elif not in_job or is_world:
         if job.is_initialized():
             job.shutdown()
         job_owner.start(store, rank=rank, size=size)
         ranks = list(range(size))
     else:
-        missing = [number for number, each in enumerate(places) if each.size == 0]
+        missing = [number for number, each in enumerate(members) if each.size == 0]
         raise errors.InvalidArgumentError(
             f"a group of backend dabke: its members {missing} are in no job, and others are; make all such groups "
             'among ranks of one, best by init_process_group("dabke")'
@@ -52,24 +52,24 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     return Group(rank, size, timeout, _set_of(ranks), ranks, is_world)
 
 
-def _tell_all(store: Any, rank: int, size: int, timeout: timedelta) -> list[_Place]:
-    """The places of all members."""
-    mine = _Place(job.rank(), job.size()) if job.is_initialized() else _Place(-1, 0)
-    meeting = Meeting(store, rank, size, timeout.total_seconds())
-    return [_Place(*json.loads(each)) for each in meeting.gather("places", json.dumps(mine).encode())]
+def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[_JobRank]:
+    """Which rank each member is in the job that runs."""
+    mine = _JobRank(job.rank(), job.size()) if job.is_initialized() else _JobRank(-1, 0)
+    rendezvous = StoreRendezvous(store, rank, size, timeout.total_seconds())
+    return [_JobRank(*json.loads(each)) for each in rendezvous.gather("ranks", json.dumps(mine).encode())]
 
 
-def _check_world(rank: int, size: int, places: list[_Place]) -> None:
-    if places != [_Place(number, size) for number in range(size)]:
+def _check_world(rank: int, size: int, members: list[_JobRank]) -> None:
+    if members != [_JobRank(number, size) for number in range(size)]:
         raise errors.InvalidArgumentError(
             f"init_process_group: this is rank {rank} of {size}, but the job that runs already has it as rank "
-            f"{places[rank].rank} of {places[rank].size}; give it the same ranks, or do not call dabke.init"
+            f"{members[rank].rank} of {members[rank].size}; give it the same ranks, or do not call dabke.init"
         )
 
 
 def _set_of(ranks: list[int]) -> int:
     if ranks == list(range(job.size())):
-        return 0
+        return _core.WORLD
     if ranks != sorted(ranks):
         raise NotImplementedError(
             f"a group of backend dabke has its ranks in ascending order, not as {ranks}; use backend gloo for others"

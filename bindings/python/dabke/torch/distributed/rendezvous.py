@@ -21,12 +21,12 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from ... import _core, job
+from ..._bootstrap.launchers import is_numbered
 from . import job_owner
-from .tensors import described
+from ..tensors import described
 
 __all__ = ["install"]
 
-_LAUNCHERS = ("DABKE_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 # What torchrun sets, and scripts read, by what dabkerun says the same with.
 _NAMES = {"RANK": "RANK", "WORLD_SIZE": "SIZE", "LOCAL_RANK": "LOCAL_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"}
 _ADDRESS_BYTES = 256
@@ -47,7 +47,7 @@ def install() -> None:
 
 def _before(handler: Callable[..., Rendezvous]) -> Callable[..., Rendezvous]:
     def rendezvous(url: str, **arguments: Any) -> Rendezvous:
-        numbered = job.is_initialized() or any(each in os.environ for each in _LAUNCHERS)
+        numbered = job.is_initialized() or is_numbered()
         if "MASTER_ADDR" in os.environ or not numbered:
             return handler(url, **arguments)
         return _over_job()

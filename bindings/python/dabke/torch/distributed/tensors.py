@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ... import _core
-from ..device_streams import CUDA, goes_directly, used_here
 from ...errors import InvalidArgumentError, UnsupportedError
+from ..device_streams import goes_directly, used_here
+from ..tensors import DTYPES, described
 
 __all__ = [
     "Tensors",
@@ -29,17 +29,6 @@ __all__ = [
 
 Tensors = Sequence[torch.Tensor]
 Landing = tuple[torch.Tensor, "Callable[[], None] | None"]
-
-_DTYPES = {getattr(torch, name): number for name, number in _core.dtypes.items() if hasattr(torch, name)}
-
-
-def described(tensor: torch.Tensor) -> _core.Tensor:
-    """A compact tensor of a known dtype for the runtime, which keeps it alive as long as it needs it."""
-    pointer, shape, dtype = tensor.data_ptr(), tensor.shape, _DTYPES[tensor.dtype]
-    if tensor.is_cpu:
-        return _core.Tensor(pointer, shape, dtype, owner=tensor)
-    return _core.Tensor(pointer, shape, dtype, CUDA, tensor.device.index or 0, owner=tensor)
-
 
 def check_device(call: str, tensor: torch.Tensor) -> None:
     if not goes_directly(tensor):
@@ -59,7 +48,7 @@ def numbers(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """Of a compact tensor what can be calculated with: complex numbers as pairs of real ones."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in DTYPES:
         raise UnsupportedError(f"{call}: dtype {tensor.dtype} cannot be reduced; convert the tensor")
     return tensor
 
@@ -73,7 +62,7 @@ def flat(call: str, tensor: torch.Tensor) -> torch.Tensor:
 
 def movable(tensor: torch.Tensor) -> torch.Tensor:
     """A compact tensor of one or more dimensions, or its bytes if the runtime does not know its dtype."""
-    if tensor.dtype in _DTYPES:
+    if tensor.dtype in DTYPES:
         return tensor
     if tensor.dim() == 1 and tensor.stride(0) != 1:  # of one element or none, whose stride says nothing
         tensor = tensor.as_strided((tensor.numel(),), (1,))

@@ -86,7 +86,7 @@ class Work(TorchWork):
             is_done = let_stream_wait(self._handles, limit)
         else:
             # Without a limit the waiting thread can run the operation itself.
-            is_done = all(handle.wait(-1.0 if limit is None else limit) for handle in self._handles)
+            is_done = all(handle.wait(limit) for handle in self._handles)
         if not is_done:
             raise StillPendingError(
                 f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"

@@ -1,0 +1,29 @@
+"""The part of elastic training that no framework has its own form of. What it does is still to come."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..errors import DabkeError, UnimplementedError
+
+__all__ = ["HostsUpdatedInterrupt", "not_there_yet"]
+
+
+class HostsUpdatedInterrupt(DabkeError):
+    """The job's hosts have changed. Nothing raises it yet.
+
+    Args:
+        skip_sync: whether the state need not be sent to the ranks again.
+    """
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("the job's hosts have changed")
+        self.skip_sync = skip_sync
+
+
+def not_there_yet(frontend: str, name: str) -> NoReturn:
+    """Raises UnimplementedError for a name of ``<frontend>.elastic``."""
+    raise UnimplementedError(
+        f"{frontend}.elastic.{name}: elastic training is not there yet; train without it, save checkpoints on rank 0, "
+        "and start the job again from the last one"
+    )
