@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 from dabke.errors import UnimplementedError
 
@@ -59,8 +59,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Comes last, so modules that are there are found before."""
 
     def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _MODULES:
             return None
         is_package = any(each.startswith(f'{fullname}.') for each in _MODULES)

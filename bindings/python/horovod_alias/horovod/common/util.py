@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar('T')
 
@@ -25,7 +25,7 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     return ext_base_name == 'torch' and importlib.util.find_spec('torch') is not None
 
 
-def check_installed_version(name: str, version: str, exception: Optional[BaseException] = None) -> None:
+def check_installed_version(name: str, version: str, exception: BaseException | None = None) -> None:
     """Nothing to check: one build serves every version of the framework."""
 
 

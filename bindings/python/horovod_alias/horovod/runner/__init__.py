@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import dabke
 from dabke.errors import UnimplementedError
@@ -12,11 +12,11 @@ from dabke.errors import UnimplementedError
 def run(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
-    kwargs: Optional[Mapping[str, Any]] = None,
+    kwargs: Mapping[str, Any] | None = None,
     num_proc: int = 1,
     *,
-    np: Optional[int] = None,
-    hosts: Optional[str] = None,
+    np: int | None = None,
+    hosts: str | None = None,
     verbose: Any = None,
     use_gloo: Any = None,
     use_mpi: Any = None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 
 def in_thread(
     target: Callable[..., Any],
     args: Sequence[Any] = (),
-    name: Optional[str] = None,
+    name: str | None = None,
     daemon: bool = True,
     silent: bool = False,
 ) -> threading.Thread:

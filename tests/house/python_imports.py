@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Holds the imports of the Python package to its layers, by its syntax trees.
+
+1. A framework is imported by its own layer alone: torch in dabke/torch, in whatever function the import stands.
+2. Such a layer is imported by no module outside of it, but for the public names that stand for a part of it.
+3. A type that may be None is written `X | None`: nothing is imported from typing that Python 3.10 has a sign for.
+
+usage: python_imports.py [ROOT]
+"""
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = "dabke"
+FOLDER = "bindings/python"
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # each has the layer dabke.<framework>
+STAND_FOR = {"dabke.distributed": "dabke.torch", "dabke.autoload": "dabke.distributed"}
+OLD_TYPES = {"Optional", "Union", "Dict", "List", "Tuple", "Set", "FrozenSet", "Type", "Callable", "Sequence", "Iterable", "Iterator", "Mapping"}
+
+
+def module_name(path):
+    """dabke.torch.ops of dabke/torch/ops.py."""
+    parts = list(Path(path).relative_to(FOLDER).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_by(tree, module, is_package):
+    """(module, names, line) of each import, wherever it stands; relative ones are resolved."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, [], node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")
+            above = base[:len(base) - node.level + is_package] if node.level else []
+            yield ".".join(above + ([node.module] if node.module else [])), [alias.name for alias in node.names], node.lineno
+
+
+def is_within(module, layer):
+    return module == layer or module.startswith(layer + ".")
+
+
+def faults_of(module, imports):
+    for name, names, line in imports:
+        whole = [name, *(f"{name}.{each}" for each in names)]
+        for framework in FRAMEWORKS:
+            layer = f"{PACKAGE}.{framework}"
+            if is_within(module, layer):
+                continue
+            if is_within(name, framework):
+                yield line, f"{module} imports {name}; only {layer} may"
+            if any(is_within(each, layer) for each in whole) and STAND_FOR.get(module) != layer:
+                yield line, f"{module} imports {layer}, a layer above it"
+        if name == "typing":
+            for old in sorted(OLD_TYPES & set(names)):
+                yield line, f"typing.{old}: Python 3.10 has a sign or a class of its own for it"
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", f"{FOLDER}/*.py"], check=True, capture_output=True, text=True)
+    faults, seen, checked = [], 0, 0
+    for path in filter(None, listed.stdout.split("\0")):
+        module = module_name(path)
+        imports = list(imported_by(ast.parse((root / path).read_text()), module, Path(path).name == "__init__.py"))
+        seen += any(name == "torch" for name, _, _ in imports)
+        checked += len(imports)
+        if is_within(module, PACKAGE):
+            faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports)]
+        else:  # the alias of Horovod's names is above all layers
+            faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports) if text.startswith("typing.")]
+    if checked < 200 or seen < 15:
+        faults.append(f"only {checked} imports were seen, those of torch in {seen} modules: the search is broken")
+    print("\n".join(faults) or f"{checked} imports of the Python package follow its layers")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
