@@ -122,8 +122,8 @@ def run_tensors(device_of):
     groups = (check_tensors, check_streams, check_optimizer)
     for check in groups:
         check(hvd, device)
-    device_streams.look()
-    assert len(device_streams._unseen) < 100, len(device_streams._unseen)
+    device_streams.raise_failures()
+    assert len(device_streams._unobserved) < 100, len(device_streams._unobserved)
     if hvd.rank() == 0:
         print(f'PyTorch {torch.__version__}, {hvd.size()} ranks: {len(groups)} groups of checks passed')
     hvd.shutdown()

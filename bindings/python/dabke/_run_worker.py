@@ -25,7 +25,7 @@ def main() -> None:
         else:
             is_consequence = isinstance(error, HorovodInternalError)
             rank.give(pickle.dumps(Failure(traceback.format_exc(), is_consequence, time.time())))
-            raise  # the exit hooks tell the others
+            raise  # the exit hooks abort the job
     rank.give(pickle.dumps(outcome))
 
 

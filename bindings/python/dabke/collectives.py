@@ -13,7 +13,7 @@ in UTF-8 and has no NUL; any other is refused, as in every string that goes to t
 
 Until an operation has completed, its tensors must not be touched. They need not be kept: the operation does.
 
-Every function raises what is wrong with its own arguments at once; what only the ranks together can tell
+Every function raises what is wrong with its own arguments at once; what only shows between the ranks
 (``MismatchError``), and what happens later, is raised by ``synchronize`` on every rank.
 """
 

@@ -1,4 +1,4 @@
-"""The end of a program that does not call ``shutdown``: the others are told, and told why.
+"""The end of a program that does not call ``shutdown``: the other ranks get an error that says why.
 
 At the interpreter's exit the job is left as by ``shutdown``, so nobody waits for a rank that has gone. After an
 exception that nobody caught the job is aborted with its last line, file and line number, which becomes the first cause
@@ -25,8 +25,8 @@ from types import TracebackType
 from . import _core
 from .errors import AbortedError, DabkeError, HorovodInternalError, MismatchError
 
-# Where lines lie that are nobody's own: this package, the standard library, what is installed.
-_OTHERS = tuple(
+# Folders whose lines are not the program's own: this package, the standard library, what is installed.
+_LIBRARY_FOLDERS = tuple(
     os.path.join(os.path.abspath(folder), "")
     for folder in (
         os.path.dirname(__file__),
@@ -65,7 +65,7 @@ def _chain_excepthook() -> None:
     ) -> None:
         _abort(error, trace)
         if before is sys.__excepthook__:
-            _write_at_once(lambda: _tell(error, trace, lambda: before(kind, error, error.__traceback__)))
+            _write_at_once(lambda: _write_error(error, trace, lambda: before(kind, error, error.__traceback__)))
         else:
             before(kind, error, trace)
 
@@ -73,7 +73,7 @@ def _chain_excepthook() -> None:
 
 
 def _chain_threading_excepthook() -> None:
-    """A thread that takes part in the job ends it as the program would; any other thread is not our business."""
+    """A thread that takes part in the job ends it as the program would; any other thread changes nothing."""
     before = threading.excepthook
 
     def abort_first(arguments: threading.ExceptHookArgs) -> None:
@@ -85,7 +85,7 @@ def _chain_threading_excepthook() -> None:
             if error is None:
                 _write_at_once(lambda: before(arguments))
             else:
-                _write_at_once(lambda: _tell(error, arguments.exc_traceback, lambda: before(arguments)))
+                _write_at_once(lambda: _write_error(error, arguments.exc_traceback, lambda: before(arguments)))
         else:
             before(arguments)
 
@@ -103,9 +103,10 @@ def _write_at_once(write: Callable[[], object]) -> None:
         sys.stderr.flush()
 
 
-def _tell(error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]) -> None:
-    """In two lines what another rank tells in full; else by the interpreter's own hook, without frames of this package."""
-    if _is_told_by_another(error):
+def _write_error(error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]) -> None:
+    """Writes in two lines what another rank writes in full; else calls the interpreter's own hook, without frames of this
+    package."""
+    if _is_written_by_another(error):
         line = _own_line(trace)
         name = f"{type(error).__module__}.{type(error).__qualname__}"
         at = f"  at {line[0]}:{line[1]} in {line[2]}\n" if line else ""
@@ -118,7 +119,7 @@ def _tell(error: BaseException, trace: TracebackType | None, write_traceback: Ca
     error.with_traceback(whole)
 
 
-def _is_told_by_another(error: BaseException) -> bool:
+def _is_written_by_another(error: BaseException) -> bool:
     if isinstance(error, AbortedError):
         return True
     try:
@@ -133,7 +134,7 @@ def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
-    while len(frames) > 1 and os.path.abspath(frames[-1].tb_frame.f_code.co_filename).startswith(_OTHERS[0]):
+    while len(frames) > 1 and os.path.abspath(frames[-1].tb_frame.f_code.co_filename).startswith(_LIBRARY_FOLDERS[0]):
         frames.pop()
     shown = None
     for each in reversed(frames):
@@ -158,5 +159,5 @@ def last_line(error: BaseException, trace: TracebackType | None) -> str:
 def _own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
     """The path, line and function of the innermost frame that is the program's own, or of the innermost one."""
     lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)]
-    own = [each for each in lines if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_OTHERS)]
+    own = [each for each in lines if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_LIBRARY_FOLDERS)]
     return own[-1] if own else lines[-1] if lines else None

@@ -51,6 +51,8 @@ def run(
     Args:
         func: anything that can be pickled; with cloudpickle installed also functions of the main program, lambdas
             and closures.
+        args: what the function is called with.
+        kwargs: the same, by keywords.
         np: the number of ranks.
         hosts: which hosts, and how many ranks each takes: "server1:4,server2:4". Those other than this one are
             reached by ssh, and have Python, this package and the working directory in the same places. None: this
@@ -166,8 +168,8 @@ def _results(outcomes: Mapping[int, bytes], np: int, code: int, last_lines: list
     if first is not None and not (silent and failures[first].is_consequence):
         raise RunError(f"dabke.run: rank {first} failed:\n{failures[first].traceback}")
     if silent or code != 0:
-        told = f"ranks {silent} ended without a result" if silent else "it failed after all ranks had ended"
-        raise RunError(f"dabke.run: {told}; dabkerun exited with {code}:\n{''.join(last_lines)}")
+        what = f"ranks {silent} ended without a result" if silent else "it failed after all ranks had ended"
+        raise RunError(f"dabke.run: {what}; dabkerun exited with {code}:\n{''.join(last_lines)}")
     return [_unpickled(rank, results[rank]) for rank in range(np)]
 
 

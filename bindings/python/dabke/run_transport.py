@@ -1,4 +1,4 @@
-"""How the call of ``dabke.run`` comes to its ranks, and what comes of it back.
+"""How the call of ``dabke.run`` comes to its ranks, and how their outcomes come back.
 
 On one host: through files of a directory that only the user can open.
 
@@ -6,7 +6,7 @@ Between hosts: with what dabkerun carries anyway, by ssh and with proofs of the 
 
 1. The caller hands the call to dabkerun as its standard input, which is that of rank 0, wherever it is.
 2. Rank 0 puts it into dabkerun's store, out of which the others take it.
-3. Each rank prints its outcome, in lines that begin with a word that only the caller and the ranks know. The caller
+3. Each rank prints its outcome, in lines that begin with a token that only the caller and the ranks have. The caller
    takes these lines out of what dabkerun prints.
 """
 
@@ -21,13 +21,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import InvalidArgumentError
 from ._bootstrap.launcher_store import LARGEST_VALUE, open_store
+from .errors import InvalidArgumentError
 
 __all__ = ["Caller", "Rank", "over_dabkerun", "rank_of", "through_files"]
 
 _KEY = "python/run/call"
-_WORD_SIZE = 32
+_TOKEN_SIZE = 32
 _PIECE_SIZE = 3 * 1024  # of an outcome in a line
 
 
@@ -37,15 +37,15 @@ class Caller:
     arguments: list[str]  # of the worker
 
     def give(self, call: bytes) -> bytes | None:
-        """What dabkerun is to read; None: nothing, and its output is none of ours."""
+        """Returns what dabkerun is to read; None: nothing, and its output is not read."""
         raise NotImplementedError
 
     def take_line(self, line: str) -> str:
-        """What is to be shown of a line that dabkerun has printed."""
+        """Returns what is to be printed of a line that dabkerun has printed."""
         return line
 
     def outcomes(self, np: int) -> dict[int, bytes]:
-        """By rank; of those that have left one."""
+        """Returns the outcomes by rank, of those that have left one."""
         raise NotImplementedError
 
 
@@ -60,7 +60,7 @@ class Rank:
 
 
 def rank_of(arguments: list[str]) -> Rank:
-    """By the worker's arguments, which are those that the caller has said."""
+    """The rank's end, by the arguments that the caller has given to the worker."""
     rank = int(os.environ["DABKE_RANK"])
     return _RankWithFiles(Path(arguments[0]), rank) if arguments else _RankUnderDabkerun(rank)
 
@@ -118,20 +118,20 @@ def over_dabkerun() -> Iterator[Caller]:
 class _CallerOfDabkerun(Caller):
     def __init__(self) -> None:
         self.arguments = []
-        self._word = secrets.token_hex(_WORD_SIZE // 2)
+        self._token = secrets.token_hex(_TOKEN_SIZE // 2)
         self._pieces: dict[int, list[str]] = {}
 
     def give(self, call: bytes) -> bytes | None:
-        if len(call) > LARGEST_VALUE - _WORD_SIZE:
+        if len(call) > LARGEST_VALUE - _TOKEN_SIZE:
             raise InvalidArgumentError(
                 f"dabke.run: the function and its arguments take {len(call)} bytes, and between hosts at most "
-                f"{LARGEST_VALUE - _WORD_SIZE} can go; let the function read large data itself"
+                f"{LARGEST_VALUE - _TOKEN_SIZE} can go; let the function read large data itself"
             )
-        return self._word.encode() + call
+        return self._token.encode() + call
 
     def take_line(self, line: str) -> str:
-        before, word, after = line.partition(self._word)
-        if not word:
+        before, token, after = line.partition(self._token)
+        if not token:
             return line
         rank, piece = after.split()
         self._pieces.setdefault(int(rank), []).append(piece)
@@ -161,8 +161,8 @@ class _RankUnderDabkerun(Rank):
             store.set(_KEY, data)
         else:
             data = store.get(_KEY, 0)
-        self._word = data[:_WORD_SIZE]
-        return data[_WORD_SIZE:]
+        self._token = data[:_TOKEN_SIZE]
+        return data[_TOKEN_SIZE:]
 
     def give(self, outcome: bytes) -> None:
         sys.stdout.flush()
@@ -173,4 +173,4 @@ class _RankUnderDabkerun(Rank):
         self._output.flush()
 
     def _print(self, piece: bytes) -> None:
-        self._output.write(b"%s %d %s\n" % (self._word, self._rank, piece))
+        self._output.write(b"%s %d %s\n" % (self._token, self._rank, piece))

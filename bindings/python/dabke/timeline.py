@@ -24,7 +24,8 @@ def start_timeline(file_path: str | bytes | os.PathLike[Any], mark_cycles: bool 
         mark_cycles: whether the cycles of the negotiation are in it, as events of their own.
 
     Raises:
-        InvalidArgumentError: a timeline is being written already, to another file.
+        InvalidArgumentError: the path is empty, or a timeline is being written already.
+        TransportError: the file cannot be written.
         NotInitializedError: there is no job.
     """
     _core.start_timeline(os.fsdecode(file_path), mark_cycles)
@@ -34,6 +35,7 @@ def stop_timeline() -> None:
     """Stops the timeline; the file is whole then. Where none is being written, it does nothing.
 
     Raises:
+        TransportError: the file could not be written.
         NotInitializedError: there is no job.
     """
     _core.stop_timeline()
@@ -68,9 +70,6 @@ def mark_step(step: int) -> None:
 
     Args:
         step: the number of the step.
-
-    Raises:
-        NotInitializedError: there is no job.
     """
     global _program_marks
     _program_marks = True

@@ -292,16 +292,16 @@ def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_w
     assert device_streams.stream_of(torch.ones(1)) == 0
     for has_nccl in (False, True):
         monkeypatch.setattr(device_streams._core, 'backend_enabled', lambda name, is_there=has_nccl: name == 'nccl' and is_there)
-        assert device_streams.goes_directly(there) == has_nccl
+        assert device_streams.is_supported(there) == has_nccl
     monkeypatch.setattr(device_streams, '_IS_ROCM', True)
-    assert not device_streams.goes_directly(there)
+    assert not device_streams.is_supported(there)
 
 
 def test_tensors_of_other_devices_are_staged_on_the_host(job, monkeypatch):
     """As if the host's tensors were a device's that has no backend."""
     from dabke.torch import tensors
     monkeypatch.setattr(tensors, 'is_plain', lambda tensor: False)
-    monkeypatch.setattr(tensors, 'goes_directly', lambda tensor: getattr(tensor, 'is_copy', False))
+    monkeypatch.setattr(tensors, 'is_supported', lambda tensor: getattr(tensor, 'is_copy', False))
     with pytest.raises(ValueError, match='host_staging'):
         hvd.allreduce(torch.ones(2))
     tensors.set_host_staging(True)

@@ -108,7 +108,7 @@ def placed(tensor):
     ranges.add(flat.untyped_storage().data_ptr())
     return flat[:tensor.numel()].view(tensor.shape).copy_(tensor.contiguous())
 
-def of_output(output):
+def from_output(output):
     if output.__dlpack_device__()[0] != 2:
         return dlpack(output)
     dtype = getattr(torch, output.dtype)
@@ -124,7 +124,7 @@ near_pointer, dlpack = torch.Tensor.data_ptr, torch.utils.dlpack.from_dlpack
 torch.Tensor.data_ptr = lambda self: near_pointer(near(self))
 torch.Tensor.is_cuda = property(lambda self: self.device.type == "far")
 torch.Tensor.record_stream = lambda self, stream: None
-torch.utils.dlpack.from_dlpack = of_output
+torch.utils.dlpack.from_dlpack = from_output
 torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=stream)
 
 class Late:

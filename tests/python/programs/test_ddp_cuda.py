@@ -90,7 +90,7 @@ parts = [empty(4), empty(4)]
 dist.all_gather(parts, mine.to("far"))
 assert [values(each) for each in parts] == [[1, 2, 3, 4], [2, 4, 6, 8]]
 dist.barrier()
-assert len(device_streams._unseen) <= 2
+assert len(device_streams._unobserved) <= 2
 '''))
 
 

@@ -1,6 +1,9 @@
 """The package itself: its types, what it imports, what it needs."""
+import importlib
 import importlib.util
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +54,28 @@ def test_a_typed_program_passes_too(program):
     assert done.returncode == 0, done.stdout
 
 
+def numbers_in_dabke_h(enum):
+    """The enumerators of an enum of dabke.h, without its prefix, and their numbers."""
+    text = (SOURCES.parents[2] / 'bindings/c/include/dabke/dabke.h').read_text()
+    body = re.search(rf'typedef enum {enum} {{(.*?)}} {enum};', text, re.DOTALL)[1]
+    return {name: int(number) for name, number in re.findall(r'DABKE_(\w+) = (\d+)', body)}
+
+
+def test_the_enums_are_those_of_dabke_h():
+    import dabke
+    assert {each.name: each.value for each in dabke.ReduceOp} == numbers_in_dabke_h('dabke_reduce_op')
+    compressions = numbers_in_dabke_h('dabke_compression')
+    assert sorted(each.value for each in dabke.Compression) == sorted(compressions.values())
+    assert dabke.Compression.fp16 == compressions['COMPRESSION_FLOAT16'] and dabke.Compression.default == compressions['COMPRESSION_DEFAULT']
+    assert sorted(dabke._core.statuses.values()) == sorted(numbers_in_dabke_h('dabke_status').values())
+
+
+def test_every_status_has_a_class():
+    import dabke
+    for name, status in dabke._core.statuses.items():
+        assert name == 'ok' or dabke.errors.from_status(status, 'why').status == status, name
+
+
 def test_importing_brings_no_framework(run):
     done = run('''
         import sys, dabke
@@ -73,15 +98,56 @@ def test_it_works_without_numpy(run):
             for j in range(3):
                 shared[i, j] = 1.0
         print(dabke.allreduce_(shared, op=dabke.Sum).tolist())
+        print(dabke.broadcast_object({"rank": dabke.rank()}), dabke.allgather_object(dabke.rank()))
     ''')
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['[1.0, 2.0]', '[0.0, 1.0, 1.0, 1.0]', str([[2.0] * 3] * 2)]
+    assert done.lines_of(0) == ['[1.0, 2.0]', '[0.0, 1.0, 1.0, 1.0]', str([[2.0] * 3] * 2), "{'rank': 0} [0, 1]"]
 
 
-def test_every_public_name_has_a_docstring():
-    import dabke
-    bare = [name for name in dabke.__all__ if callable(getattr(dabke, name)) and not getattr(dabke, name).__doc__]
-    assert bare == []
+# Whatever their arguments are.
+RAISE_NOTHING = ('annotate', 'backend_built', 'backend_enabled', 'controller_built', 'controller_enabled', 'mark_step', 'poll')
+
+
+def public_functions(module):
+    return {name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+
+
+def explained_arguments(functions, name):
+    """The arguments that a function explains, with those of the functions whose arguments it says that it has."""
+    text = functions[name].__doc__
+    own = set(re.findall(r'^        (\w+): ', text.partition('Args:')[2], re.MULTILINE))
+    others = re.findall(r'(?:those of|Starts what)\s+``(\w+)``', text.partition('Args:')[0])
+    return own.union(*(explained_arguments(functions, each) for each in others if each in functions and each != name))
+
+
+@pytest.mark.parametrize('module', ['dabke', 'dabke.torch'])
+def test_every_public_function_explains_its_arguments_result_and_errors(module):
+    if module == 'dabke.torch':
+        pytest.importorskip('torch')
+    functions = public_functions(importlib.import_module(module))
+    assert len(functions) > 50
+    lacking = []
+    for name, function in functions.items():
+        if not function.__doc__:
+            lacking.append(f'{name}: a docstring')
+            continue
+        parameters = set(inspect.signature(function).parameters)
+        lacking += [f'{name}: {each}' for each in sorted(parameters - explained_arguments(functions, name))]
+        is_start = re.match(r'Starts what ``\w+`` does, of the same arguments?\b', function.__doc__)
+        if parameters and not is_start and 'Raises:' not in function.__doc__ and not re.search(r'[Ee]rrors', function.__doc__) and name not in RAISE_NOTHING:
+            lacking.append(f'{name}: what it raises')
+    assert lacking == []
+
+
+def test_a_folder_of_many_files_says_what_each_is():
+    checked = 0
+    for folder in {file.parent for root in (SOURCES, Path(__file__).parents[1]) for file in root.rglob('*.py')}:
+        files = [each.name for each in folder.glob('*.py')]
+        if len(files) > 10:
+            text = (folder / 'README.md').read_text()
+            assert [name for name in files if f'`{name}`' not in text] == [], folder
+            checked += 1
+    assert checked >= 5
 
 
 def test_every_public_name_is_in_the_documentation():

@@ -1,4 +1,4 @@
-"""Meetings in a store that earlier tries have left things in: processes die at any of their operations on it, by seeds."""
+"""Rendezvous in a store that earlier tries have left keys in: processes die at any of their operations on it, by seeds."""
 import random
 import threading
 

@@ -85,11 +85,11 @@ from dabke.torch import device_streams
 for number in range(1, 6):
     step(begin_step())
     assert values(parameter.detach()) == [-1.5 * number, -3 * number, -4.5 * number], values(parameter.detach())
-    assert len(optimizer._reducer._unseen) <= 1 and len(device_streams._unseen) <= 2
+    assert len(optimizer._reducer._unobserved) <= 1 and len(device_streams._unobserved) <= 2
 optimizer.state_dict()
-assert len(optimizer._reducer._unseen) == 0
+assert len(optimizer._reducer._unobserved) == 0
 hvd.shutdown()
-assert len(device_streams._unseen) == 0
+assert len(device_streams._unobserved) == 0
 print("done")
 ''')
     assert done.code == 0, done.output

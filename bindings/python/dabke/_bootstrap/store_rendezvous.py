@@ -1,7 +1,7 @@
 """The rendezvous of one job's processes in a torch.distributed store, which may hold keys of earlier tries.
 
-Where a launcher starts processes again, the store outlives them, and its keys may be of processes that are gone. Nobody
-can tell the tries apart by a number: each host's agent counts its own. So every arrival takes a number that nobody has
+Where a launcher starts processes again, the store outlives them, and its keys may be of processes that are gone. No
+number tells the tries apart: each host's agent counts its own. So every arrival takes a number that nobody has
 had in this store, and what the members of one rendezvous exchange lies under a key that no others have.
 
 1. Each member counts itself as arrived: the counter of its number gives a number that is new.

@@ -31,7 +31,7 @@ def directly(function: Submit, *arguments: Any) -> _core.Handle:
 
 
 class Collective(NamedTuple):
-    """What a wrapper needs to know.
+    """The facts of a collective that its wrappers need.
 
     Attributes:
         name: begins the names of unnamed tensors, and stands in messages.

@@ -24,7 +24,7 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor that travels, and whatever ``decompress`` needs to know."""
+        """The tensor that travels, and whatever ``decompress`` needs beside it."""
         raise NotImplementedError
 
     @staticmethod

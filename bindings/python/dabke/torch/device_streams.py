@@ -1,8 +1,8 @@
 """PyTorch's tensors on CUDA devices: on which stream they are made, and streams that wait for the runtime's results.
 
-The host does not wait for such a result. What fails after a stream was made to wait is told by the operation's handle
-alone, so the handles are kept until somebody looks: each further wait looks at those that have ended, and the end of
-the job waits for the last. A failure ends the job, so whatever a program calls after it tells it too.
+The host does not wait for such a result. What fails after a stream was made to wait is raised by the operation's handle
+alone, so the handles are kept until their outcome is known: each further wait polls those that have ended, and the end of
+the job waits for the last. A failure ends the job, so whatever a program calls after it raises it, too.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from ..errors import AbortedError, DuplicateNameError, HorovodInternalError
 from . import profile_ranges
 
 __all__ = [
-    "Unseen",
-    "forget",
-    "goes_directly",
-    "hand_over",
-    "let_stream_wait",
-    "look",
-    "settle",
+    "UnobservedHandles",
+    "clear",
+    "is_supported",
+    "wait_enqueued",
+    "make_stream_wait",
+    "raise_failures",
+    "wait_all",
     "shut_down",
     "stream_of",
     "submit",
-    "used_here",
+    "record_use",
 ]
 
 # A PyTorch for AMD's GPUs calls them cuda, too.
 _IS_ROCM = getattr(torch.version, "hip", None) is not None
 
 
-def goes_directly(tensor: torch.Tensor) -> bool:
+def is_supported(tensor: torch.Tensor) -> bool:
     """Whether the runtime can work on the tensor's own memory."""
     return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("nccl") and not _IS_ROCM)
 
@@ -51,13 +51,13 @@ def _current_stream(device: Any) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream) or _core.LEGACY_STREAM
 
 
-def used_here(tensor: torch.Tensor) -> None:
+def record_use(tensor: torch.Tensor) -> None:
     """The current stream works on the tensor, whose memory may be another stream's: it is not used again before."""
     if tensor.is_cuda:
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
-class Unseen:
+class UnobservedHandles:
     """Handles of operations for which streams wait, the oldest first. From any thread."""
 
     def __init__(self) -> None:
@@ -70,17 +70,17 @@ class Unseen:
     def add(self, handle: _core.Handle) -> None:
         self._handles.append(handle)
 
-    def look(self) -> None:
-        """Lets go of what has ended; raises the first failure. Does not wait."""
+    def raise_failures(self) -> None:
+        """Drops the handles of what has ended; raises the first failure. Does not wait."""
         while (handle := self._take(only_ended=True)) is not None:
-            self._tell(handle)
+            self._observe(handle)
 
-    def settle(self) -> None:
-        """The same of all, waiting for them."""
+    def wait_all(self) -> None:
+        """Waits for all and drops their handles; raises the first failure."""
         while (handle := self._take(only_ended=False)) is not None:
-            self._tell(handle)
+            self._observe(handle)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._handles.clear()
 
     def _take(self, only_ended: bool) -> _core.Handle | None:
@@ -89,33 +89,33 @@ class Unseen:
                 return None
             return self._handles.popleft()
 
-    def _tell(self, handle: _core.Handle) -> None:
+    def _observe(self, handle: _core.Handle) -> None:
         try:
             handle.wait()
         except Exception:
-            # What comes behind it has failed by the same cause, and whoever called is told of it now.
-            self.forget()
-            forget()
+            # What comes behind it has failed by the same cause, which the caller gets now.
+            self.clear()
+            clear()
             raise
 
 
-_unseen = Unseen()
+_unobserved = UnobservedHandles()
 _is_watching_exit = False
 
 
-def look() -> None:
-    """Raises what has failed since a stream was made to wait for it, if nobody has been told."""
-    _unseen.look()
+def raise_failures() -> None:
+    """Raises what has failed since a stream was made to wait for it, if nothing has raised it yet."""
+    _unobserved.raise_failures()
 
 
-def settle() -> None:
-    """The same of all for which a stream waits still, once they have ended."""
-    _unseen.settle()
+def wait_all() -> None:
+    """Waits for all operations for which a stream still waits; raises the first failure."""
+    _unobserved.wait_all()
 
 
-def forget() -> None:
-    """Whoever called has been told that the job has failed, or another job begins."""
-    _unseen.forget()
+def clear() -> None:
+    """Drops all handles: the caller gets the job's failure otherwise, or another job begins."""
+    _unobserved.clear()
 
 
 def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Handle:
@@ -123,16 +123,16 @@ def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Hand
     try:
         handle = function(*arguments)
     except DuplicateNameError:
-        if not _unseen:
+        if not _unobserved:
             raise
-        settle()
+        wait_all()
         handle = function(*arguments)
     if profile_ranges.is_recorded():
-        profile_ranges.show(handle, f"dabke:{function.__name__}")
+        profile_ranges.record(handle, f"dabke:{function.__name__}")
     return handle
 
 
-def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = None) -> bool:
+def make_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = None) -> bool:
     """The calling thread's current streams wait for these operations; those on the host are waited for.
 
     Waits itself until all ranks have submitted and they are handed to the device, at most `timeout` seconds for each.
@@ -140,7 +140,7 @@ def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = Non
     Returns:
         False when the time was up.
     """
-    look()
+    raise_failures()
     try:
         for handle in handles:
             device = handle.cuda_device
@@ -153,7 +153,7 @@ def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = Non
             if not handle.poll():
                 _add(handle)
     except HorovodInternalError:
-        forget()
+        clear()
         raise
     return True
 
@@ -161,7 +161,7 @@ def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = Non
 _idle_streams: dict[int, Any] = {}
 
 
-def hand_over(handles: Iterable[_core.Handle]) -> None:
+def wait_enqueued(handles: Iterable[_core.Handle]) -> None:
     """Waits until all ranks have submitted these and they are handed to the device. No stream of the caller's waits."""
     for handle in handles:
         device = handle.cuda_device
@@ -179,22 +179,22 @@ def _add(handle: _core.Handle) -> None:
     if not _is_watching_exit:
         # Later than the package's own, and so called before it leaves the job.
         _is_watching_exit = True
-        atexit.register(_tell_last)
-    _unseen.add(handle)
+        atexit.register(_print_last_failure)
+    _unobserved.add(handle)
 
 
-def _tell_last() -> None:
-    """What nobody could tell before the interpreter's exit is printed there."""
+def _print_last_failure() -> None:
+    """Prints at the interpreter's exit what nothing could raise before."""
     try:
-        settle()
+        wait_all()
     except AbortedError:
-        pass  # whoever has aborted the job has told why
+        pass  # the rank that has aborted the job has printed why
 
 
 def shut_down(leave: Callable[[], None]) -> None:
-    """Leaves the job, and raises what nobody has been told of."""
+    """Leaves the job, and raises what nothing has raised yet."""
     try:
-        settle()
+        wait_all()
     finally:
-        forget()
+        clear()
         leave()

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import torch
 
 from .. import _core
-from .tensors import DTYPES, described
+from .tensors import DTYPES, descriptor_of
 
 _ALIGNMENT = 64
 
@@ -21,12 +21,12 @@ _ALIGNMENT = 64
 class Slot:
     """The memory of a parameter's gradient."""
 
-    __slots__ = ("flat", "gradient", "described")
+    __slots__ = ("flat", "gradient", "descriptor")
 
     def __init__(self, gradient: torch.Tensor) -> None:
         self.gradient = gradient
         self.flat = flat_view(gradient)
-        self.described = described(self.flat)
+        self.descriptor = descriptor_of(self.flat)
 
     def copy_from(self, gradient: torch.Tensor) -> None:
         """Copies a gradient that autograd has put elsewhere."""

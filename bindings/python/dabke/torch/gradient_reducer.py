@@ -21,12 +21,12 @@ from ..reduce_ops import Average, Sum
 from ..reduce_ops import Compression as WireCompression
 from . import ops
 from .compression import Compressor, wire_compression
-from .device_streams import Unseen, goes_directly, stream_of, submit, used_here
+from .device_streams import UnobservedHandles, is_supported, stream_of, submit, record_use
 from .gradient_memory import Slot, flat_view, is_compact, slots_for
 from .options import options_of
 from .sparse_tensors import no_rows
 from .submission import submit_group
-from .tensors import described, on_host
+from .tensors import descriptor_of, on_host
 
 # What is to be done when a reduction is complete: gives the reduced gradient.
 _Finish = Callable[[], torch.Tensor]
@@ -37,7 +37,7 @@ class _Prepared(NamedTuple):
     """A gradient as it is handed over: reduced in place, after which `finish` gives the result."""
 
     tensor: torch.Tensor
-    described: _core.Tensor | None
+    descriptor: _core.Tensor | None
     wire: int
     finish: _Finish
 
@@ -101,7 +101,7 @@ class GradientReducer:
         self._slots: dict[torch.Tensor, Slot] = {}
         self._sparse: dict[torch.Tensor, int] = {}  # are gathered, with their sparse dimensions
         self._made_dense: dict[torch.Tensor, int] = {}  # that were sparse, with their sparse dimensions
-        self._unseen = Unseen()  # the last step's, for which a stream waits
+        self._unobserved = UnobservedHandles()  # the last step's, for which a stream waits
         self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
 
     # ---- parameters ----
@@ -180,11 +180,11 @@ class GradientReducer:
     def _submit(self, names: list[str], prepared: list[_Prepared], wire: int) -> _core.Handle:
         self.settle()  # of the last step, once a step
         options = options_of(self._process_set, self._op, *self._scales, wire)
-        if not all(goes_directly(each.tensor) for each in prepared):
+        if not all(is_supported(each.tensor) for each in prepared):
             return submit_group(ALLREDUCE, names, [each.tensor for each in prepared], options, in_place=True)
         compiled = options.on_stream(stream_of(prepared[0].tensor))
         handed_over = [
-            each.described or described(on_host(each.tensor, "allreduce", names[0], self._process_set)) for each in prepared
+            each.descriptor or descriptor_of(on_host(each.tensor, "allreduce", names[0], self._process_set)) for each in prepared
         ]
         if len(handed_over) == 1:
             return submit(_core.allreduce, names[0], handed_over[0], None, compiled)
@@ -204,7 +204,7 @@ class GradientReducer:
                 slot.copy_from(gradient)
             parameter.grad = gradient = slot.gradient
             if wire is not None:
-                return _Prepared(slot.flat, slot.described, wire, lambda: gradient)
+                return _Prepared(slot.flat, slot.descriptor, wire, lambda: gradient)
         if wire is None:
             return self._compressed(gradient)
         dense = _in_layout_of(parameter, gradient)
@@ -214,7 +214,7 @@ class GradientReducer:
         compressed, context = self._compression.compress(gradient.detach().contiguous())
 
         def finish() -> torch.Tensor:
-            used_here(compressed)
+            record_use(compressed)
             result = self._compression.decompress(compressed, context)
             return gradient.detach().copy_(result.view(gradient.shape))
 
@@ -260,7 +260,7 @@ class GradientReducer:
                 waited = reduction.handle
                 ops.synchronize(waited)
                 if waited.cuda_device >= 0:
-                    self._unseen.add(waited)
+                    self._unobserved.add(waited)
             gradient = reduction.finish()
             if form is not SparseForm.REFUSED and parameter in self._made_dense:
                 gradient = gradient.to_sparse(self._made_dense[parameter])
@@ -275,14 +275,14 @@ class GradientReducer:
                 self._made_dense.setdefault(parameter, 1)
 
     def _make_dense(self, form: SparseForm) -> None:
-        """What else is left of a reduction with nobody: the optimizer may know dense gradients alone."""
+        """What else is left of a reduction with nobody: the optimizer may take dense gradients alone."""
         for parameter in self._alone if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
 
     def settle(self) -> None:
         """Waits for what streams wait for since the last step, and raises its failure."""
-        self._unseen.settle()
+        self._unobserved.wait_all()
 
     def _start_missing(self, parameter: torch.Tensor) -> None:
         if parameter.grad is None:

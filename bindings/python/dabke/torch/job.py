@@ -56,7 +56,7 @@ def init(
             raise AlreadyInitializedError("init: the job runs already, so its arguments can have no effect")
         set_host_staging(host_staging)
         return
-    device_streams.forget()
+    device_streams.clear()
     if comm is None and exchange is None and torchrun.by_torchrun():
         comm, rank, size = torchrun.store_of_torch()
     chosen: dict[str, object] = {}

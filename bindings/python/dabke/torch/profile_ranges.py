@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 
-__all__ = ["is_recorded", "show"]
+__all__ = ["is_recorded", "record"]
 
 # How late the end of a range may be where an earlier operation is still under way.
 _PAUSE_SECONDS = 0.0005
@@ -30,12 +30,12 @@ def is_recorded() -> bool:
     return bool(torch._C._autograd._profiler_enabled())
 
 
-def show(handle: _core.Handle, title: str) -> None:
+def record(handle: _core.Handle, title: str) -> None:
     """A range from now until the operation has completed, with whatever result."""
     global _watcher
     future: Any = torch.futures.Future()
-    with torch.autograd.profiler.record_function(title) as record:
-        record._call_end_callbacks_on_future(future)
+    with torch.autograd.profiler.record_function(title) as range_:
+        range_._call_end_callbacks_on_future(future)
     with _lock:
         _under_way.append((handle, future))
         if _watcher is None and not _ends:

@@ -14,7 +14,7 @@ from .. import _core
 from .._frontend.collective_table import ALLTOALL, Collective
 from .._frontend.options import CallOptions
 from .device_streams import stream_of, submit
-from .tensors import back_to, described, of_output, on_host, outputs_like, result_in
+from .tensors import on_device_of, descriptor_of, from_output, on_host, outputs_like, result_in
 from .waiting import wait_for
 
 __all__ = ["Handle", "Splits", "run_alltoall", "run_group", "run_one", "submit_alltoall", "submit_group", "submit_one"]
@@ -41,14 +41,14 @@ def submit_one(
         result = result_in(tensor, source)
     elif collective.keeps_shape:
         target = torch.empty_like(source, requires_grad=False)
-        out = described(target)
+        out = descriptor_of(target)
         result = target if target.device == device else lambda handle: target.to(device)
     else:
 
         def result(handle: Handle) -> torch.Tensor:
-            return of_output(handle.output()).to(device)
+            return from_output(handle.output()).to(device)
 
-    return submit(collective.submit, name, described(source), out, compiled, result, wait_follows)
+    return submit(collective.submit, name, descriptor_of(source), out, compiled, result, wait_follows)
 
 
 def submit_group(
@@ -71,12 +71,12 @@ def submit_group(
         result = tensors if in_memory else lambda handle: [each(handle) if callable(each) else each for each in finish]
     elif collective.keeps_shape:
         targets = [torch.empty_like(source, requires_grad=False) for source in sources]
-        outs = [described(target) for target in targets]
+        outs = [descriptor_of(target) for target in targets]
         staged = any(tensor.device != target.device for tensor, target in zip(tensors, targets))
-        result = targets if not staged else lambda handle: [back_to(*pair) for pair in zip(tensors, targets)]
+        result = targets if not staged else lambda handle: [on_device_of(*pair) for pair in zip(tensors, targets)]
     else:
         result = outputs_like(tensors)
-    inputs = [described(source) for source in sources]
+    inputs = [descriptor_of(source) for source in sources]
     return submit(collective.submit_group, names, inputs, outs, compiled, result, wait_follows)
 
 
@@ -93,9 +93,9 @@ def submit_alltoall(
 
     def with_splits(handle: Handle) -> tuple[torch.Tensor, torch.Tensor]:
         received = torch.tensor(handle.received_splits(), dtype=torch.int32, device=device)
-        return of_output(handle.output()).to(device), received
+        return from_output(handle.output()).to(device), received
 
-    return submit(ALLTOALL.submit, name, described(source), None, compiled, with_splits, wait_follows)
+    return submit(ALLTOALL.submit, name, descriptor_of(source), None, compiled, with_splits, wait_follows)
 
 
 # ---- the same, waiting at once ----

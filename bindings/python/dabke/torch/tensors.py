@@ -16,7 +16,7 @@ import torch.utils.dlpack
 
 from .. import _core
 from ..errors import DabkeError, InvalidArgumentError, UnsupportedError
-from .device_streams import goes_directly
+from .device_streams import is_supported
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
 DTYPES: dict[torch.dtype, int] = {
@@ -36,7 +36,7 @@ def set_host_staging(wanted: bool) -> None:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether it is what most tensors are: contiguous, on the host, of a dtype that the runtime knows."""
+    """Whether it is what most tensors are: contiguous, on the host, of a dtype that the runtime has."""
     return (
         isinstance(tensor, torch.Tensor)
         and tensor.is_cpu
@@ -66,7 +66,7 @@ def check(tensor: Any, collective: str) -> None:
         raise InvalidArgumentError(
             f"{collective}: the tensor stands for the negative of what is in its memory; pass tensor.resolve_neg()"
         )
-    if not goes_directly(tensor) and not _host_staging:
+    if not is_supported(tensor) and not _host_staging:
         raise UnsupportedError(
             f"{collective}: the tensor is on {tensor.device}, and this build has no backend for that device; "
             "dabke.torch.init(host_staging=True) copies such tensors to the host and the results back"
@@ -81,10 +81,10 @@ def on_host(tensor: torch.Tensor, collective: str, name: str, process_set: int) 
         check(tensor, collective)
     except DabkeError as error:
         _core.refuse(collective.removeprefix("grouped_"), name, process_set, error)
-    return tensor if goes_directly(tensor) else tensor.detach().to("cpu", copy=True)
+    return tensor if is_supported(tensor) else tensor.detach().to("cpu", copy=True)
 
 
-def described(tensor: torch.Tensor) -> _core.Tensor:
+def descriptor_of(tensor: torch.Tensor) -> _core.Tensor:
     """Pointer, shape and dtype of a tensor that ``on_host`` has given; the tensor lives as long as it is used."""
     if tensor.is_cpu:
         return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
@@ -93,7 +93,7 @@ def described(tensor: torch.Tensor) -> _core.Tensor:
     )
 
 
-def of_output(output: _core.Output) -> torch.Tensor:
+def from_output(output: _core.Output) -> torch.Tensor:
     """An output that the runtime has made, as a tensor over its memory, which lives as long as the tensor does."""
     if output.__dlpack_device__()[0] != _core.CPU:
         return torch.utils.dlpack.from_dlpack(output)
@@ -104,7 +104,7 @@ def of_output(output: _core.Output) -> torch.Tensor:
     return torch.frombuffer(output, dtype=dtype, count=count).view(output.shape)
 
 
-def back_to(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def on_device_of(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """A result on the device of `like`."""
     return tensor if tensor.device == like.device else tensor.to(like.device)
 
@@ -126,7 +126,7 @@ def outputs_like(tensors: Sequence[torch.Tensor]) -> Callable[[_core.Handle], li
     devices = [tensor.device for tensor in tensors]
 
     def take(handle: _core.Handle) -> list[torch.Tensor]:
-        outputs = [of_output(handle.output(i)) for i in range(handle.output_count)]
+        outputs = [from_output(handle.output(i)) for i in range(handle.output_count)]
         return [output.to(device) for output, device in zip(outputs, devices)]
 
     return take

@@ -6,12 +6,12 @@ from typing import Any
 
 from .. import _core
 from ..handles import result_of, synchronize
-from .device_streams import let_stream_wait
+from .device_streams import make_stream_wait
 
 
 def wait_for(handle: _core.Handle) -> Any:
     """As ``synchronize`` of ops.py, of handles alone."""
     if handle.cuda_device < 0:
         return synchronize(handle)
-    let_stream_wait((handle,))
+    make_stream_wait((handle,))
     return result_of(handle)

@@ -11,7 +11,7 @@ and subgroups are process sets that their members alone have added; groups of th
 
 Tensors are on the CPU, or on CUDA devices in a build that has NCCL; there the current stream waits for results. What has
 no counterpart (send and recv, and what is made of them) raises NotImplementedError, which says to make a group of gloo for
-it. docs/python.md tells the rest.
+it. docs/python.md has the rest.
 """
 
 from .group import Group

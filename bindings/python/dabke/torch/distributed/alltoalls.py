@@ -15,7 +15,7 @@ from ...errors import InvalidArgumentError
 from .calls import all_of
 from .gathers import Gathers
 from .reductions import _check_size, only_list
-from .tensors import check, flat, joined, landing, landing_of, movable, only
+from .tensors import as_movable, check, concatenated, flattened, only_tensor, output_buffer, output_buffers
 from .work import Work
 
 __all__ = ["Alltoalls"]
@@ -41,8 +41,8 @@ class Alltoalls(Gathers):
             raise InvalidArgumentError(
                 f"{call}: rows of shape {tuple(output.shape[1:])} cannot come of {tuple(input.shape[1:])}"
             )
-        target, finish = landing(call, output)
-        return self._alltoall(call, flat(call, input), target, sent, wanted, width, [output], finish)
+        target, finish = output_buffer(call, output)
+        return self._alltoall(call, flattened(call, input), target, sent, wanted, width, [output], finish)
 
     alltoall_base = all_to_all_single
 
@@ -50,10 +50,10 @@ class Alltoalls(Gathers):
         call = "all_to_all"
         self._check_count(call, "inputs", len(input_tensors))
         self._check_count(call, "outputs", len(output_tensors))
-        target, finish = landing_of(call, output_tensors)
+        target, finish = output_buffers(call, output_tensors)
         sent = [each.numel() for each in input_tensors]
         wanted = [each.numel() for each in output_tensors]
-        source = joined(call, input_tensors)
+        source = concatenated(call, input_tensors)
         return self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
 
     def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
@@ -79,33 +79,33 @@ class Alltoalls(Gathers):
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
     ) -> Work:
         call = "gather"
-        input = only(call, input_tensors)
+        input = only_tensor(call, input_tensors)
         root = _root_of(opts, root)
         count = input.numel()
         sent = [count if member == root else 0 for member in range(self._members)]
         if self._rank != root:
             nothing = torch.empty(0, dtype=input.dtype, device=input.device)
             none_wanted = [0] * self._members
-            return self._alltoall(call, flat(call, input), nothing, sent, none_wanted, 1, [], None)
+            return self._alltoall(call, flattened(call, input), nothing, sent, none_wanted, 1, [], None)
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[root], count)
-        target, finish = landing_of(call, outputs)
+        target, finish = output_buffers(call, outputs)
         wanted = [each.numel() for each in outputs]
-        return self._alltoall(call, flat(call, input), target, sent, wanted, 1, [outputs], finish)
+        return self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
 
     def scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
     ) -> Work:
         call = "scatter"
-        output = only(call, output_tensors)
+        output = only_tensor(call, output_tensors)
         root = _root_of(opts, root)
-        target, finish = landing(call, output)
+        target, finish = output_buffer(call, output)
         if self._rank == root:
             inputs = _list_of(call, input_tensors)
             self._check_count(call, "inputs", len(inputs))
             _check_size(call, output, inputs[root].numel())
-            source, sent = joined(call, inputs), [each.numel() for each in inputs]
+            source, sent = concatenated(call, inputs), [each.numel() for each in inputs]
         else:
             source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
@@ -126,7 +126,7 @@ class Alltoalls(Gathers):
     ) -> Work:
         """Of rows of `width` elements; `wanted` is what is to come from each member."""
         element_bytes = source.element_size()
-        source, target = movable(source), movable(target)
+        source, target = as_movable(source), as_movable(target)
         width *= element_bytes // source.element_size()  # the same on all members, also on one that sends nothing
         rows = source.view(sum(sent), width)
         into = target.view(sum(wanted), width)

@@ -14,7 +14,7 @@ from ...errors import InvalidArgumentError
 from ...reduce_ops import Sum
 from ..device_streams import stream_of
 from ..options import options_of
-from ..tensors import described
+from ..tensors import descriptor_of
 from .completion import Completer
 from .names import Names
 from .reduce_ops import Reduction
@@ -48,7 +48,7 @@ class Calls:
         self._limit_at(timeout)
 
     def _limit_at(self, timeout: timedelta) -> None:
-        # A wait without a limit is the faster one; what waits for ever is the stall report's to tell.
+        # A wait without a limit is the faster one; the stall report names what waits for ever.
         self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
 
     def _with(
@@ -78,8 +78,8 @@ class Calls:
         shape: tuple[int, ...],
     ) -> _core.Handle:
         """One operation. `shape` goes into its name, so it is the same on all members."""
-        source = described(input)
-        target = None if output is None else described(output)
+        source = descriptor_of(input)
+        target = None if output is None else descriptor_of(output)
         return self._names.submit(
             call, input.dtype, shape, lambda name: function(name, source, target, options)
         )

@@ -26,7 +26,7 @@ _all: weakref.WeakSet[Completer] = weakref.WeakSet()
 
 
 class Completer:
-    """Works are told in the order in which they came."""
+    """Works complete in the order in which they came."""
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -59,7 +59,7 @@ class Completer:
 def _complete(works: queue.SimpleQueue[Any]) -> None:
     while (work := works.get()) is not None:
         work.wait_quietly()
-        work.tell()
+        work.complete_future()
         del work  # not kept while waiting for the next
     _running.discard(threading.current_thread())
 

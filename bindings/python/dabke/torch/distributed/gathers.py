@@ -9,7 +9,7 @@ import torch
 from ... import _core
 from .calls import all_of
 from .reductions import Reductions, _check_size, _in_place, only_list
-from .tensors import flat, landing, landing_of, movable, only
+from .tensors import as_movable, flattened, only_tensor, output_buffer, output_buffers
 from .work import Work
 
 __all__ = ["Gathers"]
@@ -17,13 +17,13 @@ __all__ = ["Gathers"]
 
 class Gathers(Reductions):
     def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work:
-        tensor = only("broadcast", tensors)
+        tensor = only_tensor("broadcast", tensors)
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank if opts is not None else 0
         memory, finish = _in_place("broadcast", tensor)
         options = self._with(memory, root=root)
         handle = self._submit(
-            _core.broadcast, f"broadcast.{root}", movable(memory), None, options, tuple(tensor.shape)
+            _core.broadcast, f"broadcast.{root}", as_movable(memory), None, options, tuple(tensor.shape)
         )
         return self._work("broadcast", [handle], [tensor], finish)
 
@@ -32,17 +32,17 @@ class Gathers(Reductions):
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
         """The tensors may differ in size by rank, if all ranks know the sizes."""
         call = "all_gather"
-        input = only(call, input_tensors)
+        input = only_tensor(call, input_tensors)
         outputs = output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[self._rank], input.numel())
-        target, finish = landing_of(call, outputs)
+        target, finish = output_buffers(call, outputs)
         return self._gather_flat(call, input, target, [outputs], finish)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
         call = "all_gather_into_tensor"
         _check_size(call, output, input.numel() * self._members)
-        target, finish = landing(call, output)
+        target, finish = output_buffer(call, output)
         return self._gather_flat(call, input, target, [output], finish)
 
     _allgather_base = all_gather_single
@@ -59,7 +59,7 @@ class Gathers(Reductions):
         return self._merged([self.allgather([outputs], [each]) for outputs, each in zip(by_input, input_list)])
 
     def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Work:
-        source, target = movable(flat(call, input)), movable(target)
+        source, target = as_movable(flattened(call, input)), as_movable(target)
         if _overlap(source, target):
             source = source.clone()
         # The result's size, and not the input's, is the same on all ranks.

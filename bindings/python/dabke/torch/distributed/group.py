@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
 from ... import _core
-from ..device_streams import settle
 from ...errors import DabkeError
+from ..device_streams import wait_all
 from . import job_owner
 from .alltoalls import Alltoalls
 from .work import Work
@@ -93,7 +93,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     group_name, group_desc = property(getGroupName), property(getGroupDesc)
 
     def _label(self) -> str:
-        """Torch's own name of the group, the same on all its members; before torch 2.0 it tells only itself."""
+        """Torch's own name of the group, the same on all its members; before torch 2.0 it gives only itself."""
         module = dist.distributed_c10d
         names = module._pg_names if hasattr(module, "_pg_names") else module._world.pg_names
         return str(self._group_name or names.get(self, f"set{self._process_set}"))
@@ -113,7 +113,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         return self._work("barrier", [_core.barrier(self._with())], [])
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier with a limit; who is missing is told by the stall report."""
+        """A barrier with a limit; the stall report names who is missing."""
         self.barrier().wait(timeout)
 
     # ---- several calls as one ----
@@ -148,10 +148,10 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         """What destroy_process_group calls. The world's ends the job, if torch.distributed has started it.
 
         All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
-        later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait, if nobody was told.
+        later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait, if nothing has raised it.
         """
         try:
-            settle()
+            wait_all()
         finally:
             self._leave()
 

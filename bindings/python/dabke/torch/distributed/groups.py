@@ -1,6 +1,6 @@
-"""From what torch.distributed knows of a group (a store, a number, a size) to its process set.
+"""From what torch.distributed passes for a group (a store, a number, a size) to its process set.
 
-1. The members tell each other through the store whether they are in a job, and as which rank.
+1. The members exchange through the store whether they are in a job, and as which rank.
 2. None is: they start one, over the same store. All are: they stay in it; a world group must have its ranks.
    Some are, when a world group is made: these leave what an earlier world group has left behind, and all start one.
 3. The group of all the job's ranks is the world, set 0; any other is a set that the members add.

@@ -7,7 +7,7 @@ the call waits here for the first.
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, one count for all calls of the group. Then
 ranks that call different things, or with different shapes, meet under one name and get a MismatchError that says what
-each passed; without it each waits for the others to call the same, which the stall report tells.
+each passed; without it each waits for the others to call the same, which the stall report says.
 """
 
 from __future__ import annotations

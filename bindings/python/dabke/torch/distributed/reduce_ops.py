@@ -32,7 +32,7 @@ _BY_NAME = {
     "BXOR": Reduction("bxor", int(ours.BitwiseXor)),
 }
 _KINDS = {getattr(dist.ReduceOp.RedOpType, name): row for name, row in _BY_NAME.items()}
-_PREMUL_SUM = getattr(dist.ReduceOp.RedOpType, "PREMUL_SUM")  # of which torch's types do not know
+_PREMUL_SUM = getattr(dist.ReduceOp.RedOpType, "PREMUL_SUM")  # which torch's types do not have
 _LINEAR = ("sum", "avg")
 
 
@@ -53,5 +53,5 @@ def reduction_of(call: str, options: Any, tensor: torch.Tensor) -> Reduction:
 def _factor_of(call: str, op: Any) -> float:
     factor = getattr(op, "factor", None)
     if factor is None:
-        raise NotImplementedError(f"{call}: this version of torch does not tell the factor of a PREMUL_SUM")
+        raise NotImplementedError(f"{call}: this version of torch does not give the factor of a PREMUL_SUM")
     return float(factor)

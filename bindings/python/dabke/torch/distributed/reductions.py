@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..device_streams import used_here
+from ..._frontend.collective_table import REDUCESCATTER
 from ...errors import InvalidArgumentError
+from ..device_streams import record_use
+from ..tensors import descriptor_of
 from .calls import Calls, all_of
 from .reduce_ops import Reduction, reduction_of
 from .sparse import allreduce_sparse
-from .tensors import Tensors, check, check_device, described, flat, joined, landing, numbers, only
+from .tensors import Tensors, as_reducible, check, check_device, concatenated, flattened, only_tensor, output_buffer
 from .work import Work
 
 __all__ = ["Reductions"]
@@ -25,7 +27,7 @@ class Reductions(Calls):
     # ---- allreduce ----
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work:
-        tensor = only("allreduce", tensors)
+        tensor = only_tensor("allreduce", tensors)
         if tensor.layout is not torch.strided:
             return self._allreduce_sparse(tensor, opts if op is None else op)
         return self._allreduce_all("allreduce", [tensor], opts if op is None else op)
@@ -40,13 +42,13 @@ class Reductions(Calls):
         memories, finishes = [], []
         for tensor in tensors:
             memory, finish = _in_place(call, tensor)
-            memories.append(numbers(call, memory))
+            memories.append(as_reducible(call, memory))
             finishes.append(finish)
         if len(tensors) == 1:
             handle = self._submit(_core.allreduce, name, memories[0], None, options, tuple(tensors[0].shape))
         else:
             shape = (len(tensors), sum(each.numel() for each in memories))
-            inputs = [described(each) for each in memories]
+            inputs = [descriptor_of(each) for each in memories]
             handle = self._names.submit(
                 name,
                 memories[0].dtype,
@@ -70,13 +72,13 @@ class Reductions(Calls):
         self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work:
         """An allreduce whose result all but the root throw away."""
-        tensor = only("reduce", tensors)
+        tensor = only_tensor("reduce", tensors)
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank
         reduction = reduction_of("reduce", opts if op is None and not isinstance(opts, int) else op, tensor)
         options = self._with_reduction(reduction, tensor)
         memory, finish = _in_place("reduce", tensor)
-        memory = numbers("reduce", memory)
+        memory = as_reducible("reduce", memory)
         mine = self._rank == root
         output = None if mine else torch.empty_like(memory)
         name = f"reduce.{reduction.name}"
@@ -89,12 +91,12 @@ class Reductions(Calls):
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
     ) -> Work:
         call = "reduce_scatter"
-        output = only(call, output_tensors)
+        output = only_tensor(call, output_tensors)
         inputs = input_tensors if isinstance(input_tensors[0], torch.Tensor) else only_list(call, input_tensors)
         self._check_count(call, "inputs", len(inputs))
         _check_size(call, output, inputs[self._rank].numel())
         reduction = reduction_of(call, opts if op is None else op, output)
-        source = joined(call, inputs)
+        source = concatenated(call, inputs)
         if all(each.numel() == output.numel() for each in inputs):
             return self._reduce_scatter_flat(call, output, source, reduction)
         return self._reduce_scatter_uneven(call, output, inputs, source, reduction)
@@ -103,7 +105,7 @@ class Reductions(Calls):
         call = "reduce_scatter_tensor"
         check(call, input)
         _check_size(call, input, output.numel() * self._members)
-        return self._reduce_scatter_flat(call, output, flat(call, input), reduction_of(call, opts, output))
+        return self._reduce_scatter_flat(call, output, flattened(call, input), reduction_of(call, opts, output))
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -117,13 +119,13 @@ class Reductions(Calls):
     def _reduce_scatter_flat(
         self, call: str, output: torch.Tensor, source: torch.Tensor, reduction: Reduction
     ) -> Work:
-        target, finish = landing(call, output)
-        rows = numbers(call, source)
+        target, finish = output_buffer(call, output)
+        rows = as_reducible(call, source)
         handle = self._submit(
-            _core.reducescatter,
+            REDUCESCATTER.submit,
             f"{call}.{reduction.name}",
             rows,
-            numbers(call, target),
+            as_reducible(call, target),
             self._with_reduction(reduction, rows),
             tuple(rows.shape),
         )
@@ -133,7 +135,7 @@ class Reductions(Calls):
         self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
     ) -> Work:
         """Parts of different sizes: all of them everywhere, of which each keeps its own."""
-        source = numbers(call, source)
+        source = as_reducible(call, source)
         total = torch.empty_like(source)
         options = self._with_reduction(reduction, source)
         handle = self._submit(
@@ -142,7 +144,7 @@ class Reductions(Calls):
         begin = sum(each.numel() for each in inputs[: self._rank])
 
         def finish() -> None:
-            used_here(total)
+            record_use(total)
             whole = torch.view_as_complex(total) if output.is_complex() else total
             output.detach().copy_(whole[begin : begin + output.numel()].view(output.shape))
 
@@ -173,7 +175,7 @@ def _check_size(call: str, tensor: torch.Tensor, wanted: int) -> None:
 
 def _in_place(call: str, tensor: torch.Tensor) -> Any:
     """Memory with the tensor's elements that becomes the result, and what brings it back."""
-    memory, finish = landing(call, tensor)
+    memory, finish = output_buffer(call, tensor)
     if finish is not None:
         memory.copy_(tensor.detach().reshape(-1))
     return memory, finish

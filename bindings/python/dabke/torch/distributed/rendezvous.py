@@ -22,8 +22,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from ... import _core, job
 from ..._bootstrap.launchers import is_numbered
+from ..tensors import descriptor_of
 from . import job_owner
-from ..tensors import described
 
 __all__ = ["install"]
 
@@ -70,7 +70,7 @@ def _store(rank: int, size: int) -> Any:
         served = TCPStore(host, 0, size, True, _STORE_PATIENCE, False)
         text = f"{host}:{served.port}".encode()
         address[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
-    _core.broadcast("c10d/store", described(address), None, _core.Options()).wait()
+    _core.broadcast("c10d/store", descriptor_of(address), None, _core.Options()).wait()
     if served is not None:
         return served
     host, port = bytes(address.tolist()).rstrip(b"\0").decode().rsplit(":", 1)

@@ -11,8 +11,9 @@ import torch.utils.dlpack
 from ... import _core
 from ...errors import UnsupportedError
 from ..sparse_tensors import average_of_integers, parts_of, sparse_tensor
+from ..tensors import descriptor_of
 from .reduce_ops import Reduction
-from .tensors import described, movable
+from .tensors import as_movable
 
 __all__ = ["allreduce_sparse"]
 
@@ -31,7 +32,7 @@ def allreduce_sparse(
         sent = values.view(torch.uint8)  # as which it comes back by DLPack, from which PyTorch 1.13 takes no bool
 
     def submit(name: str) -> _core.Handle:
-        parts = [described(indices), described(movable(sent))]
+        parts = [descriptor_of(indices), descriptor_of(as_movable(sent))]
         return _core.grouped_allgather([f"{name}.indices", f"{name}.values"], parts, None, options)
 
     def sum_of_integers(all_indices: torch.Tensor, all_values: torch.Tensor) -> torch.Tensor:

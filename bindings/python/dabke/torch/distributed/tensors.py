@@ -1,6 +1,6 @@
 """Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape and dtype.
 
-What only moves is seen as bytes where the runtime does not know the dtype; what is not compact goes through a copy.
+What only moves is seen as bytes where the runtime does not have the dtype; what is not compact goes through a copy.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from collections.abc import Callable, Sequence
 import torch
 
 from ...errors import InvalidArgumentError, UnsupportedError
-from ..device_streams import goes_directly, used_here
-from ..tensors import DTYPES, described
+from ..device_streams import is_supported, record_use
+from ..tensors import DTYPES
 
 __all__ = [
     "Tensors",
     "check",
     "check_device",
-    "described",
-    "flat",
-    "joined",
-    "landing",
-    "landing_of",
-    "movable",
-    "numbers",
-    "only",
+    "flattened",
+    "concatenated",
+    "output_buffer",
+    "output_buffers",
+    "as_movable",
+    "as_reducible",
+    "only_tensor",
 ]
 
 Tensors = Sequence[torch.Tensor]
-Landing = tuple[torch.Tensor, "Callable[[], None] | None"]
+OutputBuffer = tuple[torch.Tensor, "Callable[[], None] | None"]
+
 
 def check_device(call: str, tensor: torch.Tensor) -> None:
-    if not goes_directly(tensor):
+    if not is_supported(tensor):
         raise UnsupportedError(
             f"{call}: the tensor is on {tensor.device}, and this build has no backend for that device; pass tensor.cpu()"
         )
@@ -44,7 +44,7 @@ def check(call: str, tensor: torch.Tensor) -> None:
         raise UnsupportedError(f"{call}: a tensor of layout {tensor.layout}; pass tensor.to_dense()")
 
 
-def numbers(call: str, tensor: torch.Tensor) -> torch.Tensor:
+def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """Of a compact tensor what can be calculated with: complex numbers as pairs of real ones."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
@@ -53,15 +53,15 @@ def numbers(call: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def flat(call: str, tensor: torch.Tensor) -> torch.Tensor:
+def flattened(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """The elements in one dimension, without a copy where the tensor is compact; not for autograd."""
     check(call, tensor)
     # A view of every other element can be flat as it is, and is still not compact.
     return tensor.detach().resolve_neg().reshape(-1).contiguous()
 
 
-def movable(tensor: torch.Tensor) -> torch.Tensor:
-    """A compact tensor of one or more dimensions, or its bytes if the runtime does not know its dtype."""
+def as_movable(tensor: torch.Tensor) -> torch.Tensor:
+    """A compact tensor of one or more dimensions, or its bytes if the runtime does not have its dtype."""
     if tensor.dtype in DTYPES:
         return tensor
     if tensor.dim() == 1 and tensor.stride(0) != 1:  # of one element or none, whose stride says nothing
@@ -69,7 +69,7 @@ def movable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(torch.uint8)
 
 
-def landing(call: str, tensor: torch.Tensor) -> Landing:
+def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
     """Where a result of this tensor's size can be written, flat, and what then is still to be done."""
     check(call, tensor)
     tensor = tensor.detach()
@@ -79,15 +79,15 @@ def landing(call: str, tensor: torch.Tensor) -> Landing:
     return staged, lambda: _copy(tensor, staged)
 
 
-def joined(call: str, tensors: Tensors) -> torch.Tensor:
+def concatenated(call: str, tensors: Tensors) -> torch.Tensor:
     """The elements of all the tensors in one dimension; without a copy if they lie one behind the other."""
     _check_alike(call, tensors)
     view = _one_view(tensors)
-    return view if view is not None else torch.cat([flat(call, each) for each in tensors])
+    return view if view is not None else torch.cat([flattened(call, each) for each in tensors])
 
 
-def landing_of(call: str, tensors: Tensors) -> Landing:
-    """``landing`` for a result that fills the tensors one after the other."""
+def output_buffers(call: str, tensors: Tensors) -> OutputBuffer:
+    """``output_buffer`` for a result that fills the tensors one after the other."""
     _check_alike(call, tensors)
     view = _one_view(tensors)
     if view is not None:
@@ -103,7 +103,7 @@ def landing_of(call: str, tensors: Tensors) -> Landing:
     return staged, hand_out
 
 
-def only(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
+def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
     """The one tensor of a list of one, or the tensor: torch passes lists of one for each device of the process."""
     if isinstance(tensors, torch.Tensor):
         return tensors
@@ -113,7 +113,7 @@ def only(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
 
 
 def _copy(tensor: torch.Tensor, flat_result: torch.Tensor) -> None:
-    used_here(flat_result)
+    record_use(flat_result)
     tensor.copy_(flat_result.view(tensor.shape))
 
 

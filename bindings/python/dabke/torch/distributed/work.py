@@ -18,8 +18,8 @@ import torch
 from torch._C._distributed_c10d import Work as TorchWork
 
 from ... import _core
-from ..device_streams import hand_over, let_stream_wait
 from ...errors import StillPendingError
+from ..device_streams import wait_enqueued, make_stream_wait
 from .completion import Completer
 
 __all__ = ["Work"]
@@ -31,7 +31,7 @@ if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) <
     _kept = deque(maxlen=_KEPT_FOR_OLD_TORCH)
 
 
-# Torch's own word for it, of which programs know that wait() then comes back when the data is there.
+# Torch's own word for it, by which programs ask that wait() returns when the data is there.
 _BLOCKS = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", os.environ.get("NCCL_BLOCKING_WAIT", "0")) == "1"
 
 
@@ -59,7 +59,7 @@ class Work(TorchWork):
         self._finish = finish
         self._lock = threading.Lock()
         self._future: Any = None
-        self._told: Any = None
+        self._done: Any = None
         self._profiled: Any = None
         if _kept is not None:
             _kept.append(self)
@@ -83,7 +83,7 @@ class Work(TorchWork):
         seconds = timeout.total_seconds() if timeout is not None else 0.0
         limit = seconds if seconds > 0 else self._limit
         if self._devices and seconds <= 0 and not _BLOCKS:
-            is_done = let_stream_wait(self._handles, limit)
+            is_done = make_stream_wait(self._handles, limit)
         else:
             # Without a limit the waiting thread can run the operation itself.
             is_done = all(handle.wait(limit) for handle in self._handles)
@@ -149,15 +149,15 @@ class Work(TorchWork):
             if self._future is None:
                 # Its callbacks have streams of their own, which wait for the operation as wait() makes them.
                 devices: list[Any] = [torch.device("cuda", index) for index in self._devices]
-                self._told = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+                self._done = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
                 # A future fails in C++ as well only if it is made by `then`, of a function that raises.
-                self._future = self._told.then(self._outcome)
+                self._future = self._done.then(self._outcome)
                 fresh = True
             else:
                 fresh = False
         if fresh:
             if self.is_completed():
-                self.tell()
+                self.complete_future()
             else:
                 self._completer.add(self)
         return self._future
@@ -173,15 +173,15 @@ class Work(TorchWork):
         except Exception:
             pass  # the operation's, which wait() raises
 
-    def tell(self) -> None:
+    def complete_future(self) -> None:
         """Completes the future. The operation has completed."""
-        self._told.set_result(None)
+        self._done.set_result(None)
 
     def wait_quietly(self) -> None:
-        """For the thread that completes futures, which tells the error through them."""
+        """For the thread that completes futures, which carry the error."""
         try:
             if self._devices:
-                hand_over(self._handles)
+                wait_enqueued(self._handles)
                 return
             for handle in self._handles:
                 handle.wait()
