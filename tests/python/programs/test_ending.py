@@ -130,7 +130,7 @@ def test_an_uncaught_exception_is_written_at_once_so_that_no_line_of_the_log_com
         import sys, threading, dabke
         class Pieces:
             def write(self, text):
-                print(repr(text))
+                sys.stdout.write(repr(text) + "\\n")  # in one piece: the log writes into the same pipe
             def flush(self):
                 pass
         dabke.init()
