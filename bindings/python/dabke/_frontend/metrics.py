@@ -18,7 +18,10 @@ __all__ = ["weighted_average"]
 def weighted_average(
     value: float, weight: float, name: str | None, process_set: AnySet, submit_by: SubmitBy = directly
 ) -> float:
-    """The average of the ranks' values, each counting as its weight says; NaN where all weights are 0. The value of a weight of 0 is not read."""
+    """The average of the ranks' values, each of which counts as its weight says; NaN where all weights are 0.
+
+    A value with a weight of 0 is not read.
+    """
     number = set_id_of(process_set)
     sums = array.array("d", [value * weight if weight else 0.0, weight])
     full_name = prefixed_name("metric_average", name, number)
