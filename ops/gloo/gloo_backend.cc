@@ -62,9 +62,7 @@ GlooBackend::~GlooBackend() {
 }
 
 bool GlooBackend::can_run(const CallSpec& call, const Extent&) const {
-  return runs_on_host(call,
-                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
-                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+  return runs_on_host(call, kCollectivesOfHostBackends);
 }
 
 /// What a batch of its own costs grows with the peers, however little it carries.

@@ -18,8 +18,7 @@ Rank own_leader(const World& world, const Backend* inside) {
 }  // namespace
 
 bool HierarchicalBackend::can_run(const CallSpec& call, const Extent&) const {
-  return runs_on_host(call, {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
-                             CollectiveKind::reducescatter, CollectiveKind::barrier});
+  return runs_on_host(call, kCollectivesOfHostBackends.without(CollectiveKind::alltoall));
 }
 
 bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {

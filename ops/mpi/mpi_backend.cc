@@ -39,9 +39,7 @@ bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
     // As the device's lane has it where MPI takes a device's memory: one piece, scaled.
     return call.device_route == DeviceRoute::direct && is_whole(call.kind);
   }
-  return runs_on_host(call,
-                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
-                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+  return runs_on_host(call, kCollectivesOfHostBackends);
 }
 
 Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {

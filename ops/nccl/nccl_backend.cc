@@ -17,9 +17,7 @@
 namespace dabke {
 namespace {
 
-constexpr Collectives kCollectives = {CollectiveKind::allreduce, CollectiveKind::allgather,
-                                      CollectiveKind::broadcast, CollectiveKind::reducescatter,
-                                      CollectiveKind::alltoall};
+constexpr Collectives kCollectives = kCollectivesOfHostBackends.without(CollectiveKind::barrier);
 
 /// Whether a tensor of several is not packed. The same ones on all ranks.
 bool is_large(std::int64_t elements, DType dtype) {

@@ -216,78 +216,103 @@ Status NcclRanks::start(std::span<const NcclCall> calls, DeviceStream& stream) {
   });
 }
 
-/// Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts, reductions, or sends.
-Status NcclRanks::enqueue(const NcclCall& call, nccl::Communicator all, cuda::Stream stream) const {
-  const nccl::Library& nccl = handle_->library();
-  const std::size_t width = size_of(call.dtype);
-  const auto ok = [&](const char* name, nccl::Error error) { return nccl::check(nccl, name, error, all); };
-  const auto is_even = [](std::span<const std::size_t> counts) {
+namespace {
+
+/// Enqueues one call. Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts, reductions, or
+/// sends.
+struct NcclEnqueuer {
+  const nccl::Library& nccl;
+  const NcclCall& call;
+  nccl::Communicator all;
+  cuda::Stream stream;
+  std::size_t own;  // this rank
+  std::size_t width = size_of(call.dtype);
+
+  Status ok(const char* name, nccl::Error error) const { return nccl::check(nccl, name, error, all); }
+  static bool is_even(std::span<const std::size_t> counts) {
     return std::ranges::all_of(counts, [&](std::size_t count) { return count == counts.front(); });
-  };
-  const auto own = to_size(rank_);
+  }
+
+  Status allreduce() const {
+    return ok("ncclAllReduce", nccl.all_reduce(call.data, call.data, call.elements, *nccl_dtype(call.dtype),
+                                               *nccl_op(call.dtype, call.op), all, stream));
+  }
+
+  Status broadcast() const {
+    return ok("ncclBroadcast", nccl.broadcast(call.data, call.data, call.elements * width, kNcclBytes,
+                                              call.root, all, stream));
+  }
+
+  Status allgather() const {
+    if (is_even(call.receive_counts)) {
+      const std::size_t bytes = call.receive_counts.front() * width;
+      return ok("ncclAllGather",
+                nccl.all_gather(call.data + own * bytes, call.data, bytes, kNcclBytes, all, stream));
+    }
+    std::byte* block = call.data;
+    for (std::size_t rank = 0; rank < call.receive_counts.size(); ++rank) {
+      const std::size_t bytes = call.receive_counts[rank] * width;
+      if (bytes != 0) {
+        DABKE_RETURN_IF_ERROR(ok("ncclBroadcast", nccl.broadcast(block, block, bytes, kNcclBytes,
+                                                                 static_cast<int>(rank), all, stream)));
+      }
+      block += bytes;
+    }
+    return {};
+  }
+
+  Status reducescatter() const {
+    const nccl::Type type = *nccl_dtype(call.dtype);
+    const nccl::Op op = *nccl_op(call.dtype, call.op);
+    if (is_even(call.send_counts)) {
+      return ok("ncclReduceScatter",
+                nccl.reduce_scatter(call.send, call.data, call.send_counts.front(), type, op, all, stream));
+    }
+    const std::byte* block = call.send;
+    for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
+      const std::size_t count = call.send_counts[rank];
+      if (count != 0) {
+        DABKE_RETURN_IF_ERROR(ok("ncclReduce", nccl.reduce(block, rank == own ? call.data : nullptr, count,
+                                                           type, op, static_cast<int>(rank), all, stream)));
+      }
+      block += count * width;
+    }
+    return {};
+  }
+
+  Status alltoall() const {
+    const std::byte* from = call.send;
+    std::byte* to = call.data;
+    for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
+      const std::size_t sent = call.send_counts[rank] * width;
+      const std::size_t received = call.receive_counts[rank] * width;
+      const int peer = static_cast<int>(rank);
+      if (sent != 0)
+        DABKE_RETURN_IF_ERROR(ok("ncclSend", nccl.send(from, sent, kNcclBytes, peer, all, stream)));
+      if (received != 0)
+        DABKE_RETURN_IF_ERROR(ok("ncclRecv", nccl.receive(to, received, kNcclBytes, peer, all, stream)));
+      from += sent;
+      to += received;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Status NcclRanks::enqueue(const NcclCall& call, nccl::Communicator all, cuda::Stream stream) const {
   if (reduces(call.kind) && (!nccl_dtype(call.dtype) || !nccl_op(call.dtype, call.op))) {
     return {Code::unsupported,
             fmt::format("NCCL has no {} of {}; copy the tensor to the host, where every dtype is reduced",
                         name_of(call.op), name_of(call.dtype))};
   }
+  const NcclEnqueuer enqueuer{handle_->library(), call, all, stream, to_size(rank_)};
   switch (call.kind) {
-    case CollectiveKind::allreduce:
-      return ok("ncclAllReduce", nccl.all_reduce(call.data, call.data, call.elements, *nccl_dtype(call.dtype),
-                                                 *nccl_op(call.dtype, call.op), all, stream));
-    case CollectiveKind::broadcast:
-      return ok("ncclBroadcast", nccl.broadcast(call.data, call.data, call.elements * width, kNcclBytes,
-                                                call.root, all, stream));
-    case CollectiveKind::allgather: {
-      if (is_even(call.receive_counts)) {
-        const std::size_t bytes = call.receive_counts.front() * width;
-        return ok("ncclAllGather",
-                  nccl.all_gather(call.data + own * bytes, call.data, bytes, kNcclBytes, all, stream));
-      }
-      std::byte* block = call.data;
-      for (std::size_t rank = 0; rank < call.receive_counts.size(); ++rank) {
-        const std::size_t bytes = call.receive_counts[rank] * width;
-        if (bytes != 0) {
-          DABKE_RETURN_IF_ERROR(ok("ncclBroadcast", nccl.broadcast(block, block, bytes, kNcclBytes,
-                                                                   static_cast<int>(rank), all, stream)));
-        }
-        block += bytes;
-      }
-      return {};
-    }
-    case CollectiveKind::reducescatter: {
-      const nccl::Type type = *nccl_dtype(call.dtype);
-      const nccl::Op op = *nccl_op(call.dtype, call.op);
-      if (is_even(call.send_counts)) {
-        return ok("ncclReduceScatter",
-                  nccl.reduce_scatter(call.send, call.data, call.send_counts.front(), type, op, all, stream));
-      }
-      const std::byte* block = call.send;
-      for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
-        const std::size_t count = call.send_counts[rank];
-        if (count != 0) {
-          DABKE_RETURN_IF_ERROR(ok("ncclReduce", nccl.reduce(block, rank == own ? call.data : nullptr, count,
-                                                             type, op, static_cast<int>(rank), all, stream)));
-        }
-        block += count * width;
-      }
-      return {};
-    }
-    case CollectiveKind::alltoall: {
-      const std::byte* from = call.send;
-      std::byte* to = call.data;
-      for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
-        const std::size_t sent = call.send_counts[rank] * width;
-        const std::size_t received = call.receive_counts[rank] * width;
-        const int peer = static_cast<int>(rank);
-        if (sent != 0)
-          DABKE_RETURN_IF_ERROR(ok("ncclSend", nccl.send(from, sent, kNcclBytes, peer, all, stream)));
-        if (received != 0)
-          DABKE_RETURN_IF_ERROR(ok("ncclRecv", nccl.receive(to, received, kNcclBytes, peer, all, stream)));
-        from += sent;
-        to += received;
-      }
-      return {};
-    }
+    case CollectiveKind::allreduce: return enqueuer.allreduce();
+    case CollectiveKind::broadcast: return enqueuer.broadcast();
+    case CollectiveKind::allgather: return enqueuer.allgather();
+    case CollectiveKind::reducescatter: return enqueuer.reducescatter();
+    case CollectiveKind::alltoall: return enqueuer.alltoall();
     default: return {Code::unsupported, fmt::format("NCCL has no {}", name_of(call.kind))};
   }
 }

@@ -33,9 +33,7 @@ ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log 
       registered_(*domain_, steps_, heaps_) {}
 
 bool ShmBackend::can_run(const CallSpec& call, const Extent&) const {
-  return runs_on_host(call,
-                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
-                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+  return runs_on_host(call, kCollectivesOfHostBackends);
 }
 
 bool ShmBackend::can_serve(const ProcessSetInfo& set) const {

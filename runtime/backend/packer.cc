@@ -9,9 +9,7 @@ namespace dabke {
 namespace {
 
 /// Whether the collective reads from one place and writes to another.
-bool has_send(CollectiveKind kind) {
-  return kind == CollectiveKind::reducescatter || kind == CollectiveKind::alltoall;
-}
+bool has_send(CollectiveKind kind) { return scatters(kind) || kind == CollectiveKind::alltoall; }
 
 /// Whether what comes goes to where the input is; an output that overlaps it begins in it (BatchEntry).
 bool overlaps_output(const Batch& batch, const BatchEntry& entry) {
@@ -50,22 +48,17 @@ void Packer::count(const Batch& batch) {
   receive_counts_.assign(ranks, 0);
   for (const BatchEntry& entry : batch.entries) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      switch (batch.kind) {
-        case CollectiveKind::allgather: receive_counts_[rank] += to_size(entry.receive_counts[rank]); break;
-        case CollectiveKind::reducescatter: send_counts_[rank] += to_size(entry.receive_counts[rank]); break;
-        case CollectiveKind::alltoall:
-          send_counts_[rank] += to_size(entry.send_counts[rank]);
-          receive_counts_[rank] += to_size(entry.receive_counts[rank]);
-          break;
-        default: break;
-      }
+      if (!divides_rows(batch.kind)) continue;
+      const std::size_t received = to_size(entry.receive_counts[rank]);
+      (scatters(batch.kind) ? send_counts_ : receive_counts_)[rank] += received;
+      if (batch.kind == CollectiveKind::alltoall) send_counts_[rank] += to_size(entry.send_counts[rank]);
     }
   }
   packed_.send_counts = send_counts_;
   packed_.receive_counts = receive_counts_;
   packed_.send_elements = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
   packed_.elements = std::accumulate(receive_counts_.begin(), receive_counts_.end(), std::size_t{0});
-  if (batch.kind == CollectiveKind::reducescatter) {
+  if (scatters(batch.kind)) {
     packed_.elements = send_counts_[to_size(batch.process_set->rank)];
   }
 }
@@ -88,7 +81,7 @@ Packer::BufferUse Packer::use_of(const Batch& batch) {
   }
   const BatchEntry* const entry = is_alone ? &batch.entries.front() : nullptr;
   const bool sends_input = has_send(batch.kind) && is_alone && !overlaps_output(batch, *entry) &&
-                           (batch.kind != CollectiveKind::reducescatter || batch.prescale == 1);
+                           (!scatters(batch.kind) || batch.prescale == 1);
   return {.sends_input = sends_input,
           .send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width),
           .data_bytes = is_alone ? 0 : packed_.elements * width};
@@ -151,8 +144,7 @@ void Packer::list_blocks_in(const Batch& batch) {
       continue;
     }
     for (const BatchEntry& entry : batch.entries) {
-      const auto counts =
-          batch.kind == CollectiveKind::reducescatter ? entry.receive_counts : entry.send_counts;
+      const auto counts = scatters(batch.kind) ? entry.receive_counts : entry.send_counts;
       const std::size_t elements = gathers ? to_size(entry.elements) : to_size(counts[rank]);
       std::size_t skipped = 0;
       for (std::size_t before = 0; !gathers && before < rank; ++before)
@@ -165,11 +157,11 @@ void Packer::list_blocks_in(const Batch& batch) {
   }
 }
 
-/// What came: a block for each rank (allgather, alltoall), or this rank's sum (reducescatter).
+/// What came: a block for each rank (allgather, alltoall), or this rank's sum, where it is scattered.
 void Packer::list_blocks_out(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
   std::size_t offset = 0;
-  if (batch.kind == CollectiveKind::reducescatter) {
+  if (scatters(batch.kind)) {
     const auto own = to_size(batch.process_set->rank);
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t elements = to_size(entry.receive_counts[own]);

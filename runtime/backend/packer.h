@@ -6,7 +6,7 @@
 //   allreduce, broadcast   `data`, the entries one behind the other, each padded with fusion_padded; in place
 //   allgather              `data`, one block a rank (`receive_counts`), this rank's already filled in; in
 //                          place
-//   reducescatter          `send`, one block for each rank that it goes to (`send_counts`); this rank's sum
+//   scattered sums         `send`, one block for each rank that it goes to (`send_counts`); this rank's sum
 //                          into `data`
 //   alltoall               `send`, one block for each rank that it goes to (`send_counts`); `data`, one for
 //                          each that it came from (`receive_counts`)
@@ -26,7 +26,7 @@ namespace dabke {
 
 struct PackedBatch {
   DType dtype = DType::f32;         // what is packed has it
-  const std::byte* send = nullptr;  // reducescatter and alltoall only; never overlaps `data`
+  const std::byte* send = nullptr;  // alltoall and what is scattered only; never overlaps `data`
   std::byte* data = nullptr;        // may be null when it has no elements
   std::size_t send_elements = 0;
   std::size_t elements = 0;  // those of `data`

@@ -193,6 +193,8 @@ constexpr bool divides_rows(CollectiveKind kind) { return has_trait(kind, kDivid
 constexpr bool has_free_rows(CollectiveKind kind) { return has_trait(kind, kFreeRows); }
 /// Each rank gives and gets the tensor as it is, or nothing.
 constexpr bool is_whole(CollectiveKind kind) { return moves_data(kind) && !divides_rows(kind); }
+/// It reduces, and each rank gets a part of the result alone.
+constexpr bool scatters(CollectiveKind kind) { return reduces(kind) && divides_rows(kind); }
 constexpr bool fuses(CollectiveKind kind) { return has_trait(kind, kFuses); }
 constexpr bool is_among_members(CollectiveKind kind) { return has_trait(kind, kAmongMembers); }
 constexpr bool adds_set(CollectiveKind kind) {
@@ -209,11 +211,21 @@ class Collectives {
     for (const CollectiveKind kind : kinds) bits_ |= bit(kind);
   }
   constexpr bool contains(CollectiveKind kind) const { return (bits_ & bit(kind)) != 0; }
+  constexpr Collectives without(CollectiveKind kind) const {
+    Collectives rest = *this;
+    rest.bits_ &= ~bit(kind);
+    return rest;
+  }
 
  private:
   static constexpr std::uint32_t bit(CollectiveKind kind) { return 1U << static_cast<unsigned>(kind); }
   std::uint32_t bits_ = 0;
 };
+
+/// The collectives that every backend of the host runs. A new one is in no backend's set until that lists it.
+inline constexpr Collectives kCollectivesOfHostBackends = {
+    CollectiveKind::allreduce, CollectiveKind::allgather,     CollectiveKind::broadcast,
+    CollectiveKind::alltoall,  CollectiveKind::reducescatter, CollectiveKind::barrier};
 
 /// The largest number of an enumeration whose numbers begin with 0 and have no gap.
 template <class E>

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/control/link_ends.h"
 #include "runtime/links/setup/link_setup.h"
 #include "runtime/links/shm/waiting.h"
 #include "runtime/negotiation/wire/wire.h"
@@ -79,10 +79,20 @@ std::vector<std::byte> words_of(const std::string& why) {
   return words;
 }
 
-class NullSink final : public FrameSink {
- public:
-  void on_frame(std::span<const std::byte>) override {}
-};
+/// Why a peer that was silent for so long is given up.
+Status silence_of(const LinkNeighbour& peer, Duration patience) {
+  return {Code::peer_lost,
+          fmt::format("{}: nothing heard for {} s ({}): the network between the hosts is cut, or its host or "
+                      "process has stopped",
+                      peer.name, std::chrono::duration<double>(patience).count(),
+                      peer.has_spoken ? "DABKE_PEER_TIMEOUT_SECONDS"
+                                      : "DABKE_START_TIMEOUT_SECONDS and DABKE_PEER_TIMEOUT_SECONDS")};
+}
+
+/// Why a peer whose process has ended is lost. `gloss`: what its end can mean.
+std::string end_of_process(const LinkNeighbour& peer, std::string_view gloss) {
+  return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, gloss);
+}
 
 }  // namespace
 
@@ -124,8 +134,6 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
   return channel;
 }
 
-LinkChannel::~LinkChannel() = default;
-
 std::string_view LinkChannel::name() const {
   if (shared_ == 0) return "tcp";
   return over_tcp_ == 0 ? "shm" : "shm+tcp";
@@ -134,9 +142,8 @@ std::string_view LinkChannel::name() const {
 Status LinkChannel::start() {
   epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
   if (!epoll_) return system_error("epoll_create1", errno);
-  wake_fd_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
-  if (!wake_fd_) return system_error("eventfd", errno);
-  return epoll_add(epoll_.get(), wake_fd_.get(), kWakeTag);
+  DABKE_RETURN_IF_ERROR(wake_.open(guard_));
+  return epoll_add(epoll_.get(), wake_.descriptor(), kWakeTag);
 }
 
 Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link) {
@@ -240,7 +247,7 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       seen = handle(event.data.u64, event.events, sink) || seen;
     }
-    seen = take_wake() || seen;
+    seen = wake_.take() || seen;
     if (seen) has_helpers_ = false;
     now = Clock::now();
     // After the reading: when we ourselves were stopped for long, the peer's words are there, only unread.
@@ -265,13 +272,13 @@ void LinkChannel::hand_back(bool needed) {
     if (peer.link) peer.link->send_wakes();
   }
   helped_ = false;
-  if (needed) wake_pending_.store(true);
-  if (!prepare_to_sleep() || failures_) kick();
+  if (needed) wake_.set_pending();
+  if (!prepare_to_sleep() || failures_) wake_.kick();
 }
 
 /// Looks, without a system call, for what has come through shared memory, and for wake().
 bool LinkChannel::look_into_memory(ControlSink& sink) {
-  bool seen = take_wake();
+  bool seen = wake_.take();
   for (Peer& peer : peers_) {
     if (!peer.link || !peer.link->poll_ready()) continue;
     peer.link->flush();
@@ -283,8 +290,7 @@ bool LinkChannel::look_into_memory(ControlSink& sink) {
 /// Asks everybody for a wake-up. False: something has come meanwhile, and nobody may sleep.
 bool LinkChannel::prepare_to_sleep() {
   declared_ = true;
-  asleep_.store(true);
-  if (wake_pending_.load()) return false;
+  if (!wake_.prepare_to_sleep()) return false;
   for (Peer& peer : peers_) {
     if (peer.link && !peer.link->prepare_to_sleep()) return false;
   }
@@ -293,23 +299,16 @@ bool LinkChannel::prepare_to_sleep() {
 
 void LinkChannel::woken() {
   declared_ = false;
-  asleep_.store(false);
+  wake_.woken();
   for (Peer& peer : peers_) {
     if (peer.link) peer.link->woken();
   }
 }
 
-/// The exchanges here and in wake() order what the caller did before wake() ahead of what the driver does
-/// after poll().
-bool LinkChannel::take_wake() {
-  return wake_pending_.load(std::memory_order_relaxed) && wake_pending_.exchange(false);
-}
-
 /// Whether poll() has something to return for.
 bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink) {
   if (tag == kWakeTag) {
-    std::uint64_t count = 0;
-    if (::read(wake_fd_.get(), &count, sizeof count) < 0) count = 0;
+    wake_.read();
     return false;  // the flag tells; this write may be late, for a wake() that was seen already
   }
   Peer& peer = peers_[tag / 2];
@@ -325,10 +324,6 @@ bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& s
   return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read(peer, sink);
 }
 
-std::string LinkChannel::process_ended(const Peer& peer) const {
-  return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, ended_gloss_);
-}
-
 bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   // Called when the link is readable: some bytes, or the end, have come.
   if (peer.beats) peer.last_heard = Clock::now();
@@ -340,7 +335,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   if (received.is_ok() && *received != Link::Received::closed) return messages.delivered();
   std::string cause;
   if (ended) {
-    cause = process_ended(peer);
+    cause = end_of_process(peer, ended_gloss_);
   } else {
     cause = fmt::format("{}: {}", peer.name,
                         received.is_ok() ? fmt::format("it closed its connection {}", ended_gloss_)
@@ -386,14 +381,7 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
         lost = read(peer, sink) || lost;
         continue;
       }
-      const double seconds = std::chrono::duration<double>(patience).count();
-      const Status cause(
-          Code::peer_lost,
-          fmt::format("{}: nothing heard for {} s ({}): the network between the hosts is cut, or its host or "
-                      "process has stopped",
-                      peer.name, seconds,
-                      peer.has_spoken ? "DABKE_PEER_TIMEOUT_SECONDS"
-                                      : "DABKE_START_TIMEOUT_SECONDS and DABKE_PEER_TIMEOUT_SECONDS"));
+      const Status cause = silence_of(peer, patience);
       say_why(peer, cause.message());
       lose(peer, cause, sink);
       lost = true;
@@ -423,7 +411,7 @@ bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
   bool lost = false;
   for (Peer& peer : peers_) {
     if (!peer.link || std::min(peer.ended_at, peer.last_word) > now) continue;
-    lose(peer, Status(Code::peer_lost, process_ended(peer)), sink);
+    lose(peer, Status(Code::peer_lost, end_of_process(peer, ended_gloss_)), sink);
     lost = true;
   }
   return lost;
@@ -448,77 +436,15 @@ void LinkChannel::forget(Peer& peer) {
   peer.beats = false;
 }
 
-void LinkChannel::wake() {
-  // The flag is enough while poll() is not in the kernel; and one write ends a sleep, however many call. Both
-  // are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
-  if (wake_pending_.exchange(true)) return;
-  if (asleep_.load() && asleep_.exchange(false)) kick();
-}
-
-/// Whoever sleeps in the kernel, or is about to, comes out of it.
-void LinkChannel::kick() {
-  const std::uint64_t one = 1;
-  if (::write(wake_fd_.get(), &one, sizeof one) < 0) {
-    // The counter is full: then it is readable, and nothing is missed.
-  }
-}
-
 void LinkChannel::close(TimePoint deadline) {
-  flush_all(deadline);
-  for (Peer& peer : peers_) forget(peer);
-  any_beats_ = false;
-  next_beat_ = kNever;
-}
-
-/// Waits until every peer's host has all that we sent. What comes meanwhile is read and thrown away: two
-/// ranks that close at the same time must not wait for each other's room, and closing with unread bytes would
-/// cut off our last ones.
-void LinkChannel::flush_all(TimePoint deadline) {
-  NullSink nothing;
   std::vector<Link*> open;
   for (Peer& peer : peers_) {
     if (peer.link && peer.failure.is_ok()) open.push_back(peer.link.get());
   }
-  std::vector<bool> finished(open.size(), false);
-  while (true) {
-    std::vector<pollfd> waiting;
-    int unfinished = 0;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if (open[i] == nullptr) continue;
-      open[i]->flush();
-      if (!open[i]->wants_write() && !finished[i]) {
-        open[i]->finish_sending();
-        finished[i] = true;
-      }
-      const auto received = open[i]->receive(nothing);
-      open[i]->flush();  // what came may have made room
-      const bool over = !received.is_ok() || (finished[i] && open[i]->all_arrived());
-      if (over) {
-        open[i] = nullptr;
-        continue;
-      }
-      // A stream stays readable for ever at its end; then only time or room to send is worth waiting for.
-      const bool at_end = *received == Link::Received::closed;
-      const int events = (at_end ? 0 : POLLIN) | (open[i]->wants_write() ? POLLOUT : 0);
-      ++unfinished;
-      if (events != 0) waiting.push_back({open[i]->descriptor(), static_cast<short>(events), 0});
-    }
-    const auto now = Clock::now();
-    if (unfinished == 0 || now >= deadline) return;
-    // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
-    constexpr Duration kLook = 2ms;
-    for (Link* link : open) {
-      // Room in shared memory shows only to who has asked; that something is there already is seen in a
-      // moment.
-      if (link != nullptr) (void)link->prepare_to_sleep();
-    }
-    const int timeout_ms = poll_timeout_ms(std::min(deadline, now + kLook), now);
-    const bool failed = ::poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR;
-    for (Link* link : open) {
-      if (link != nullptr) link->woken();
-    }
-    if (failed) return;
-  }
+  finish_links(std::move(open), deadline);
+  for (Peer& peer : peers_) forget(peer);
+  any_beats_ = false;
+  next_beat_ = kNever;
 }
 
 }  // namespace dabke

@@ -29,6 +29,8 @@
 #include "runtime/base/threads/fork_guard.h"
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/control/control_channel.h"
+#include "runtime/control/link_neighbour.h"
+#include "runtime/control/poll_wake.h"
 #include "runtime/links/link.h"
 #include "runtime/store/store.h"
 
@@ -42,13 +44,12 @@ class LinkChannel final : public ControlChannel {
   static Result<std::unique_ptr<ControlChannel>> open(const World& world, std::span<const Rank> neighbours,
                                                       const Config& config, std::shared_ptr<Store> store,
                                                       ForkGuard& guard, Log log);
-  /// The same, as a process that says to be `self`: with it a test makes neighbours of one host look like two
-  /// hosts.
+  /// The same as a process that says to be `self`, by which a test makes one host look like two.
   static Result<std::unique_ptr<LinkChannel>> open_as(const ProcessIdentity& self, const World& world,
                                                       std::span<const Rank> neighbours, const Config& config,
                                                       std::shared_ptr<Store> store, ForkGuard& guard,
                                                       Log log);
-  ~LinkChannel() override;
+  ~LinkChannel() override = default;
 
   /// "shm", "tcp" or, when the neighbours differ, "shm+tcp".
   int process_of(Rank peer) const override;
@@ -57,7 +58,7 @@ class LinkChannel final : public ControlChannel {
   /// `message` does not begin with the tag of a beat.
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
-  void wake() override;
+  void wake() override { wake_.wake(); }
   void close(TimePoint deadline) override;
   bool can_be_helped() const override { return over_tcp_ == 0 && !any_beats_; }
   bool look(ControlSink& sink) override;
@@ -67,20 +68,7 @@ class LinkChannel final : public ControlChannel {
   std::uint64_t wake_ups() const { return wake_ups_; }
 
  private:
-  struct Peer {
-    Rank rank = -1;
-    std::string name;  // "rank 3 on host-b"
-    std::unique_ptr<Link> link;
-    GuardedFd process;  // pidfd; empty when not watched
-    bool beats = false;
-    ClockComparison clock;         // a peer with beats only
-    bool waits_to_write = false;   // what epoll watches
-    TimePoint last_heard;          // a peer with beats only
-    bool has_spoken = false;       // so it is past its init
-    TimePoint ended_at = kNever;   // its process ended: the link is read until then at the latest
-    TimePoint last_word = kNever;  // and no longer than this after the last bytes
-    Status failure;                // found outside poll(), to be reported by the next one
-  };
+  using Peer = LinkNeighbour;
 
   LinkChannel(const Config& config, ForkGuard& guard, Log log)
       : patience_(seconds_to_duration(config.peer_timeout)),
@@ -99,11 +87,8 @@ class LinkChannel final : public ControlChannel {
   bool look_into_memory(ControlSink& sink);
   bool prepare_to_sleep();
   void woken();
-  void kick();
-  bool take_wake();
   bool handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink);
   bool read(Peer& peer, ControlSink& sink);
-  std::string process_ended(const Peer& peer) const;
   void on_process_ended(Peer& peer);
   bool keep_time(TimePoint now, bool all_read, ControlSink& sink);
   TimePoint next_timer() const;
@@ -112,7 +97,6 @@ class LinkChannel final : public ControlChannel {
   void lose(Peer& peer, Status cause, ControlSink& sink);
   void forget(Peer& peer);
   Peer* find(Rank rank);
-  void flush_all(TimePoint deadline);
 
   Duration patience_;              // how long a peer may be silent; zero: for ever
   Duration beat_;                  // between two signs of life
@@ -122,13 +106,11 @@ class LinkChannel final : public ControlChannel {
   ForkGuard& guard_;
   Log log_;
   GuardedFd epoll_;
-  GuardedFd wake_fd_;
-  std::atomic<bool> wake_pending_{false};
-  std::atomic<bool> asleep_{false};  // poll() is, or is about to be, in the kernel
-  bool declared_ = false;            // and the neighbours were told so
-  bool helped_ = false;              // who drives is not the one in poll()
-  bool has_helpers_ = false;         // there was such a one since poll() delivered anything
-  std::vector<Peer> peers_;          // by rank; its order is fixed once open
+  PollWake wake_;
+  bool declared_ = false;     // and the neighbours were told so
+  bool helped_ = false;       // who drives is not the one in poll()
+  bool has_helpers_ = false;  // there was such a one since poll() delivered anything
+  std::vector<Peer> peers_;   // by rank; its order is fixed once open
   bool any_beats_ = false;
   std::size_t shared_ = 0;        // links in shared memory, when it was opened
   std::size_t over_tcp_ = 0;      // the others

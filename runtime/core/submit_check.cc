@@ -90,10 +90,10 @@ class SubmitCheck {
       return {};
     }
     Shape wanted = tensor.shape;
-    const bool scatters = request_.kind == CollectiveKind::reducescatter;
-    if (scatters) wanted.set(0, scattered_rows(wanted[0], set_.size(), set_.rank));
-    if (output.data == nullptr && (scatters || wanted.elements() != 0)) {
-      output = TensorView{scatters ? nullptr : input.data, tensor.dtype, input.device, wanted};
+    const bool is_part = scatters(request_.kind);
+    if (is_part) wanted.set(0, scattered_rows(wanted[0], set_.size(), set_.rank));
+    if (output.data == nullptr && (is_part || wanted.elements() != 0)) {
+      output = TensorView{is_part ? nullptr : input.data, tensor.dtype, input.device, wanted};
       return {};
     }
     if (output.data == nullptr) output = TensorView{nullptr, tensor.dtype, input.device, wanted};
@@ -128,7 +128,7 @@ class SubmitCheck {
     const std::byte* const in = bytes_of(input.data);
     const std::byte* const out = bytes_of(output.data);
     std::size_t part = 0;
-    if (request_.kind == CollectiveKind::reducescatter) {
+    if (scatters(request_.kind)) {
       std::int64_t rows = 0;
       for (int rank = 0; rank < set_.rank; ++rank) rows += scattered_rows(tensor.shape[0], set_.size(), rank);
       part = to_size(rows * tensor.shape.row_elements()) * size_of(tensor.dtype);
@@ -174,7 +174,7 @@ std::optional<MemorySpan> span_of(const TensorView& view, const TensorSpec& tens
 /// them.
 void provide_outputs(Operation& operation, Lanes& lanes) {
   Request& request = *operation.request;
-  if (request.kind != CollectiveKind::reducescatter) return;
+  if (!scatters(request.kind)) return;
   for (std::size_t i = 0; i < request.tensors.size() && request.refused.is_ok(); ++i) {
     const Status provided = operation.provide_output(i, lanes.memory_of(operation.outputs[i].device));
     if (!provided.is_ok()) request.refused = provided;

@@ -193,7 +193,7 @@ Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index
   const std::int64_t row = shape.row_elements();
   std::int64_t* receive = counts();
   std::int64_t rows = 0;
-  if (run_.batch.kind == CollectiveKind::reducescatter) {
+  if (scatters(run_.batch.kind)) {
     for (int r = 0; r < n; ++r) receive[r] = scattered_rows(shape[0], n, r) * row;
     rows = scattered_rows(shape[0], n, run_.process_set->rank);
   } else {
@@ -251,7 +251,7 @@ Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
     const bool gathers = run_.batch.kind == CollectiveKind::allgather;
     if (gathers ? in == result + part : result == in + part) return {};
     if (in != result) {
-      assert(gathers && "submit refuses any other place of a reducescatter's output");
+      assert(gathers && "submit refuses any other place of a scattered output");
       verdict_.note_misplaced(entry_index, in - result, part);
       return {};
     }

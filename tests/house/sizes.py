@@ -25,13 +25,7 @@ SOURCES = (".cc", ".h", ".hpp", ".cpp", ".inc", ".cu")
 MOST = {"class": 400, "function": 60}
 
 # What is larger today, with its lines: to be cut, never to grow. A row that is not needed any more is an error, too.
-KNOWN = {
-    # (kind, name): lines
-    ("class", "Analysis"): 537,
-    ("class", "LinkChannel"): 491,
-    ("function", "NcclRanks::enqueue"): 74,
-    ("function", "stall_of"): 62,
-}
+KNOWN = {}  # (kind, name): lines
 
 
 @dataclass

@@ -76,6 +76,35 @@ std::string subject_of(const Inquiry& inquiry, const std::string& signature) {
   return signature.empty() ? shown(inquiry.name) : fmt::format("{} ({})", shown(inquiry.name), signature);
 }
 
+/// Who has come to what is waited for, by the answers of those that were asked.
+struct Attendance {
+  std::vector<Rank> have;
+  std::vector<Rank> missing;
+  std::string signature;
+  bool is_elsewhere = false;  // somebody is inside something else
+};
+
+Attendance attendance_of(const Inquiry& inquiry) {
+  Attendance of{.have = inquiry.have, .missing = {}, .signature = inquiry.signature};
+  for (const Rank rank : inquiry.asked) {
+    const auto answer = inquiry.answers.find(rank);
+    const bool answered = answer != inquiry.answers.end();
+    if (answered && inquiry.subject == StallSubject::tensor && !members_named(inquiry.name) &&
+        has_joined(answer->second, inquiry.process_set))
+      continue;  // nobody waits for it
+    if (!answered || !is_there(inquiry, answer->second)) {
+      of.missing.push_back(rank);
+      of.is_elsewhere = of.is_elsewhere || (answered && !answer->second.inside.empty());
+      continue;
+    }
+    of.have.push_back(rank);
+    const std::string* const theirs = signature_in(answer->second, inquiry.process_set);
+    if (of.signature.empty() && theirs != nullptr) of.signature = *theirs;
+  }
+  std::ranges::sort(of.have);
+  return of;
+}
+
 }  // namespace
 
 std::string seconds_to_text(Duration duration) {
@@ -90,28 +119,9 @@ std::string Inquiry::key() const {
 
 std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, const ProcessOf& process_of,
                               TimePoint now) {
-  std::vector<Rank> have = inquiry.have;
-  std::vector<Rank> missing;
-  std::string signature = inquiry.signature;
-  bool is_elsewhere = false;  // somebody is inside something else
-  for (const Rank rank : inquiry.asked) {
-    const auto answer = inquiry.answers.find(rank);
-    const bool answered = answer != inquiry.answers.end();
-    if (answered && inquiry.subject == StallSubject::tensor && !members_named(inquiry.name) &&
-        has_joined(answer->second, inquiry.process_set))
-      continue;  // nobody waits for it
-    if (!answered || !is_there(inquiry, answer->second)) {
-      missing.push_back(rank);
-      is_elsewhere = is_elsewhere || (answered && !answer->second.inside.empty());
-      continue;
-    }
-    have.push_back(rank);
-    const std::string* const theirs = signature_in(answer->second, inquiry.process_set);
-    if (signature.empty() && theirs != nullptr) signature = *theirs;
-  }
+  const auto [have, missing, signature, is_elsewhere] = attendance_of(inquiry);
   const bool is_batch = inquiry.subject == StallSubject::batch;
   if (have.empty() || (missing.empty() && !is_batch)) return std::nullopt;
-  std::ranges::sort(have);
   const std::string age = seconds_to_text(now - inquiry.since);
   Stall stall;
   stall.story = ranks_to_string(missing);

@@ -13,9 +13,9 @@ inline double bus_bytes(const JoinedBatch& batch, const RankPart& part) {
   const auto ranks = static_cast<double>(batch.parts.size());
   const double share = (ranks - 1) / ranks;
   const auto own = static_cast<double>(part.bytes());
+  if (scatters(batch.kind)) return share * own;
   switch (batch.kind) {
     case CollectiveKind::allreduce: return 2 * share * own;
-    case CollectiveKind::reducescatter:
     case CollectiveKind::alltoall: return share * own;
     case CollectiveKind::allgather: {
       double all = 0;

@@ -7,12 +7,10 @@
 #include <fmt/format.h>
 
 #include "runtime/timeline/joining/bus_bandwidth.h"
+#include "runtime/timeline/report/report_maker.h"
 
 namespace dabke {
 namespace {
-
-/// Fewer of one name say nothing of steps.
-constexpr std::size_t kFewestSteps = 3;
 
 int power_of_two(std::uint64_t number) { return number == 0 ? 0 : std::bit_width(number) - 1; }
 
@@ -24,49 +22,50 @@ bool has_ended(const RankPart& part) {
 }  // namespace
 
 std::size_t Analysis::add_rank(int rank) {
-  ranks_.push_back(rank);
-  facts_.emplace_back();
-  last_.push_back(0);
-  return ranks_.size() - 1;
+  facts_.ranks.push_back(rank);
+  facts_.by_rank.emplace_back();
+  facts_.last.push_back(0);
+  return facts_.ranks.size() - 1;
 }
 
 void Analysis::saw(const Interval& when) {
-  begin_ns_ = any_ ? std::min(begin_ns_, when.begin_ns) : when.begin_ns;
-  end_ns_ = any_ ? std::max(end_ns_, when.end_ns) : when.end_ns;
-  any_ = true;
+  facts_.begin_ns = facts_.any ? std::min(facts_.begin_ns, when.begin_ns) : when.begin_ns;
+  facts_.end_ns = facts_.any ? std::max(facts_.end_ns, when.end_ns) : when.end_ns;
+  facts_.any = true;
 }
 
 std::size_t Analysis::tensor_of(std::size_t rank, std::uint32_t name) {
   const auto [by_number, is_new] =
-      tensor_by_number_.try_emplace(std::uint64_t{rank} << 32 | name, tensors_.size());
+      tensor_by_number_.try_emplace(std::uint64_t{rank} << 32 | name, facts_.tensors.size());
   if (!is_new) return by_number->second;
   const std::string text(name_of_(rank, NameKind::tensor, name));
-  const auto [by_name, is_first] = tensor_by_name_.try_emplace(text, tensors_.size());
-  if (is_first) tensors_.push_back({.name = text, .first_rank = rank});
+  const auto [by_name, is_first] = tensor_by_name_.try_emplace(text, facts_.tensors.size());
+  if (is_first) facts_.tensors.push_back({.name = text, .first_rank = rank});
   return by_number->second = by_name->second;
 }
 
 void Analysis::batch(const JoinedBatch& batch) {
-  ++batches_;
+  ++facts_.batches;
   const std::size_t tensors = batch.parts.front().tensors.size();
-  fused_tensors_ += tensors;
-  ++fused_[power_of_two(tensors)];
+  facts_.fused_tensors += tensors;
+  ++facts_.fused[power_of_two(tensors)];
   const RankPart* fastest = nullptr;
   for (const RankPart& part : batch.parts) {
     if (part.steps.empty() && !has_ended(part))
       continue;  // it is known that this rank was ready, and no more
-    RankFacts& facts = facts_[part.index];
+    RankFacts& facts = facts_.by_rank[part.index];
     const PhaseTimes times = take_phases(part);
     for (const JoinedTensor& tensor : part.tensors) {
-      TensorFacts& known = tensors_[tensor_of(part.index, tensor.name)];
+      TensorFacts& known = facts_.tensors[tensor_of(part.index, tensor.name)];
       ++known.count;
       known.bytes = std::max(known.bytes, tensor.bytes);
-      for (std::size_t phase = kQueue; phase < kPhases; ++phase) known.sums[phase] += times[phase];
+      for (std::size_t phase = TraceFacts::kQueue; phase < TraceFacts::kPhases; ++phase)
+        known.sums[phase] += times[phase];
       if (tensor.error != 0) note_failure(part.index, tensor);
       facts.unfinished += tensor.end_ns == kNotKnown;
       if (tensor.submit_ns == kNotKnown) continue;
       facts.working.insert(tensor.thread);
-      known.sums[kNegotiate] += std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns);
+      known.sums[TraceFacts::kNegotiate] += std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns);
       if (known.first_rank == part.index) known.submits_ns.push_back(tensor.submit_ns);
     }
     if (has_ended(part)) facts.busy.push_back({part.begin_ns(), part.end_ns()});
@@ -84,35 +83,35 @@ void Analysis::take_readiness(const JoinedBatch& batch) {
   std::int64_t before_ns = kNotKnown;
   const RankPart* const last = batch.last_ready(&before_ns);
   if (last == nullptr) return;
-  ++compared_;
-  ++last_[last->index];
+  ++facts_.compared;
+  ++facts_.last[last->index];
   const std::int64_t last_ns = last->ready_ns();
   const auto latest = std::ranges::max_element(last->tensors, {}, &JoinedTensor::submit_ns);
   const std::size_t tensor = tensor_of(last->index, latest->name);
-  ++tensors_[tensor].last[last->index];
-  if (before_ns < last_ns) late_.push_back({{before_ns, last_ns}, last->index, latest->order, tensor});
+  ++facts_.tensors[tensor].last[last->index];
+  if (before_ns < last_ns) facts_.late.push_back({{before_ns, last_ns}, last->index, latest->order, tensor});
   for (const RankPart& part : batch.parts) {
     if (const std::int64_t ready_ns = part.ready_ns(); ready_ns < last_ns)
-      facts_[part.index].missing.push_back({ready_ns, last_ns});
+      facts_.by_rank[part.index].missing.push_back({ready_ns, last_ns});
   }
 }
 
 Analysis::PhaseTimes Analysis::take_phases(const RankPart& part) {
-  RankFacts& facts = facts_[part.index];
+  RankFacts& facts = facts_.by_rank[part.index];
   for (const JoinedTensor& tensor : part.tensors) {
     if (tensor.submit_ns != kNotKnown)
-      facts.phases[kNegotiate].push_back({tensor.submit_ns, tensor.order_ns});
+      facts.phases[TraceFacts::kNegotiate].push_back({tensor.submit_ns, tensor.order_ns});
   }
-  std::array<Intervals, kPhases> mine;
+  std::array<Intervals, TraceFacts::kPhases> mine;
   for (const JoinedStep& step : part.steps) {
-    const Phase phase = Record::is_before_work(step.what)   ? kQueue
-                        : step.what == Record::What::pack   ? kPack
-                        : step.what == Record::What::unpack ? kUnpack
-                                                            : kCollective;
+    const TraceFacts::Phase phase = Record::is_before_work(step.what)   ? TraceFacts::kQueue
+                                    : step.what == Record::What::pack   ? TraceFacts::kPack
+                                    : step.what == Record::What::unpack ? TraceFacts::kUnpack
+                                                                        : TraceFacts::kCollective;
     if (step.end_ns != kNotKnown) mine[phase].push_back({step.begin_ns, step.end_ns});
   }
   PhaseTimes times{};
-  for (std::size_t phase = kQueue; phase < kPhases; ++phase) {
+  for (std::size_t phase = TraceFacts::kQueue; phase < TraceFacts::kPhases; ++phase) {
     mine[phase] = united(std::move(mine[phase]));
     times[phase] = length_ns(mine[phase]);
     facts.phases[phase].insert(facts.phases[phase].end(), mine[phase].begin(), mine[phase].end());
@@ -124,22 +123,22 @@ void Analysis::take_speed(const JoinedBatch& batch, const RankPart& part) {
   const JoinedStep& run = *part.main_run();
   const double us = static_cast<double>(run.end_ns - run.begin_ns) / 1e3;
   if (us <= 0 || part.bytes() == 0 || batch.parts.size() < 2) return;
-  Speed& speed =
-      speeds_[{power_of_two(part.bytes()), std::string(name_of_(part.index, NameKind::text, part.backend)),
-               std::string(name_of_(part.index, NameKind::text, run.algorithm))}];
+  TraceFacts::Speed& speed = facts_.speeds[{
+      power_of_two(part.bytes()), std::string(name_of_(part.index, NameKind::text, part.backend)),
+      std::string(name_of_(part.index, NameKind::text, run.algorithm))}];
   speed.algorithm.push_back(static_cast<float>(static_cast<double>(part.bytes()) / us));
   speed.bus.push_back(static_cast<float>(bus_bytes(batch, part) / us));
 }
 
 void Analysis::span(std::size_t rank, std::uint32_t name, const Interval& when) {
-  auto& spans = facts_[rank].spans;
+  auto& spans = facts_.by_rank[rank].spans;
   const std::string_view text = name_of_(rank, NameKind::span, name);
   const auto known = spans.find(text);
   (known != spans.end() ? known->second : spans[std::string(text)]).push_back(when);
 }
 
 void Analysis::failure(std::size_t rank, std::string_view tensor, std::string_view text, std::int64_t at_ns) {
-  failures_.push_back({rank, std::string(tensor), std::string(text), at_ns});
+  facts_.failures.push_back({rank, std::string(tensor), std::string(text), at_ns});
 }
 
 void Analysis::note_failure(std::size_t rank, const JoinedTensor& tensor) {
@@ -151,18 +150,18 @@ void Analysis::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   if (tensor.error != 0) {
     note_failure(rank, tensor);
   } else {
-    ++facts_[rank].unfinished;
+    ++facts_.by_rank[rank].unfinished;
   }
 }
 
 void Analysis::wait(std::size_t rank, std::uint32_t thread, const Interval& when) {
-  facts_[rank].waits[thread].push_back(when);
+  facts_.by_rank[rank].waits[thread].push_back(when);
   saw(when);
 }
 
 /// From mark to mark; the first has no beginning.
 void Analysis::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
-  RankFacts& facts = facts_[rank];
+  RankFacts& facts = facts_.by_rank[rank];
   facts.working.insert(thread);
   const std::int64_t begin_ns = std::exchange(facts.marked_ns, at_ns);
   saw({at_ns, at_ns});
@@ -171,87 +170,31 @@ void Analysis::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, 
 
 void Analysis::communication(std::size_t rank, std::string_view name, std::uint64_t bytes,
                              const Interval& when) {
-  ++batches_;
-  const auto [known, is_new] = tensor_by_name_.try_emplace(std::string(name), tensors_.size());
-  if (is_new) tensors_.push_back({.name = std::string(name), .first_rank = rank});
-  TensorFacts& tensor = tensors_[known->second];
+  ++facts_.batches;
+  const auto [known, is_new] = tensor_by_name_.try_emplace(std::string(name), facts_.tensors.size());
+  if (is_new) facts_.tensors.push_back({.name = std::string(name), .first_rank = rank});
+  TensorFacts& tensor = facts_.tensors[known->second];
   ++tensor.count;
   tensor.bytes = std::max(tensor.bytes, bytes);
-  tensor.sums[kCollective] += when.end_ns - when.begin_ns;
-  facts_[rank].busy.push_back(when);
-  facts_[rank].phases[kCollective].push_back(when);
+  tensor.sums[TraceFacts::kCollective] += when.end_ns - when.begin_ns;
+  facts_.by_rank[rank].busy.push_back(when);
+  facts_.by_rank[rank].phases[TraceFacts::kCollective].push_back(when);
   saw(when);
 }
 
 void Analysis::computation(std::size_t rank, const Interval& when) {
-  facts_[rank].computing.push_back(when);
+  facts_.by_rank[rank].computing.push_back(when);
   saw(when);
 }
 
 void Analysis::whole_step(std::size_t rank, std::uint64_t step, const Interval& when) {
-  facts_[rank].steps.push_back({step, when});
+  facts_.by_rank[rank].steps.push_back({step, when});
   saw(when);
 }
 
-void Analysis::unite() {
-  for (RankFacts& facts : facts_) {
-    for (Intervals& phase : facts.phases) phase = united(std::move(phase));
-    facts.busy = united(std::move(facts.busy));
-    facts.computing = united(std::move(facts.computing));
-    if (!facts.computing.empty()) facts.exposed = without(facts.busy, facts.computing);
-    for (const auto& [thread, waits] : facts.waits) {
-      if (facts.working.contains(thread))
-        facts.exposed.insert(facts.exposed.end(), waits.begin(), waits.end());
-    }
-    facts.exposed = united(std::move(facts.exposed));
-    std::ranges::sort(facts.steps, {}, [](const StepTime& step) { return step.when.begin_ns; });
-  }
-}
-
-bool Analysis::knows_waits() const {
-  return std::ranges::any_of(
-      facts_, [](const RankFacts& facts) { return !facts.exposed.empty() || !facts.computing.empty(); });
-}
-
-/// Steps that nobody marks show in the tensors: most come once in each.
-std::string Analysis::infer_steps() {
-  std::map<std::size_t, std::size_t> names_by_count;
-  for (const TensorFacts& tensor : tensors_) ++names_by_count[tensor.submits_ns.size()];
-  std::erase_if(names_by_count, [](const auto& one) { return one.first < kFewestSteps; });
-  if (names_by_count.empty()) return {};
-  const auto most = std::ranges::max_element(names_by_count, {}, [](const auto& one) { return one.second; });
-  std::size_t often = 0;
-  for (const auto& [count, names] : names_by_count) often += names;
-  if (2 * most->second < often) return {};
-  const TensorFacts* first = nullptr;
-  for (const TensorFacts& tensor : tensors_) {
-    if (tensor.submits_ns.size() != most->first) continue;
-    if (first == nullptr || tensor.submits_ns.front() < first->submits_ns.front()) first = &tensor;
-  }
-  RankFacts& facts = facts_[first->first_rank];
-  for (std::size_t i = 0; i + 1 < first->submits_ns.size(); ++i)
-    facts.steps.push_back({i, {first->submits_ns[i], first->submits_ns[i + 1]}});
-  return fmt::format("from one '{}' to the next", first->name);
-}
-
-const std::vector<Analysis::StepTime>& Analysis::shown_steps() const {
-  for (const RankFacts& facts : facts_) {
-    if (!facts.steps.empty()) return facts.steps;
-  }
-  static const std::vector<StepTime> none;
-  return none;
-}
-
-std::size_t Analysis::counted_steps() const {
-  return shown_steps().size() > 1 ? shown_steps().size() - 1 : shown_steps().size();
-}
-
-Interval Analysis::of_steps() const {
-  const auto& steps = shown_steps();
-  if (steps.empty()) return {begin_ns_, end_ns_};
-  Interval all = steps[steps.size() - counted_steps()].when;
-  for (const StepTime& step : steps) all.end_ns = std::max(all.end_ns, step.when.end_ns);
-  return all;
+TraceReport Analysis::report(std::string source) {
+  facts_.unite();
+  return report_of(facts_, std::move(source));
 }
 
 }  // namespace dabke

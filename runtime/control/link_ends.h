@@ -1,0 +1,16 @@
+// How the links of a channel end.
+#pragma once
+
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/links/link.h"
+
+namespace dabke {
+
+/// Waits until the host of every link's peer has all that was sent, until `deadline` at the latest. What comes meanwhile is
+/// read and dropped: two ranks that close at the same time must not wait for each other's room, and closing with unread bytes
+/// would cut off the last ones.
+void finish_links(std::vector<Link*> open, TimePoint deadline);
+
+}  // namespace dabke
