@@ -3,7 +3,8 @@
 
 1. A framework is imported by its own layer alone: torch in dabke/torch, in whatever function the import stands.
 2. Such a layer is imported by no module outside of it, but for the public names that stand for a part of it.
-3. A type that may be None is written `X | None`: nothing is imported from typing that Python 3.10 has a sign for.
+3. No way along the imports at the top of modules leads from a module back to it.
+4. A type that may be None is written `X | None`: nothing is imported from typing that Python 3.10 has a sign for.
 
 usage: python_imports.py [ROOT]
 """
@@ -11,6 +12,8 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+
+from arrows import circle_in
 
 PACKAGE = "dabke"
 FOLDER = "bindings/python"
@@ -57,19 +60,33 @@ def faults_of(module, imports):
                 yield line, f"typing.{old}: Python 3.10 has a sign or a class of its own for it"
 
 
+def arrows_of(tree, module, is_package, modules):
+    """The modules of the package that this one imports as it is imported itself."""
+    top = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+    for name, names, _ in imported_by(top, module, is_package):
+        to = {f"{name}.{each}" if f"{name}.{each}" in modules else name for each in names} or {name}
+        yield from to & modules - {module}
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", f"{FOLDER}/*.py"], check=True, capture_output=True, text=True)
-    faults, seen, checked = [], 0, 0
-    for path in filter(None, listed.stdout.split("\0")):
-        module = module_name(path)
-        imports = list(imported_by(ast.parse((root / path).read_text()), module, Path(path).name == "__init__.py"))
+    paths = [path for path in listed.stdout.split("\0") if path]
+    modules = {module_name(path) for path in paths} | {f"{PACKAGE}._core"}  # which is compiled
+    faults, seen, checked, arrows = [], 0, 0, {}
+    for path in paths:
+        module, is_package = module_name(path), Path(path).name == "__init__.py"
+        tree = ast.parse((root / path).read_text())
+        imports = list(imported_by(tree, module, is_package))
+        arrows[module] = set(arrows_of(tree, module, is_package, modules))
         seen += any(name == "torch" for name, _, _ in imports)
         checked += len(imports)
         if is_within(module, PACKAGE):
             faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports)]
         else:  # the alias of Horovod's names is above all layers
             faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports) if text.startswith("typing.")]
+    if circle := circle_in(arrows):
+        faults.append("a circle: " + " -> ".join(circle))
     if checked < 200 or seen < 15:
         faults.append(f"only {checked} imports were seen, those of torch in {seen} modules: the search is broken")
     print("\n".join(faults) or f"{checked} imports of the Python package follow its layers")
