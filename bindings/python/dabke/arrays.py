@@ -1,4 +1,4 @@
-"""What goes in and comes out: arrays of NumPy where it is installed, memoryviews where it is not."""
+"""Arrays of inputs and results: NumPy's where it is installed, memoryviews where it is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SupportsDLPack(Protocol):
 
 
 TensorLike = SupportsBuffer | SupportsDLPack
-"""What collectives take. An input may have any strides; an output is compact and row-major."""
+"""The tensors that collectives take. An input may have any strides; an output is compact and row-major."""
 
 _numpy: Any = None  # once it has been needed; False where it is not installed
 

@@ -1,4 +1,4 @@
-"""What torch calls at the end of its own import, by the entry point ``torch.backends``, from torch 2.5 on."""
+"""The entry point ``torch.backends``, which torch calls at the end of its own import, from 2.5 on."""
 
 import sys
 

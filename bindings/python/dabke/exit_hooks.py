@@ -93,7 +93,7 @@ def _chain_threading_excepthook() -> None:
 
 
 def _write_at_once(write: Callable[[], object]) -> None:
-    """What the interpreter's own hooks write, they write in pieces, between which this process's log would come: the
+    """Writes in one piece what the interpreter's own hooks write in several. Lines of the log would come between these: the
     abort is logged just then."""
     text = io.StringIO()
     with contextlib.redirect_stderr(text):

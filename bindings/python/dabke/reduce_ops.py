@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ReduceOp(enum.IntEnum):
-    """What a reduction does with the ranks' elements. The bitwise ones are for integers and bool."""
+    """The operation of a reduction on the ranks' elements. The bitwise ones are for integers and bool."""
 
     AVERAGE = _core.reduce_ops["AVERAGE"]
     SUM = _core.reduce_ops["SUM"]
@@ -50,7 +50,7 @@ BitwiseXor: Final = ReduceOp.BITWISE_XOR
 
 
 class Compression(enum.IntEnum):
-    """What float32 travels as between hosts in an allreduce; inside a host nothing is compressed.
+    """The form in which float32 travels between hosts in an allreduce; inside a host nothing is compressed.
 
     The same on all ranks. ``default`` is what DABKE_COMPRESSION says: none, unless it is set.
     """

@@ -25,7 +25,7 @@ class RunError(DabkeError):
 
 
 class Failure(NamedTuple):
-    """What a rank leaves instead of a result. Consequences are what a rank gets because another one failed."""
+    """The outcome of a rank without a result. A consequence is an error that a rank gets because another one has failed."""
 
     traceback: str
     is_consequence: bool

@@ -1,4 +1,4 @@
-"""What the running job has counted, its settings, and dumps."""
+"""Counters of the running job, its settings, and dumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["collective_statistics", "config", "dump", "late_seconds", "statistic
 
 
 def statistics() -> dict[str, Any]:
-    """What this rank has counted since ``init``.
+    """Counters of this rank since ``init``.
 
     Returns:
         ``tensors_submitted``, ``tensors_completed``, ``tensors_failed``, ``batches``, ``bytes``, ``messages_sent``,
@@ -25,7 +25,7 @@ def statistics() -> dict[str, Any]:
 
 
 def collective_statistics() -> list[dict[str, Any]]:
-    """What this rank has counted since ``init``, by collective and backend.
+    """Counters of this rank since ``init``, by collective and backend.
 
     Returns:
         a row for each: ``collective``, ``backend``, ``batches``, ``tensors``, ``bytes`` and ``seconds``.

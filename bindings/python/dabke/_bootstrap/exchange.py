@@ -1,4 +1,4 @@
-"""How the processes of a job find each other where the environment does not say: by an allgather of the program's own."""
+"""The exchange by which a job's processes find each other where the environment does not describe it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Exchange = Callable[[bytes], bytes]
 
 
 class Bootstrap(NamedTuple):
-    """What ``init`` hands to the runtime. No exchange: the environment describes the job."""
+    """The arguments of the runtime's init. No exchange: the environment describes the job."""
 
     exchange: Exchange | None
     rank: int

@@ -44,7 +44,7 @@ class StoreRendezvous:
         self._name = self._open(arrival) if member == 0 else self._enter(arrival)
 
     def gather(self, step: str, mine: bytes) -> list[bytes]:
-        """What each member has given at this step, which each takes once."""
+        """Returns the bytes of all members at this step, by their numbers. Each takes a step once."""
         self._store.set(f"{self._name}/{step}/{self._member}", mine)
         return [bytes(self._store.get(f"{self._name}/{step}/{other}")) for other in range(self._size)]
 

@@ -1,1 +1,1 @@
-"""What the layers of all frameworks share. Nothing here imports a framework."""
+"""The parts that the layers of all frameworks share. Nothing here imports a framework."""

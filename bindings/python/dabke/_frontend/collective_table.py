@@ -48,7 +48,7 @@ class Collective(NamedTuple):
 
     @property
     def group_name(self) -> str:
-        """What begins the names of groups."""
+        """Begins the names of unnamed groups, and stands in messages."""
         return f"grouped_{self.name}"
 
 

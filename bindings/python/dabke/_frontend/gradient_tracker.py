@@ -1,4 +1,4 @@
-"""Which gradients of an optimizer's parameters are there, and which of them are being reduced.
+"""The progress of an optimizer's gradients: which are complete, and which are being reduced.
 
 1. Each backward pass that has added to a gradient is counted (`pass_done`); the last one of a step makes it complete.
 2. A complete gradient is reduced at once, or, as a member of a group, when all members are there (`complete`).
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class GradientTracker(Generic[P, R]):
-    """Of the gradients of one optimizer. On one thread at a time."""
+    """The progress of one optimizer's gradients. One thread at a time may call it."""
 
     def __init__(
         self, names: dict[P, str], groups: Sequence[Sequence[P]], passes: int, in_group: Callable[[P], bool]

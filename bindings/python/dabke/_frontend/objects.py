@@ -65,7 +65,7 @@ def _length(count: int) -> array.array[int]:
 
 
 class _Attempts:
-    """What this rank tries in the middle of a call of all ranks: `all_succeed` raises on all of them if one has failed."""
+    """Attempts of this rank in the middle of a call of all ranks: `all_succeed` raises on all of them if one has failed."""
 
     def __init__(self, call: str, wire: _Wire) -> None:
         self._call, self._wire = call, wire
@@ -102,7 +102,7 @@ def broadcast_object(
     *,
     submit_by: SubmitBy = directly,
 ) -> Any:
-    """What a frontend's ``broadcast_object`` does."""
+    """The work of a frontend's ``broadcast_object``, which explains the arguments. `submit_by` is the frontend's own."""
     number = set_id_of(process_set)
     wire = _Wire(prefixed_name("broadcast_object", name, number), number, submit_by)
     attempt = _Attempts("broadcast_object", wire)
@@ -122,7 +122,7 @@ def broadcast_object(
 def allgather_object(
     obj: Any, name: str | None = None, *, process_set: AnySet = WORLD, submit_by: SubmitBy = directly
 ) -> list[Any]:
-    """What a frontend's ``allgather_object`` does."""
+    """The work of a frontend's ``allgather_object``, which explains the arguments. `submit_by` is the frontend's own."""
     number = set_id_of(process_set)
     wire = _Wire(prefixed_name("allgather_object", name, number), number, submit_by)
     attempt = _Attempts("allgather_object", wire)

@@ -19,7 +19,7 @@ _MOST_STREAMS = 64  # for which an object keeps its options; a program may make 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What a call of a collective asks for, but for its tensors and their names.
+    """The arguments of a collective, but for its tensors and their names.
 
     The public functions make it of their arguments, and everything below them takes it as it is.
 

@@ -12,7 +12,7 @@ __all__ = ["warmup_factor"]
 def warmup_factor(
     warmup_steps: int, start_factor: float | None = None, after: Callable[[int], float] | None = None
 ) -> Callable[[int], float]:
-    """What the rate of a step is of the full one: it rises evenly, and follows `after` from then on.
+    """The factor of the full rate at each step: it rises evenly, and follows `after` from then on.
 
     Args:
         warmup_steps: after so many steps the rate is full.

@@ -29,7 +29,7 @@ class Compressor:
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """What came, as the tensor had been."""
+        """The received tensor, in the form that the given one had."""
         raise NotImplementedError
 
 
@@ -48,7 +48,7 @@ class NoneCompressor(Compressor):
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, Any]:
-    """To `dtype`, of two bytes, unless the tensor is no larger already."""
+    """Casts to `dtype`, of two bytes, a tensor with larger elements."""
     if not tensor.is_floating_point() or tensor.element_size() <= 2:
         return tensor, None
     return tensor.to(dtype), tensor.dtype

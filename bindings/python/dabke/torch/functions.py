@@ -1,4 +1,4 @@
-"""What all ranks begin with: parameters, the optimizer's state, and any Python object of rank 0."""
+"""The state with which all ranks begin: parameters, the optimizer's state, and any Python object."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class GradientReducer:
                 self._made_dense.setdefault(parameter, 1)
 
     def _make_dense(self, form: SparseForm) -> None:
-        """What else is left of a reduction with nobody: the optimizer may take dense gradients alone."""
+        """Makes sparse gradients dense on a rank that reduces with nobody, where the optimizer takes no others."""
         for parameter in self._alone if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()

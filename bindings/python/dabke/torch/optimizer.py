@@ -30,7 +30,7 @@ _NONE_BY_DEFAULT = bool(inspect.signature(torch.optim.Optimizer.zero_grad).param
 
 
 class _Distributed(torch.optim.Optimizer):
-    """What the wrapped optimizer's class gets on top. Made by ``DistributedOptimizer``."""
+    """The methods that the wrapped optimizer's class gets on top. Made by ``DistributedOptimizer``."""
 
     _reducer: GradientReducer
     _parameter_names: dict[torch.Tensor, str]  # programs written for Horovod read it

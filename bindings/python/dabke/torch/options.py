@@ -1,4 +1,4 @@
-"""What the arguments of the collectives mean: reduce operations, and the options made of them."""
+"""Reduce operations and options, made of the arguments of the collectives."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def no_rows(like: torch.Tensor, sparse_dimensions: int = 1) -> torch.Tensor:
 
 
 def average_of_integers(indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor, ranks: int) -> torch.Tensor:
-    """What `ranks` ranks gave, added and divided by their number, as the average of dense integers: truncated, with all digits.
+    """The average of the ranks' integers, as that of dense ones: truncated, with all digits.
 
     Returns:
         a coalesced tensor of the dtype of `values`.

@@ -1,4 +1,4 @@
-"""The one way in which tensors of PyTorch are handed to the runtime, for every collective and for groups.
+"""The submit of PyTorch's tensors, for every collective and for groups.
 
 Names are full ones here, as they are in timelines and errors.
 """

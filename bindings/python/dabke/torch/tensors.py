@@ -110,7 +110,7 @@ def on_device_of(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def result_in(target: torch.Tensor, handed_over: torch.Tensor) -> Any:
-    """What a handle carries for an operation in place: the target, into which what was staged is copied."""
+    """The result of an operation in place: the target, into which a staged copy is copied back."""
     if handed_over is target:
         return target
 

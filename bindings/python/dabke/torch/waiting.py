@@ -1,4 +1,4 @@
-"""What a handle gives, once its result may be used: on the host, or by the current stream of its CUDA device."""
+"""The result of a handle, once it may be used: on the host, or by the current stream of its CUDA device."""
 
 from __future__ import annotations
 

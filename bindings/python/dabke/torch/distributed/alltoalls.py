@@ -124,7 +124,7 @@ class Alltoalls(Gathers):
         outputs: list[Any],
         finish: Any,
     ) -> Work:
-        """Of rows of `width` elements; `wanted` is what is to come from each member."""
+        """An alltoall of rows of `width` elements; `wanted` is how many rows come from each member."""
         element_bytes = source.element_size()
         source, target = as_movable(source), as_movable(target)
         width *= element_bytes // source.element_size()  # the same on all members, also on one that sends nothing

@@ -1,4 +1,4 @@
-"""What the collectives of a group share: its set, its options, its names, and the making of Works."""
+"""The base of a group's collectives: its set, its options, its names, and the making of Works."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "al
 
 
 class Calls:
-    """Of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
+    """The calls of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
 
     def prepare(
         self, process_set: int, world_ranks: Sequence[int], rank: int, timeout: timedelta, label: Callable[[], str]

@@ -145,7 +145,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     # ---- its end ----
 
     def shutdown(self) -> None:
-        """What destroy_process_group calls. The world's ends the job, if torch.distributed has started it.
+        """Ends the group; destroy_process_group calls it. The world's ends the job, if torch.distributed has started it.
 
         All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
         later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait, if nothing has raised it.

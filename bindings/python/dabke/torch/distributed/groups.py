@@ -1,4 +1,4 @@
-"""From what torch.distributed passes for a group (a store, a number, a size) to its process set.
+"""Groups and their process sets, made of what torch.distributed passes: a store, a number and a size.
 
 1. The members exchange through the store whether they are in a job, and as which rank.
 2. None is: they start one, over the same store. All are: they stay in it; a world group must have its ranks.
@@ -30,7 +30,7 @@ class _JobRank(NamedTuple):
 
 
 def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
-    """What torch.distributed calls for ``init_process_group`` and ``new_group``, on every member."""
+    """Makes a group. torch.distributed calls it for ``init_process_group`` and ``new_group``, on every member."""
     is_world = not dist.is_initialized()
     members = _gather_ranks(store, rank, size, timeout)
     in_job = [each for each in members if each.size > 0]

@@ -1,4 +1,4 @@
-"""Who started the job: what torch.distributed has started ends with its world group; a program's own job stays."""
+"""The owner of the job: one that torch.distributed has started ends with its world group; a program's own stays."""
 
 from __future__ import annotations
 

@@ -37,7 +37,11 @@ _LINEAR = ("sum", "avg")
 
 
 def reduction_of(call: str, options: Any, tensor: torch.Tensor) -> Reduction:
-    """What the options of a call (or a ReduceOp alone; None is the sum) ask for, if it can be done to the tensor."""
+    """The reduction that the options of a call (or a ReduceOp alone; None is the sum) ask for.
+
+    Raises:
+        UnsupportedError: the tensor's dtype does not have it.
+    """
     wanted = getattr(options, "reduceOp", options)
     kind = getattr(wanted, "op", wanted)
     if kind is None:

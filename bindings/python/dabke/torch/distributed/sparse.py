@@ -21,7 +21,7 @@ __all__ = ["allreduce_sparse"]
 def allreduce_sparse(
     tensor: torch.Tensor, reduction: Reduction, size: int, options: Any
 ) -> tuple[Callable[[str], _core.Handle], Callable[[_core.Handle], None]]:
-    """What submits it under a name, and what makes the result of the gathered parts, in `tensor` itself."""
+    """Two functions: one submits it under a name, the other makes the result of the gathered parts, in `tensor` itself."""
     if tensor.layout is not torch.sparse_coo or reduction.name not in ("sum", "avg"):
         raise UnsupportedError(f"allreduce: {reduction.name} of a tensor of layout {tensor.layout}")
     indices, values = parts_of(tensor.detach().coalesce())

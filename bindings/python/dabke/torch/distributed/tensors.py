@@ -45,7 +45,7 @@ def check(call: str, tensor: torch.Tensor) -> None:
 
 
 def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """Of a compact tensor what can be calculated with: complex numbers as pairs of real ones."""
+    """A compact tensor in the form that can be reduced: complex numbers as pairs of real ones."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.dtype not in DTYPES:
@@ -70,7 +70,7 @@ def as_movable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
-    """Where a result of this tensor's size can be written, flat, and what then is still to be done."""
+    """Flat memory for a result of this tensor's size, and a function that brings it into the tensor; None: it is there."""
     check(call, tensor)
     tensor = tensor.detach()
     if tensor.is_contiguous() and not tensor.is_neg():

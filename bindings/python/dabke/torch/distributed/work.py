@@ -1,4 +1,4 @@
-"""What a call gives back: torch's Work, over the handles of its operations.
+"""Torch's Work, which a call returns, over the handles of its operations.
 
 On a CUDA device ``wait`` makes the current stream wait, and the host waits no longer than until all ranks have called
 and the operation is handed to the device. A future is complete from then on: PyTorch makes a stream wait for what it
@@ -178,7 +178,7 @@ class Work(TorchWork):
         self._done.set_result(None)
 
     def wait_quietly(self) -> None:
-        """For the thread that completes futures, which carry the error."""
+        """Waits and raises nothing, for the thread that completes futures: these carry the error."""
         try:
             if self._devices:
                 wait_enqueued(self._handles)
