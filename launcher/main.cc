@@ -30,24 +30,29 @@ void open_standard_descriptors() {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments == std::vector<std::string>{"--agent"}) return dabke::run_agent_here();
-  if (arguments == std::vector<std::string>{"--agent", "--dial"}) return dabke::run_agent_by_dialling();
-  const auto options = dabke::parse_command_line(arguments, dabke::process_environment());
+  if (arguments == std::vector<std::string>{"--agent"}) return dabke::launcher::run_agent_here();
+  if (arguments == std::vector<std::string>{"--agent", "--dial"})
+    return dabke::launcher::run_agent_by_dialling();
+  const auto options = dabke::launcher::parse_command_line(arguments, dabke::process_environment());
   if (!options.is_ok()) {
     fmt::print(stderr, "dabkerun: {}\n", options.status().message());
     return 2;
   }
   switch (options->action) {
-    case dabke::Action::help:
-      return dabke::print_text(dabke::help_text(options->command.empty() ? "" : options->command.front()));
-    case dabke::Action::version: return dabke::print_text(dabke::version_text());
-    case dabke::Action::check_build: return dabke::print_text(dabke::build_report());
-    case dabke::Action::print_knobs: return dabke::print_text(dabke::knobs_as_markdown());
-    case dabke::Action::print_completion: return dabke::print_text(dabke::completion_script());
-    case dabke::Action::doctor: return dabke::run_doctor(*options);
-    case dabke::Action::run: break;
+    case dabke::launcher::Action::help:
+      return dabke::launcher::print_text(
+          dabke::launcher::help_text(options->command.empty() ? "" : options->command.front()));
+    case dabke::launcher::Action::version:
+      return dabke::launcher::print_text(dabke::launcher::version_text());
+    case dabke::launcher::Action::check_build:
+      return dabke::launcher::print_text(dabke::launcher::build_report());
+    case dabke::launcher::Action::print_knobs: return dabke::launcher::print_text(dabke::knobs_as_markdown());
+    case dabke::launcher::Action::print_completion:
+      return dabke::launcher::print_text(dabke::launcher::completion_script());
+    case dabke::launcher::Action::doctor: return dabke::launcher::run_doctor(*options);
+    case dabke::launcher::Action::run: break;
   }
-  return dabke::launch(*options);
+  return dabke::launcher::launch(*options);
 }
 
 /// The supervisors see that nobody listens to them any more, and end the ranks. Signals end dabkerun as they

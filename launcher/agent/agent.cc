@@ -27,7 +27,7 @@
 
 extern char** environ;
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr int kBadDirectory = 2;
@@ -258,4 +258,4 @@ int run_agent_here() {
   return run_agent(std::move(start));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

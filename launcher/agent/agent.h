@@ -9,7 +9,7 @@
 #include "launcher/process/supervisor.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct AgentStart {
   Fd in, out;                       // may be copies of one socket
@@ -26,4 +26,4 @@ int run_agent(AgentStart start);
 /// As `dabkerun --agent`: the launcher is at the other ends of stdin and stdout.
 int run_agent_here();
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -18,7 +18,7 @@
 #include "launcher/examination/examination.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// One thread, one poll; nothing in it blocks but that.
 class Agent {
@@ -74,4 +74,4 @@ class Agent {
   TimePoint heard_at_ = Clock::now();
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// So much may wait for the other end before nothing more is read.
@@ -78,4 +78,4 @@ void CarriedConnections::read(std::int64_t number, Connection& connection) {
   connections_.erase(number);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 #include "launcher/agent_protocol/frame_channel.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class CarriedConnections {
  public:
@@ -41,4 +41,4 @@ class CarriedConnections {
   std::map<std::int64_t, Connection> connections_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

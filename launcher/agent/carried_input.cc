@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace dabke {
+namespace dabke::launcher {
 
 Status CarriedInput::open() {
   int ends[2];
@@ -33,4 +33,4 @@ bool CarriedInput::handle(const pollfd& entry) {
   return pipe_ && waiting_.empty();
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class CarriedInput {
  public:
@@ -29,4 +29,4 @@ class CarriedInput {
   std::string waiting_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,7 +6,7 @@
 
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kOutputChunk = 64 << 10;
@@ -48,4 +48,4 @@ void CarriedOutput::close(FrameChannel& channel) {
               {.rank = rank_, .is_error_output = is_error_output_, .bytes = {}});
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

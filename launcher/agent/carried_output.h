@@ -6,7 +6,7 @@
 #include "launcher/agent_protocol/frame_channel.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class CarriedOutput {
  public:
@@ -31,4 +31,4 @@ class CarriedOutput {
   bool is_error_output_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -31,7 +31,7 @@
 
 extern char** environ;
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ int run_agent_by_dialling() {
   return run_agent(std::move(start));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

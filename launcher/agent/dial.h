@@ -8,9 +8,9 @@
 // The key has come by Slurm's own way, and travels on no such connection.
 #pragma once
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// As `dabkerun --agent --dial`. What the process returns; what keeps it from the launcher is said on stderr.
 int run_agent_by_dialling();
 
-}  // namespace dabke
+}  // namespace dabke::launcher

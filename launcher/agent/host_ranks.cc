@@ -20,7 +20,7 @@
 #include "launcher/process/worker_environment.h"
 #include "runtime/base/text/wait_description.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// What numerical libraries read.
@@ -50,7 +50,7 @@ void HostRanks::prepare(PrepareMessage job, std::string program, Fd input) {
 CoreShares HostRanks::core_shares() {
   if (job_.bind_to == BindTo::none || job_.ranks.empty()) return {};
   CoreShares shares =
-      dabke::share_cores(cores_of_this_host(), job_.ranks.front().placement.local_size, job_.bind_to);
+      launcher::share_cores(cores_of_this_host(), job_.ranks.front().placement.local_size, job_.bind_to);
   const bool is_refused = job_.bind_to == BindTo::core && shares.units.empty();
   if (job_.verbose || is_refused)
     report(fmt::format("--bind-to: of the ranks on host {}, {}", job_.ranks.front().placement.host,
@@ -283,4 +283,4 @@ void HostRanks::report_who_is_over() {
 
 void HostRanks::report(const std::string& text) { send_message(channel_, FrameKind::log, TextMessage{text}); }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -24,7 +24,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Started once, by prepare() and start(). The process has one thread.
 class HostRanks {
@@ -98,4 +98,4 @@ class HostRanks {
   std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<std::unique_ptr<StoreProxy>> StoreProxy::open(FrameChannel& channel) {
   Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -44,4 +44,4 @@ void StoreProxy::accept() {
   connections_.add(next_, std::move(socket));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

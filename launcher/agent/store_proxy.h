@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class StoreProxy {
  public:
@@ -39,4 +39,4 @@ class StoreProxy {
   CarriedConnections connections_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -3,7 +3,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/links/process_identity.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number) {
   Handshake::Self self{.rank = number, .process = identity_of_this_process()};
@@ -12,4 +12,4 @@ Result<Handshake::Self> dialling_self(const std::string& job_id, const std::stri
   return self;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "runtime/base/world.h"
 #include "runtime/links/handshake.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct DialMessage {
   std::vector<std::string> addresses;  // of the launcher, with ports
@@ -30,4 +30,4 @@ inline Rank number_of_host(std::size_t place) { return static_cast<Rank>(place +
 /// Errors: the id or the key is no such thing.
 Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

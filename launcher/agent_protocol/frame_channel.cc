@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kHeader = 5;
@@ -82,4 +82,4 @@ std::optional<FrameChannel::Frame> FrameChannel::next() {
   return Frame{static_cast<std::uint8_t>(rest[4]), rest.substr(kHeader, length)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -14,7 +14,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class FrameChannel {
  public:
@@ -60,4 +60,4 @@ class FrameChannel {
   bool broken_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/agent_protocol/version.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Versions differ behind it.
@@ -52,4 +52,4 @@ std::optional<Greeting> take_greeting(std::string& bytes, std::string& before) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct Greeting {
   std::string version;
@@ -22,4 +22,4 @@ std::string greeting_text(const Greeting& greeting);
 /// With the greeting, `bytes` begins after it.
 std::optional<Greeting> take_greeting(std::string& bytes, std::string& before);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,7 +6,7 @@
 #include "launcher/agent_protocol/frame_channel.h"
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 template <class Message>
 void send_message(FrameChannel& channel, FrameKind kind, const Message& message) {
@@ -18,4 +18,4 @@ inline void send_message(FrameChannel& channel, FrameKind kind) {
   channel.send(static_cast<std::uint8_t>(kind), {});
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -38,7 +38,7 @@
 #include "launcher/process/process_setup.h"
 #include "launcher/process/worker_environment.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 inline constexpr std::chrono::seconds kSilenceBeforeOrder{60};
 
@@ -327,4 +327,4 @@ struct StoreMessage {
   }
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

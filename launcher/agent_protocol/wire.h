@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 class WireWriter {
  public:
@@ -126,4 +126,4 @@ bool from_wire(std::string_view bytes, T& message) {
   return reader.is_good();
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

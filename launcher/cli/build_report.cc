@@ -19,7 +19,7 @@
 #include "launcher/process/program.h"
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 namespace {
 
@@ -109,4 +109,4 @@ std::string build_report() {
   return out + python_text(python);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

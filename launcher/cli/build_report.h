@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// "dabkerun 0.1.0"
 std::string version_text();
@@ -15,4 +15,4 @@ std::string build_report();
 /// moved, in a Python package, and where this build is to be installed.
 std::vector<std::filesystem::path> module_folders(const std::filesystem::path& own);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

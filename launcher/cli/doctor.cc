@@ -19,7 +19,7 @@
 #include "launcher/process/process_setup.h"
 #include "launcher/reach/local_agent.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 int fail(int exit_code, const std::string& message) {
@@ -83,4 +83,4 @@ int run_doctor(const Options& options) {
   return is_well(findings_of(*report)) ? 0 : 1;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -3,9 +3,9 @@
 
 #include "launcher/cli/flags/options.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What dabkerun returns: 0 where nothing is wrong, 1 where something is, 2 where it was asked wrongly.
 int run_doctor(const Options& options);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "launcher/reach/dialled_agents.h"
 #include "runtime/base/text/counted.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::string ranks_on(const Host& host, const std::vector<RankPlacement>& placements) {
@@ -72,4 +72,4 @@ std::string dry_run_text(const Options& options, const JobHosts& hosts,
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

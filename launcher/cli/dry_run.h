@@ -9,10 +9,10 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/reach/remote_shell.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What would run where, and how it would be brought there. Nothing secret is in it: there is no job yet.
 std::string dry_run_text(const Options& options, const JobHosts& hosts,
                          const std::vector<RankPlacement>& placements, const RemoteShell& shell);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "launcher/hosts/allocation.h"
 #include "launcher/process/program.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Errors only where the command line asks for what cannot be.
@@ -79,4 +79,4 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
   return found;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

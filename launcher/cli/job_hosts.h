@@ -10,7 +10,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct JobHosts {
   std::vector<Host> hosts;             // each once
@@ -25,4 +25,4 @@ struct JobHosts {
 /// flag, or the batch system's variable.
 Result<JobHosts> hosts_of_job(const Options& options, const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

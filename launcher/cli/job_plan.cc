@@ -12,7 +12,7 @@
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/process/worker_environment.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using MaybeRefusal = std::optional<JobRefusal>;
@@ -208,4 +208,4 @@ Planning plan_job(const Options& options, const Surroundings& surroundings) {
   return {std::move(planner.notices), std::move(planner.job)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -17,7 +17,7 @@
 #include "launcher/reach/remote_shell.h"
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// One host of a job, with its ranks.
 struct HostPlan {
@@ -67,4 +67,4 @@ inline constexpr int kUsageError = 2;
 /// system's limits last.
 Planning plan_job(const Options& options, const Surroundings& surroundings);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 
 extern char** environ;
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<Config> config_of(const Options& options, const Environment& environment) {
   const Environment given = [&](const std::string& name) -> std::optional<std::string> {
@@ -107,4 +107,4 @@ Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<s
   return starter;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -12,7 +12,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What the launcher itself needs of the knobs, as the ranks will have them. `environment` is dabkerun's.
 Result<Config> config_of(const Options& options, const Environment& environment);
@@ -41,4 +41,4 @@ std::vector<std::string> host_notices(const JobHosts& hosts);
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,
                                    bool by_slurm, const Secrets& secrets, const Config& config);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

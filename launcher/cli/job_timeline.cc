@@ -16,7 +16,7 @@
 #include "runtime/base/text/counted.h"
 #include "runtime/timeline/merge/merge.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Nobody may read it any more, which is not to change how dabkerun ends.
@@ -86,4 +86,4 @@ std::optional<int> merge_timeline(const std::string& timeline, const JobId& job,
   return ended_by;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

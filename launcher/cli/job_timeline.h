@@ -9,7 +9,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Where the ranks are to record: the timeline's name, from flags, else from `environment`, which is
 /// dabkerun's; empty where they are not, or name their timelines themselves.
@@ -24,4 +24,4 @@ std::string timeline_tool(const std::filesystem::path& own, const std::string& p
 /// `has_met`: some rank has initialised Dabke; where none has, that is why there are no records.
 std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, bool has_met, int signals);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 #include "launcher/process/process_setup.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 void log(const std::string& line) { fmt::print(stderr, "dabkerun: {}\n", line); }
@@ -39,4 +39,4 @@ int launch(const Options& options) {
   return run_job(options, std::get<JobPlan>(planning.result), inherited);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -18,7 +18,7 @@
 
 extern char** environ;
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// None where the line does not split, which parse_command_line() has refused.
@@ -189,4 +189,4 @@ int become_mpirun(const MpiCommand& command) {
   return 1;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

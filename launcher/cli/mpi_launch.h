@@ -12,7 +12,7 @@
 #include "launcher/hosts/placement.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 enum class MpiKind { hydra, open_mpi };
 
@@ -36,4 +36,4 @@ Result<MpiCommand> find_mpi_command(const Options& options, const std::vector<Ra
 /// Becomes mpirun. Returns only where that cannot be run: what dabkerun returns.
 int become_mpirun(const MpiCommand& command);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

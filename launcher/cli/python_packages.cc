@@ -15,7 +15,7 @@
 #include "launcher/reach/watched_process.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -83,4 +83,4 @@ PythonPackages find_python_packages(const Environment& environment) {
   return found;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct PythonPackages {
   std::string python;                    // its path; empty: there is none
@@ -19,4 +19,4 @@ inline constexpr const char* kPythonThatRuns = "DABKE_PYTHON";
 /// Of the python that runs dabkerun, else of the one in PATH. Takes seconds at most.
 PythonPackages find_python_packages(const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

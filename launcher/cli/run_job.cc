@@ -29,7 +29,7 @@
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/store/rendezvous_server.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 int fail(int exit_code, const std::string& message) {
@@ -242,4 +242,4 @@ int run_job(const Options& options, const JobPlan& plan, const InheritedState& i
   return run_by_agents(options, plan, **services, *files, inherited);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "runtime/bootstrap/other_launchers.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::optional<OtherLauncher> launcher_of(const Environment& environment) {
@@ -36,4 +36,4 @@ Status check_started_once(const Environment& environment) {
                   launcher->evidence)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

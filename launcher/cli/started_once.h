@@ -4,9 +4,9 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// An error where mpirun, srun, torchrun or another dabkerun has started this one as one of several. Pure.
 Status check_started_once(const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

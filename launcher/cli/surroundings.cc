@@ -7,7 +7,7 @@
 
 #include "launcher/cli/job_setup.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Those that whoever started dabkerun has left open, beside the standard streams.
@@ -34,4 +34,4 @@ Surroundings own_surroundings(const InheritedState& inherited) {
           .find_program = find_program};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -14,7 +14,7 @@
 #include "launcher/process/supervisor.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct Surroundings {
   std::vector<std::string> environment;  // NAME=value
@@ -32,4 +32,4 @@ struct Surroundings {
 /// Of this process, which has one thread. `inherited` is from prepare_process().
 Surroundings own_surroundings(const InheritedState& inherited);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -276,4 +276,4 @@ void Checkup::give_up(std::size_t at, std::vector<std::string> lines) {
   patients_[at].is_awaited = false;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -24,7 +24,7 @@
 #include "launcher/reach/agent_starter.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct ClockSkew {
   std::int64_t ahead_ns = 0;  // of this host's time of day
@@ -103,4 +103,4 @@ class Checkup {
   std::vector<Patient> patients_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

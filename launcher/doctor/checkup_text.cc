@@ -7,7 +7,7 @@
 #include "launcher/doctor/findings.h"
 #include "runtime/timeline/json_text.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// More routes than these are not listed, but the slowest of them.
@@ -165,4 +165,4 @@ std::string checkup_json(const CheckupReport& report) {
       json_string(agent_version()), report.exchange_s, is_well(all), hosts, routes, findings);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

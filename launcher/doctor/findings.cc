@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Of the time of day, beyond what the round trip leaves open.
@@ -185,4 +185,4 @@ std::string size_text(std::int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", size, kUnits[unit]);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,7 +6,7 @@
 
 #include "launcher/doctor/checkup.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct Finding {
   bool is_wrong = false;           // a job would fail; else it may be slow, or something else may be
@@ -28,4 +28,4 @@ std::string checkup_json(const CheckupReport& report);
 /// "1.5 GiB", "-" where it is not known, "none" where there is no limit.
 std::string size_text(std::int64_t bytes);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

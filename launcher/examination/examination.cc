@@ -24,7 +24,7 @@
 #include "runtime/links/address_trials.h"
 #include "runtime/links/interfaces.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// So many hosts are tried at once: each address of each takes a descriptor.
@@ -177,4 +177,4 @@ std::optional<Examination::Answer> Examination::take() {
   return std::exchange(answer_, std::nullopt);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -15,7 +15,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/links/handshake.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What is known of this host without asking another; `inherited` has the limits that ranks would have.
 ExaminedMessage facts_of_this_host(const InheritedState& inherited);
@@ -53,4 +53,4 @@ class Examination {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

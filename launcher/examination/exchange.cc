@@ -20,7 +20,7 @@
 #include "runtime/links/handshake_io.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -238,4 +238,4 @@ MeasuredMessage measure(const Handshake::Self& self, const MeasureMessage& order
   return measured;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

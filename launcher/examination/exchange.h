@@ -20,7 +20,7 @@
 #include "runtime/links/handshake.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Answers whoever tries this host's addresses (runtime/links/address_trials.h) or exchanges with it, as long as it lives, on
 /// a thread of its own.
@@ -50,4 +50,4 @@ class ExchangeListener {
 /// Blocks for the message's wait limit at most.
 MeasuredMessage measure(const Handshake::Self& self, const MeasureMessage& order);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

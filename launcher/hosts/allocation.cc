@@ -10,7 +10,7 @@
 
 #include "launcher/hosts/hostlist.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Found = Result<std::optional<Allocation>>;
@@ -104,4 +104,4 @@ Found find_allocation(const Environment& environment) {
   return Found(std::nullopt);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct Allocation {
   enum class Scheduler { slurm, pbs, lsf };
@@ -25,4 +25,4 @@ struct Allocation {
 ///   LSF    LSB_HOSTS: a name for each slot; else LSB_MCPU_HOSTS: names and slots in turn
 Result<std::optional<Allocation>> find_allocation(const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

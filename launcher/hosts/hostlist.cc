@@ -10,7 +10,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -136,4 +136,4 @@ Result<std::vector<int>> parse_repeated_counts(std::string_view text, std::strin
   return counts;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -32,7 +32,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
@@ -335,4 +335,4 @@ std::string one_machine_notice(const std::vector<std::string>& names) {
                      names.front());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// More than any job has; so many slots in all say only that there is room.
 inline constexpr int kMostSlots = 1'000'000;
@@ -58,4 +58,4 @@ MergedHosts merge_this_host(const std::vector<Host>& hosts);
 /// What the user is told of names that lead to one machine. The first is that of its ranks.
 std::string one_machine_notice(const std::vector<std::string>& names);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

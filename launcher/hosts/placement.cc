@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// From rank and host, which may have ranks that are no neighbours.
@@ -75,4 +75,4 @@ std::vector<RankPlacement> with_hosts_merged(std::vector<RankPlacement> placemen
   return placements;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 #include "launcher/hosts/hosts.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 inline constexpr int kMostRanks = 100'000;
 
@@ -28,4 +28,4 @@ Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, i
 std::vector<RankPlacement> with_hosts_merged(std::vector<RankPlacement> placements,
                                              const std::map<std::string, std::string>& names);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

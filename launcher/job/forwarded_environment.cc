@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::array<std::string_view, 5> kKeptNames{"DISPLAY", "HOSTNAME", "OLDPWD", "WAYLAND_DISPLAY",
@@ -26,4 +26,4 @@ std::vector<std::string> forwarded_environment(std::vector<std::string> environm
   return environment;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// `environment` (NAME=value each) without what belongs to this host, to this login or to another launcher.
 std::vector<std::string> forwarded_environment(std::vector<std::string> environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

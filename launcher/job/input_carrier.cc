@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <string>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void InputCarrier::add_poll_entries(std::vector<pollfd>& entries) const {
   if (input_ && is_taken_ && agent_.phase == AgentLink::Phase::running)
@@ -23,4 +23,4 @@ void InputCarrier::handle(const pollfd& entry) {
   agent_.send(FrameKind::input, TextMessage{std::move(bytes)});
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "launcher/reach/agent_link.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class InputCarrier {
  public:
@@ -27,4 +27,4 @@ class InputCarrier {
   bool is_taken_ = true;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 #include "launcher/verdict/outcome.h"
 #include "runtime/base/terminal.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings)
     : settings_(std::move(settings)),
@@ -51,7 +51,7 @@ int Job::run() {
 /// The verdict; its exit code.
 int Job::conclude() {
   failures_.conclude(Clock::now());
-  const Outcome outcome = dabke::conclude(explained_ends(), signals_.interrupted_by());
+  const Outcome outcome = launcher::conclude(explained_ends(), signals_.interrupted_by());
   if (is_reader_gone_) return 128 + SIGPIPE;
   if (outcome.first_failed_rank) output_.log_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) log_.log(line);
@@ -238,4 +238,4 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -37,7 +37,7 @@
 #include "runtime/base/ended_rank.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// One thread, one poll; nothing in it blocks but that.
 class Job final : private AgentReports {
@@ -114,4 +114,4 @@ class Job final : private AgentReports {
   bool is_reader_gone_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -4,7 +4,7 @@
 
 #include "launcher/process/supervisor.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// An agent gives up its supervisors before this.
@@ -37,4 +37,4 @@ void JobEnding::tick(TimePoint now) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

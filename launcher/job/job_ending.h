@@ -8,7 +8,7 @@
 #include "launcher/job/agents/job_agents.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class JobEnding {
  public:
@@ -33,4 +33,4 @@ class JobEnding {
   std::optional<TimePoint> abandon_at_;  // agents that do not answer
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void JobLog::log(std::string_view text) {
   console_.write(Console::Stream::error, fmt::format("dabkerun: {}\n", text));
   ++lines_;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/output/console.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class JobLog {
  public:
@@ -25,4 +25,4 @@ class JobLog {
   std::size_t lines_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "launcher/verdict/outcome.h"
 #include "runtime/base/text/counted.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ void JobOutput::drop() {
   log_.log(fmt::format("{} of output lost, because nobody has read it", counted(lost, "byte")));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

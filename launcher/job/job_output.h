@@ -22,7 +22,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// The launcher's ends of what a rank prints, and the files that keep it; without pipes its agent carries it.
 struct RankOutputs {
@@ -99,4 +99,4 @@ class JobOutput {
   bool is_lost_ = false, is_dropped_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

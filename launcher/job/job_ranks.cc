@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void JobRanks::add(RankPlacement placement, AgentLink* agent) {
   assert(ranks_.empty() || ranks_.back().rank() < placement.rank);
@@ -50,4 +50,4 @@ JobRank& JobRanks::at(int rank) {
   return *found;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "launcher/agent_protocol/protocol.h"
 #include "launcher/hosts/placement.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class AgentLink;
 
@@ -59,4 +59,4 @@ class JobRanks {
   std::vector<JobRank> ranks_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "launcher/machine/host_cores.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 struct Unload {
@@ -61,4 +61,4 @@ std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>& un
   return caches;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -1,6 +1,6 @@
 #include "launcher/machine/host_cores.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 bool knows_caches() { return false; }
 
@@ -8,4 +8,4 @@ std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>&, c
   return std::nullopt;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

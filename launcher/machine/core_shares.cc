@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::size_t size_of(const std::vector<CacheCores>& caches) {
@@ -85,4 +85,4 @@ CoreShares share_cores(const HostCores& host, int local_size, BindTo bind_to) {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 using Core = std::vector<int>;         // its processing units, as the system numbers them
 using CacheCores = std::vector<Core>;  // that share a last-level cache
@@ -30,4 +30,4 @@ struct CoreShares {
 /// Equal shares, neighbours together, within one last-level cache where they fit; whole cores where there are enough.
 CoreShares share_cores(const HostCores& host, int local_size, BindTo bind_to);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <sstream>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::vector<int> usable_units() {
@@ -85,4 +85,4 @@ HostCores cores_of_this_host() {
           .quota = processor_quota("/sys/fs/cgroup", text_in("/proc/self/cgroup"))};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/machine/core_shares.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 HostCores cores_of_this_host();
 
@@ -23,4 +23,4 @@ bool knows_caches();
 /// `own` what /proc/self/cgroup says.
 double processor_quota(const std::string& root, const std::string& own);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace dabke {
+namespace dabke::launcher {
 
 std::string this_machine() {
   std::string machine;
@@ -16,4 +16,4 @@ std::string this_machine() {
   return machine;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

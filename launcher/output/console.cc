@@ -15,7 +15,7 @@
 
 #include "launcher/output/open_again.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kFull = std::size_t{1} << 20;
@@ -183,4 +183,4 @@ std::size_t Console::abandon() {
 
 std::string Console::take_error() { return std::exchange(error_, {}); }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

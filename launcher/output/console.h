@@ -14,7 +14,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Lines wait in memory until there is room, so a pager that is not read or a terminal stopped with Ctrl-S
 /// holds up the output and not the launcher: signals and dying ranks are still handled. When both descriptors
@@ -100,4 +100,4 @@ class Console {
   std::string error_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

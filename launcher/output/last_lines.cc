@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void LastLines::push(std::string_view line, std::size_t at) {
   while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
@@ -19,4 +19,4 @@ std::vector<std::string> LastLines::all() const {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 class LastLines {
  public:
@@ -28,4 +28,4 @@ class LastLines {
   std::size_t pushed_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void LineSplitter::push(std::string_view bytes, const Sink& sink) {
   if (bytes.empty()) return;
@@ -70,4 +70,4 @@ void LineSplitter::finish(const Sink& sink) {
   release(sink);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

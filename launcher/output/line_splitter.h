@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// A line ends with \n, \r\n, or \r alone, as progress bars write it. Bytes are passed on as they are, terminator included.
 /// A line longer than `longest` comes in pieces.
@@ -46,4 +46,4 @@ class LineSplitter {
   bool is_redrawing_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

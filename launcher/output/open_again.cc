@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// The other end of a pseudo-terminal calls itself one as well, and to open that makes a new one.
@@ -37,4 +37,4 @@ Fd open_again(int fd, int access) {
   return Fd(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), flags));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

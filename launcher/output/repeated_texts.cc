@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kMostReports = 16;
@@ -72,4 +72,4 @@ std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now)
   return std::string(line);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

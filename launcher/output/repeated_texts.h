@@ -7,7 +7,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class RepeatedTexts {
  public:
@@ -24,4 +24,4 @@ class RepeatedTexts {
   std::deque<Report> reports_;  // the newest last
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr auto kCarriageReturnWait = std::chrono::milliseconds(20);
@@ -179,4 +179,4 @@ Result<Fd> open_output_file(const std::string& directory, int rank, int size, st
   return file;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -14,7 +14,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct OutputStyle {
   bool prefix = true;
@@ -87,4 +87,4 @@ class WorkerOutput {
 /// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

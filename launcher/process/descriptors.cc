@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void close_descriptors(unsigned first, unsigned last) {
   if (first > last || ::close_range(first, last, 0) == 0) return;
@@ -33,4 +33,4 @@ bool stand_in_null(std::initializer_list<int> targets) {
   return true;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -14,7 +14,7 @@
 
 #include "launcher/process/program.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kLongestLine = 256;  // the kernel reads no more
@@ -81,4 +81,4 @@ std::string interpreter_trouble(const std::string& path, const std::string& path
       interpreter);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

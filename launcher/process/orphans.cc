@@ -9,7 +9,7 @@
 
 #include "launcher/process/process_tree.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -45,4 +45,4 @@ std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
   return 0;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -12,7 +12,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class Orphans {
  public:
@@ -33,4 +33,4 @@ class Orphans {
   bool was_empty_ = false;  // the last reading of the process table
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 Result<OutputPipe> make_terminal() {
@@ -53,4 +53,4 @@ void resize(int read_end, TerminalSize size) {
   (void)::ioctl(read_end, TIOCSWINSZ, &window);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

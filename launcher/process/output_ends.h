@@ -7,7 +7,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// The read end never blocks; the write end, which is a rank's, does.
 struct OutputPipe {
@@ -31,4 +31,4 @@ Result<OutputPipe> make_stdout(StdoutKind kind);
 /// Sets the size of the terminal that has this read end; of a pipe there is none.
 void resize(int read_end, TerminalSize size);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 sigset_t set_of(std::span<const int> signals) {
@@ -77,4 +77,4 @@ void restore_process(const InheritedState& inherited) {
   ::sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 
 struct signalfd_siginfo;
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Takes note of what the ranks are to get back, and changes it for this process. From here on kForwardedSignals wait until
 /// somebody reads them.
@@ -40,4 +40,4 @@ SignalSender sender_of(const signalfd_siginfo& info);
 /// Gives it back, before another program takes the place of this one.
 void restore_process(const InheritedState& inherited);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

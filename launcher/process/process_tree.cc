@@ -16,7 +16,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 struct Stat {
@@ -102,4 +102,4 @@ bool is_ending(pid_t pid) {
   return read_stat(std::to_string(pid).c_str(), stat) && stat.is_ending;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

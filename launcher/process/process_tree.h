@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// All children of `ancestor`, their children and so on; zombies left out, and those of `except` with all
 /// below them. What forks meanwhile may be missing.
@@ -15,4 +15,4 @@ std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& exce
 /// may be closed already. False of a process that does not exist.
 bool is_ending(pid_t pid);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 
 #include "launcher/process/interpreter.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 enum class Kind { missing, unusable, program };
@@ -90,4 +90,4 @@ ProgramSearch find_program(const std::string& name, const std::string& path_vari
           .message = fmt::format("cannot run '{}': no such program in PATH; {}", name, instead_of(name))};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Where programs are when PATH says nothing.
 inline constexpr const char* kStandardPath = "/usr/local/bin:/usr/bin:/bin";
@@ -20,4 +20,4 @@ struct ProgramSearch {
 /// `path_variable`. A script whose interpreter is missing counts as not found.
 ProgramSearch find_program(const std::string& name, const std::string& path_variable);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

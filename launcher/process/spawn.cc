@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited) {
   int ends[2];
@@ -36,4 +36,4 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
   return SpawnedWorker{pid, std::move(ours)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// The agent's ends of a rank.
 struct SpawnedWorker {
@@ -34,4 +34,4 @@ struct SpawnRequest {
 /// supervisor.
 Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

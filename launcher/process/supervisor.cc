@@ -19,7 +19,7 @@
 #include "launcher/process/process_tree.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -312,4 +312,4 @@ void supervise(const WorkerProcess& worker) {
   ::_exit(0);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

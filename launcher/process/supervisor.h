@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Signals that mean whatever the application wants. dabkerun passes them on, to each rank once, and no process of its own ends of
 /// them.
@@ -96,4 +96,4 @@ struct WorkerProcess {
 /// descriptor.
 [[noreturn]] void supervise(const WorkerProcess& worker);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

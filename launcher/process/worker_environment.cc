@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 bool has_variable(const std::vector<std::string>& environment, std::string_view name) {
@@ -54,4 +54,4 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   return environment;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "launcher/hosts/placement.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct JobFacts {
   std::string rendezvous;  // http://host:port
@@ -29,4 +29,4 @@ std::string variable_in(const std::vector<std::string>& environment, const std::
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const JobFacts& job,
                                             const RankPlacement& placement);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "launcher/agent_protocol/greeting.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -77,7 +77,7 @@ bool AgentLink::handle(const pollfd& entry) {
 
 /// False when what has come is of another version.
 bool AgentLink::take_greeting() {
-  auto greeting = dabke::take_greeting(channel_.raw(), before_);
+  auto greeting = launcher::take_greeting(channel_.raw(), before_);
   keep_end(before_, kShown);
   if (!greeting) return true;
   if (greeting->version != agent_version()) {
@@ -151,4 +151,4 @@ std::vector<std::string> AgentLink::words() const {
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

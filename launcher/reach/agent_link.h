@@ -18,7 +18,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// The process that brings the agent, or is it, and our ends of it.
 struct AgentProcess {
@@ -127,4 +127,4 @@ class AgentLink {
   std::string before_;  // what came before the agent, its end
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

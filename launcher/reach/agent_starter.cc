@@ -6,7 +6,7 @@
 
 #include "launcher/agent_protocol/greeting.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// sshd turns more away at once.
@@ -100,4 +100,4 @@ std::vector<std::string> AgentStarter::loss(const AgentLink& link, bool had_arri
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 #include "launcher/reach/remote_shell.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class AgentStarter {
  public:
@@ -41,4 +41,4 @@ class AgentStarter {
   std::unique_ptr<DialledAgents> dialled_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

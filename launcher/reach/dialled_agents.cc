@@ -19,7 +19,7 @@
 #include "launcher/reach/remote_shell.h"
 #include "runtime/links/handshake_io.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -210,4 +210,4 @@ int DialledAgents::close() {
   return process_.exit_code();
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -19,7 +19,7 @@
 #include "runtime/links/handshake.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// The words of that srun. `environment` has NAME=value of this process: what it would take from there against what is
 /// wanted here, it is kept from. Pure.
@@ -93,4 +93,4 @@ class DialledAgents {
   std::vector<Arrival> arrivals_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 
 #include "launcher/process/descriptors.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 Fd copy_of(const Fd& fd) { return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)); }
@@ -53,4 +53,4 @@ Result<AgentProcess> start_local_agent(std::vector<OutputEnds> outputs, Fd input
   return process;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

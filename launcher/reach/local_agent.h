@@ -8,11 +8,11 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// `outputs` are the ranks' ends of pipes whose other ends the launcher reads itself; `input` is what rank 0
 /// reads. The calling process has one thread.
 Result<AgentProcess> start_local_agent(std::vector<OutputEnds> outputs, Fd input,
                                        const InheritedState& inherited);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -19,7 +19,7 @@
 
 extern char** environ;
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 struct ShellPipe {
@@ -167,4 +167,4 @@ std::string why_no_agent(const RemoteShell& shell, const std::string& host, int 
                      shell.program.empty() ? "ssh" : shell.program, exit_code);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 #include "launcher/reach/agent_link.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct RemoteShell {
   std::string program;  // words as of a shell, instead of ssh; empty: ssh
@@ -32,4 +32,4 @@ Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::str
 std::string why_no_agent(const RemoteShell& shell, const std::string& host, int exit_code,
                          const std::vector<std::string>& words);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::string_view kQuotes = "'\"";
@@ -45,4 +45,4 @@ Result<std::vector<std::string>> split_shell_words(std::string_view line) {
   return words;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,9 +7,9 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Quotes and backslashes keep blanks together; nothing is expanded. The error says which quote is not closed.
 Result<std::vector<std::string>> split_shell_words(std::string_view line);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

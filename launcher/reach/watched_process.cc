@@ -14,7 +14,7 @@
 
 #include "launcher/verdict/outcome.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// So much of the words is kept.
@@ -84,4 +84,4 @@ std::vector<std::string> non_empty_lines(const std::string& text) {
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class WatchedProcess {
  public:
@@ -46,4 +46,4 @@ class WatchedProcess {
 /// Lines without carriage returns; those that are empty are left out.
 std::vector<std::string> non_empty_lines(const std::string& text);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

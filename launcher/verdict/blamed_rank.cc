@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 
 std::optional<Blame> blame_in(std::string_view line, int speaker) {
   if (!line.starts_with('[')) return std::nullopt;
@@ -41,4 +41,4 @@ std::string early_leave(std::string_view blame, bool has_ended) {
   return fmt::format("{} without {}; do all ranks run the same number of steps? See join()", kEnded, call);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

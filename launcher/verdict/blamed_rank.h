@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct Blame {
   int rank = 0;
@@ -21,4 +21,4 @@ std::optional<Blame> blame_in(std::string_view line, int speaker);
 /// has ended with status 0, or where `has_ended` is false not by itself. Empty: it says nothing like it. Pure.
 std::string early_leave(std::string_view blame, bool has_ended);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,7 +13,7 @@
 #include "runtime/base/text/wait_description.h"
 #include "runtime/diagnosis/dumps/short_stack.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kShownGroups = 3;  // of ranks, so that all of it fits into eight lines
@@ -341,4 +341,4 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

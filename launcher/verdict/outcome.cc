@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// The signal that dabkerun sent is what ended it.
@@ -251,4 +251,4 @@ std::string rank_list(std::vector<int> ranks) {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// How one rank ended, as far as is known.
 struct RankEnd {
@@ -71,4 +71,4 @@ Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupte
 /// "0-3,7"
 std::string rank_list(std::vector<int> ranks);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -13,6 +13,7 @@
 namespace {
 
 using namespace dabke;
+using namespace dabke::launcher;
 
 template <class Message>
 void read_as(std::string_view content) {

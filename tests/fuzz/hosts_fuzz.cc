@@ -9,7 +9,7 @@
 
 namespace {
 
-using dabke::Host;
+using dabke::launcher::Host;
 
 void check_all(const std::vector<Host>& hosts) {
   FUZZ_CHECK(!hosts.empty());
@@ -17,8 +17,8 @@ void check_all(const std::vector<Host>& hosts) {
   std::vector<Host> written;
   std::string file;
   for (const Host& host : hosts) {
-    FUZZ_CHECK(!host.name.empty() && host.slots >= 1 && host.slots <= dabke::kMostSlots);
-    slots[host.name] = dabke::add_slots(slots[host.name], host.slots);
+    FUZZ_CHECK(!host.name.empty() && host.slots >= 1 && host.slots <= dabke::launcher::kMostSlots);
+    slots[host.name] = dabke::launcher::add_slots(slots[host.name], host.slots);
     // The name stands in brackets, because a name that was may hold colons. What would end the line or the
     // brackets cannot be written.
     if (host.name.find_first_of("]#,\n\r") != std::string::npos) continue;
@@ -26,10 +26,10 @@ void check_all(const std::vector<Host>& hosts) {
     written.push_back(host);
   }
   if (!written.empty()) {
-    const auto read = dabke::parse_hostfile(file, "hosts");
+    const auto read = dabke::launcher::parse_hostfile(file, "hosts");
     FUZZ_CHECK(read.is_ok() && *read == written);
   }
-  const auto merged = dabke::merge_hosts(hosts);
+  const auto merged = dabke::launcher::merge_hosts(hosts);
   FUZZ_CHECK(merged.size() == slots.size());
   for (const Host& host : merged) FUZZ_CHECK(host.slots == slots[host.name]);
 }
@@ -40,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   dabke::fuzz::Input input(data, size);
   const bool is_file = input.below(2) == 1;
   const std::string_view text = input.rest();
-  const auto hosts = is_file ? dabke::parse_hostfile(text, "hosts") : dabke::parse_host_list(text, "--hosts");
+  const auto hosts = is_file ? dabke::launcher::parse_hostfile(text, "hosts")
+                             : dabke::launcher::parse_host_list(text, "--hosts");
   if (hosts.is_ok()) check_all(*hosts);
   return 0;
 }

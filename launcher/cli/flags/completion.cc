@@ -9,7 +9,7 @@
 #include "launcher/cli/flags/flags.h"
 #include "launcher/cli/flags/help.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// As typed: "--hosts", "-H".
@@ -90,4 +90,4 @@ std::string completion_script() {
       kDoctor, fmt::join(valued, "|"), cases, fmt::join(all, " "));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What the file gives, in its order. Of a section (a map within the map) the keys are joined by dashes, as in
 /// timeline-filename; `params`, as Horovod's files have it, adds nothing, and `enabled` is the section itself.
@@ -23,4 +23,4 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path);
 /// Whether this build reads them.
 bool reads_config_files();
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -8,7 +8,7 @@
 
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr const char* kKnobGroup = "Knobs";
@@ -224,4 +224,4 @@ void FlagParser::App::add_knob(const Knob& knob, std::string& value) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

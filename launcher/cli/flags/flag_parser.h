@@ -10,7 +10,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// "stall-check" for "no-stall-check", and the other way round.
 std::string opposite_of(std::string_view flag);
@@ -59,4 +59,4 @@ class FlagParser {
   std::vector<Flag> flags_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Other spellings. Horovod's single dashes are none that the parser knows.
 struct Alias {
@@ -138,4 +138,4 @@ inline constexpr std::array kMeant{
     Meant{"-mca", "--mpi-args, with --launcher mpi"},
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "launcher/process/worker_environment.h"
 #include "runtime/base/settings/variable_names.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 bool is_our_own(std::string_view name) {
@@ -122,4 +122,4 @@ std::vector<std::pair<std::string, std::string>> variables_of_rank(const std::ve
   return variables;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 struct GivenVariable {
   std::string name;
@@ -34,4 +34,4 @@ std::vector<std::string> with_given_variables(std::vector<std::string> forwarded
 std::vector<std::pair<std::string, std::string>> variables_of_rank(const std::vector<GivenVariable>& given,
                                                                    int rank);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

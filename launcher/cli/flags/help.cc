@@ -10,7 +10,7 @@
 #include "launcher/cli/flags/help.h"
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 constexpr std::string_view kKnobTopic = "Knobs";
@@ -178,4 +178,4 @@ std::string help_text(std::string_view topic) {
          "  dabkerun -np 2 --timeline-filename trace.json python train.py\n";
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

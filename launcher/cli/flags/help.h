@@ -7,7 +7,7 @@
 
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// What --help prints: of a topic, which is a group of flags by its first word ("other", "knobs"), or "all"; without a
 /// topic, or with one that there is not, all flags but those of knobs, and which topics there are.
@@ -20,4 +20,4 @@ std::string completion_script();
 /// "queue|error", "SECONDS", "TEXT"
 std::string value_name(const Knob& knob);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

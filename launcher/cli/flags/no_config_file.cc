@@ -2,7 +2,7 @@
 
 #include "launcher/cli/flags/config_file.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
   return Status(
@@ -15,4 +15,4 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
 
 bool reads_config_files() { return false; }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -18,7 +18,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/text/spelling.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -449,4 +449,4 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   return options;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

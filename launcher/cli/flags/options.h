@@ -14,7 +14,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 enum class Action { run, doctor, help, version, check_build, print_knobs, print_completion };
 
@@ -49,4 +49,4 @@ struct Options {
 /// of --config-file says counts where no flag and no variable of `environment` says it.
 Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

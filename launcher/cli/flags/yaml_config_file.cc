@@ -11,7 +11,7 @@
 
 #include "launcher/cli/flags/config_file.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// Deeper maps are none that a file of ours has.
@@ -91,4 +91,4 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
 
 bool reads_config_files() { return true; }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

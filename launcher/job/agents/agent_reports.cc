@@ -1,6 +1,6 @@
 #include "launcher/job/agents/agent_reports.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 bool deliver_report(const AgentLink& agent, const FrameChannel::Frame& frame, AgentReports& reports) {
   const std::string_view content = frame.content;
@@ -31,4 +31,4 @@ bool deliver_report(const AgentLink& agent, const FrameChannel::Frame& frame, Ag
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 #include "launcher/agent_protocol/protocol.h"
 #include "launcher/reach/agent_link.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// Ranks are named by numbers that come from the agent: they need not be ranks of its host.
 class AgentReports {
@@ -46,4 +46,4 @@ void take_as(std::string_view content, Take take) {
   if (from_wire(content, message)) take(message);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

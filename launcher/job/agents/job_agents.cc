@@ -10,7 +10,7 @@
 
 #include "launcher/job/agents/store_connection.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -257,4 +257,4 @@ void JobAgents::await_lost_supervisors() {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -24,7 +24,7 @@
 #include "launcher/reach/agent_starter.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class JobAgents {
  public:
@@ -88,4 +88,4 @@ class JobAgents {
   std::optional<TimePoint> look_for_supervisors_at_;  // those of an agent of this host that was killed
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

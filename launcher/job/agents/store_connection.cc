@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstdint>
 
-namespace dabke {
+namespace dabke::launcher {
 
 Fd connect_to_store(const std::string& url) {
   const auto colon = url.rfind(':');
@@ -23,4 +23,4 @@ Fd connect_to_store(const std::string& url) {
   return socket;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,9 +5,9 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// A connection to the store of this process, at "http://127.0.0.1:port"; empty: no descriptor is left.
 Fd connect_to_store(const std::string& url);
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -3,7 +3,7 @@
 
 #include "launcher/verdict/outcome.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class FailurePolicy {
  public:
@@ -19,4 +19,4 @@ class EndAllPolicy final : public FailurePolicy {
   Answer after(const RankEnd&) const override { return Answer::end_job; }
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

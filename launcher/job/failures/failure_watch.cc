@@ -6,7 +6,7 @@
 
 #include "launcher/verdict/blamed_rank.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -113,4 +113,4 @@ std::vector<RankEnd> FailureWatch::ends() const {
   return ends;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

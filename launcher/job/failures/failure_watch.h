@@ -24,7 +24,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class FailureWatch {
  public:
@@ -67,4 +67,4 @@ class FailureWatch {
   bool is_closed_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

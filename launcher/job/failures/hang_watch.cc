@@ -4,7 +4,7 @@
 
 #include "launcher/verdict/hang_verdict.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -68,4 +68,4 @@ std::map<Rank, std::string> HangWatch::silent_ranks(const JobRanks& ranks) {
   return silent;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -17,7 +17,7 @@
 #include "runtime/base/world.h"
 #include "runtime/diagnosis/dumps/dump.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class HangWatch {
  public:
@@ -46,4 +46,4 @@ class HangWatch {
   std::map<Rank, std::string> states_at_failure_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "launcher/process/supervisor.h"
 #include "launcher/verdict/outcome.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -81,4 +81,4 @@ void JobFailures::log_dump_files(std::string_view indent) {
   log_.log(fmt::format("{}{}", indent, dumps_text(paths, ranks_.size(), agents_.size() == 1)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

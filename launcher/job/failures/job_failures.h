@@ -14,7 +14,7 @@
 #include "launcher/job/job_ranks.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class JobFailures {
  public:
@@ -55,4 +55,4 @@ class JobFailures {
   bool are_dump_files_logged_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void ProcessSurvey::join(Purpose purpose, TimePoint limit) {
   survey_->purposes.insert(purpose);
@@ -19,4 +19,4 @@ ProcessSurvey::Purposes ProcessSurvey::take_ended(TimePoint now) {
   return std::exchange(survey_, std::nullopt)->purposes;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

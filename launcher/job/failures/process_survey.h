@@ -7,7 +7,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class AgentLink;
 
@@ -36,4 +36,4 @@ class ProcessSurvey {
   std::optional<Survey> survey_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

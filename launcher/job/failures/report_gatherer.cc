@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 
 Result<std::unique_ptr<ReportGatherer>> ReportGatherer::open() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -61,4 +61,4 @@ void ReportGatherer::clear_event() const {
   (void)!::read(event_.get(), &count, sizeof count);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

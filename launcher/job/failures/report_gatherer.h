@@ -13,7 +13,7 @@
 #include "runtime/diagnosis/dumps/dump.h"
 #include "runtime/diagnosis/live/job_figures.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class ReportGatherer {
  public:
@@ -41,4 +41,4 @@ class ReportGatherer {
   std::optional<JobFigures> figures_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "launcher/process/supervisor.h"
 #include "launcher/verdict/outcome.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// What agents are to do about a signal for all ranks.
@@ -25,7 +25,7 @@ void JobSignals::take_one() {
   if (::read(fd_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const int signal = static_cast<int>(info.ssi_signo);
   if (signal == SIGTSTP) return stop_and_continue();
-  take(signal, nullptr, dabke::sender_of(info));
+  take(signal, nullptr, launcher::sender_of(info));
 }
 
 void JobSignals::take(const AgentLink& agent, const SignalledMessage& signalled) {
@@ -90,4 +90,4 @@ void JobSignals::stop_and_continue() {
   job_.agents.command(SIGCONT);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

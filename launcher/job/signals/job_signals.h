@@ -16,7 +16,7 @@
 #include "launcher/reach/agent_link.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class JobSignals {
  public:
@@ -61,4 +61,4 @@ class JobSignals {
   SignalAnswers answers_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

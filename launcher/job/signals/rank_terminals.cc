@@ -8,7 +8,7 @@
 #include "launcher/reach/agent_link.h"
 #include "runtime/base/terminal.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 void RankTerminals::resize() const {
   if (!are_given_) return;
@@ -16,7 +16,7 @@ void RankTerminals::resize() const {
   for (const JobRank& rank : ranks_.all()) {
     const TerminalSize size = output_.room_in(rank.rank(), whole);
     if (rank.agent->is_local()) {
-      dabke::resize(output_.stdout_pipe(rank.rank()), size);
+      launcher::resize(output_.stdout_pipe(rank.rank()), size);
     } else if (rank.agent->phase == AgentLink::Phase::running) {
       rank.agent->send(FrameKind::window, WindowMessage{rank.rank(), static_cast<std::int32_t>(size.rows),
                                                         static_cast<std::int32_t>(size.columns)});
@@ -24,4 +24,4 @@ void RankTerminals::resize() const {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 #include "launcher/job/job_output.h"
 #include "launcher/job/job_ranks.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class RankTerminals {
  public:
@@ -22,4 +22,4 @@ class RankTerminals {
   const JobOutput& output_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

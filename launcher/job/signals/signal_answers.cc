@@ -4,7 +4,7 @@
 
 #include "launcher/process/supervisor.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 SignalAnswers::Answer SignalAnswers::answer(int signal, const void* process, const std::string& host,
                                             const SignalSender& sender, Stage stage, TimePoint now) {
@@ -33,4 +33,4 @@ std::string SignalAnswers::sender_of(int signal) const {
   return found == forwarded_.end() ? "" : found->second;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 #include "launcher/process/process_setup.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class SignalAnswers {
  public:
@@ -52,4 +52,4 @@ class SignalAnswers {
   std::optional<int> last_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

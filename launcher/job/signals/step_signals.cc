@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::launcher {
 
 bool StepSignals::is_another(int signal, const void* process, const std::string& host,
                              const SignalSender& sender, TimePoint now) {
@@ -18,4 +18,4 @@ bool StepSignals::is_another(int signal, const void* process, const std::string&
   return std::exchange(series.largest, std::max(series.largest, count)) < count;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

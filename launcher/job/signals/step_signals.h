@@ -10,7 +10,7 @@
 #include "launcher/process/process_setup.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 class StepSignals {
  public:
@@ -31,4 +31,4 @@ class StepSignals {
   std::map<int, Series> series_;  // the last of each signal
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

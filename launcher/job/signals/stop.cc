@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-namespace dabke {
+namespace dabke::launcher {
 
 void stop_this_process() {
   // Not SIGSTOP: in a process group that no shell looks after, the kernel lets this one pass, since nobody
@@ -24,4 +24,4 @@ void stop_this_process() {
   (void)::sigtimedwait(&go_on, nullptr, &at_once);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 
 #include "launcher/output/open_again.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 /// The pause between looks while there is something to read that is not for us. The kernel tells nobody that
@@ -94,4 +94,4 @@ void TerminalInput::close() {
   looks_again_at_ = kNever;
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 
 /// A line is read from the terminal when rank 0 has taken all before it. What it does not take stays for the
 /// shell.
@@ -53,4 +53,4 @@ class TerminalInput {
   TimePoint looks_again_at_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 struct Sockets {
@@ -98,4 +98,4 @@ TEST_CASE("the end of the other side is seen, and what waits for it is dropped")
   CHECK_FALSE(channel.read());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,7 +6,7 @@
 
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 PrepareMessage whole_order() {
@@ -61,4 +61,4 @@ TEST_CASE("a list that claims to be longer than its message is none, and takes n
   CHECK(read.command.empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -16,7 +16,7 @@
 #include "tests/facts.h"
 #include "tests/place.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::string choices_of(std::string_view env) {
@@ -126,4 +126,4 @@ TEST_CASE("what --check-build says of a backend, the library says too, and the v
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

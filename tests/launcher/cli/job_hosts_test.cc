@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 Environment environment_of(std::map<std::string, std::string> variables) {
@@ -48,4 +48,4 @@ TEST_CASE("a batch system's hosts are those of the job, unless the command line 
   CHECK_FALSE(named->is_allocated);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

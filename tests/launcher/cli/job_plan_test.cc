@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -310,4 +310,4 @@ TEST_CASE("for mpirun only the ranks are placed: what it starts, and where that 
   CHECK(plan.parts.empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

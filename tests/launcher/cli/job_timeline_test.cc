@@ -6,7 +6,7 @@
 
 #include "tests/place.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 void make_program(const std::filesystem::path& path) {
@@ -30,4 +30,4 @@ TEST_CASE("dabke-timeline is named as it can be called from where the job ran") 
   CHECK(timeline_tool(own, root / "bin") == "dabke-timeline");
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

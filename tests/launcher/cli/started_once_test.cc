@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -46,4 +46,4 @@ TEST_CASE("dabkerun starts where it is alone") {
     CHECK(error_with(variables).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

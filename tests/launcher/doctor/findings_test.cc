@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -152,4 +152,4 @@ TEST_CASE("names of one machine are said to be one") {
   CHECK_THAT(said(report)[0], StartsWith("note: a, b are one machine"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -10,7 +10,7 @@
 #include "runtime/links/address_trials.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -80,4 +80,4 @@ TEST_CASE("a host that takes the connection and says nothing, or is not there, e
   CHECK_THAT(measure(self_of(1), order_for(address)).trouble, Contains("refused"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

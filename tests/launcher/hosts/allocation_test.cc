@@ -11,7 +11,7 @@
 
 #include "launcher/hosts/hostlist.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -130,4 +130,4 @@ TEST_CASE("outside of a job of a batch system there is no allocation") {
   CHECK_FALSE(find_in({{"SLURM_JOB_ID", "7"}})->has_value());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

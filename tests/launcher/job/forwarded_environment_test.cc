@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 
 TEST_CASE("what belongs to this host, this login or another launcher stays here, and all else goes along") {
   const std::vector<std::string> kept{"SSH_AUTH_SOCK=/s",
@@ -36,4 +36,4 @@ TEST_CASE("what belongs to this host, this login or another launcher stays here,
   CHECK(forwarded_environment(all) == go);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

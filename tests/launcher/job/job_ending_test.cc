@@ -6,7 +6,7 @@
 
 #include "launcher/process/supervisor.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -66,4 +66,4 @@ TEST_CASE(
   CHECK(job.ending.deadline() == kNever);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

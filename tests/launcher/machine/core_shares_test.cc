@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Units = std::vector<std::vector<int>>;
@@ -82,4 +82,4 @@ TEST_CASE("a quota of processors counts as cores, and says not which") {
   CHECK(share_cores(host, 2, BindTo::automatic).units.size() == 2);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

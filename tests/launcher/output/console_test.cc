@@ -11,7 +11,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 struct Ends {
@@ -74,4 +74,4 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
   CHECK(console.take_error().empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 using namespace dabke;
+using namespace dabke::launcher;
 
 TEST_CASE("the last ten lines are kept, oldest first and without their ends") {
   LastLines lines;

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -113,4 +113,4 @@ TEST_CASE("what follows a carriage return alone takes the place of the line befo
   CHECK_FALSE(splitter.is_redrawing());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

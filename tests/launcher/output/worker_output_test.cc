@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 const std::string kErase = "\r\x1b[K";
@@ -246,4 +246,4 @@ TEST_CASE("a line may be shown shorter than it is, though not to watchers, and n
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

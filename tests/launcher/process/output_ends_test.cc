@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 OutputPipe made(StdoutKind kind) {
@@ -73,4 +73,4 @@ TEST_CASE("a rank gets a pipe where it is to have one") {
   CHECK(::isatty(made(StdoutKind::pipe).write_end.get()) == 0);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

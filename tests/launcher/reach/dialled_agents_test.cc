@@ -19,7 +19,7 @@
 #include "tests/patience.h"
 #include "tests/place.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -228,4 +228,4 @@ TEST_CASE("srun is kept from variables that would keep agents from cores") {
   CHECK(srun_command("/bin/dabkerun", {"n1"}, {}).front() == "srun");
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

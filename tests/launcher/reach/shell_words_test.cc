@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -30,4 +30,4 @@ TEST_CASE("a line whose quotes do not close is an error that says which") {
   CHECK(words_of("a\\") == Words{"error: nothing follows the last backslash"});
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 std::optional<int> blamed_rank(std::string_view line, int speaker) {
@@ -64,4 +64,4 @@ TEST_CASE(
   CHECK(verdict("rank 1 on vm aborted the job: ShutDownError: " + left, false).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 
 #include "runtime/base/text/wait_description.h"
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -211,4 +211,4 @@ TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {
   CHECK(process_state(::getpid()) == "is running");
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

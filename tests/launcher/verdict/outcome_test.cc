@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 RankEnd exited(int rank, int code, std::int64_t time_ms, int our_signal = 0) {
@@ -177,4 +177,4 @@ TEST_CASE(
              Catch::StartsWith("first failure: rank 2 on host h"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

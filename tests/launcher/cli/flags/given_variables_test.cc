@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Catch::StartsWith;
@@ -53,4 +53,4 @@ TEST_CASE("the last value counts, and a name alone brings what would have been l
         std::vector<std::pair<std::string, std::string>>{{"B", "x"}, {"B", "y"}});
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -121,4 +121,4 @@ TEST_CASE("what a stall was explained by is not repeated by the dumps of its fai
   CHECK(job.verdicts.size() == 1);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 using Answer = SignalAnswers::Answer;
@@ -80,4 +80,4 @@ TEST_CASE("what a batch system sends to every process of a step is answered once
   CHECK(answers.answer(SIGUSR1, &agent, "b", slurm, Stage::running, {}) == Answer::nothing);
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher

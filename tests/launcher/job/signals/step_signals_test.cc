@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::launcher {
 namespace {
 
 const SignalSender kSlurm{71, "pid 71 (slurmstepd)", true};
@@ -48,4 +48,4 @@ TEST_CASE("what somebody else sends meanwhile, or another signal, is another one
   CHECK(signals.is_another(SIGUSR2, &kOne, "a", kSlurm, {}));
 }
 
-}  // namespace dabke
+}  // namespace dabke::launcher
