@@ -79,10 +79,10 @@ Status HostPart::agree_on_memory(BackendRunner& host) {
 }
 
 Status HostPart::run_batch(BackendRunner& host) {
-  if (data_.batch == nullptr || data_.batch->entries.empty()) return {};
+  if (data_.batch == nullptr) return {};
   DABKE_ASSIGN_OR_RETURN(Backend* const backend, host.choose(*data_.batch));
-  data_.ran_on = backend->name();
-  return host.run_on(*backend, *data_.batch);
+  data_.ran_on = backend->name();  // also where no tensor has an element to move
+  return data_.batch->entries.empty() ? Status() : host.run_on(*backend, *data_.batch);
 }
 
 Status HostPart::wait_for(DeviceStep step) {

@@ -31,7 +31,7 @@ struct Setup {
   /// What the description of a call says of where its tensors are.
   std::string where() const {
     if (!is_on_device()) return "";
-    return gpu_operations.empty() ? " on cuda" : " on cuda, GPU operations " + gpu_operations;
+    return gpu_operations.empty() ? " on cuda" : " on cuda, device route " + gpu_operations;
   }
   /// The host on which a rank believes to be.
   std::string host(int rank, int size) const { return hosts == 1 || 2 * rank < size ? "node" : "node-too"; }
