@@ -25,9 +25,7 @@ bool is_on_one_host(const World& world) {
 std::vector<std::string_view> host_backends_built() {
   std::vector<std::string_view> names;
   for (const BuildPart& part : kBackends) {
-    if (part.is_built &&
-        fmt::format(",{},", kCpuOperations).find(fmt::format(",{},", part.name)) != std::string::npos)
-      names.push_back(part.name);
+    if (part.is_built && !part.is_for_devices) names.push_back(part.name);
   }
   return names;
 }

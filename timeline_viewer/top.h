@@ -1,4 +1,5 @@
-// Looks at a job that runs: the figures of all ranks, once a second, from its rank 0 (runtime/diagnosis/live/live_statistics_server.h).
+// Looks at a job that runs: the figures of all ranks, once a second, from its rank 0
+// (runtime/diagnosis/live/live_statistics_server.h).
 #pragma once
 
 #include <string>

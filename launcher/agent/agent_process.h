@@ -1,4 +1,4 @@
-// What runs in the process of an agent: its conversation with the launcher.
+// The functions that run in the process of an agent: its conversation with the launcher.
 #pragma once
 
 #include <poll.h>

@@ -40,7 +40,7 @@ class HostRanks {
   void prepare(PrepareMessage job, std::string program, Fd input);
   /// What was prepared. After an error those that were started before run.
   Status start();
-  /// As in CommandMessage.
+  /// The command is one of CommandMessage.
   void command(std::int32_t command);
   /// With all that they have started: Command::kEnd or kKill.
   void end_all(std::int32_t command);
@@ -53,7 +53,7 @@ class HostRanks {
 
   /// Ranks have been started, and the launcher has been sent the end of each.
   bool are_all_over() const;
-  /// Of no rank anything is left that this process has to see to.
+  /// Whether no rank has left anything that this process has to see to.
   bool are_none_left() const;
 
   TimePoint deadline() const;

@@ -1,5 +1,5 @@
-// Where the ranks of a host find the store: a port of the loopback interface, whose connections the agent carries
-// to the launcher.
+// Where the ranks of a host find the store: a port of the loopback interface, whose connections the agent
+// carries to the launcher.
 #pragma once
 
 #include <poll.h>

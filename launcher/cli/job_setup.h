@@ -34,7 +34,8 @@ std::vector<std::string> own_environment();
 /// The same to look variables up in.
 Environment environment_of(std::vector<std::string> variables);
 
-/// Lines that say which names are this host, and of a batch system's hosts whose they are and who brings agents there.
+/// Lines that say which names are this host, and of a batch system's hosts whose they are and who brings
+/// agents there.
 std::vector<std::string> host_notices(const JobHosts& hosts);
 
 /// For hosts that are not this one. By Slurm, agents come to where this host listens.

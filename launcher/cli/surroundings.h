@@ -25,7 +25,7 @@ struct Surroundings {
 
   std::function<std::string()> directory;  // the working directory; throws where there is none any more
   std::function<Result<JobHosts>(const Options& options)> find_hosts;
-  /// As find_program().
+  /// Searches as find_program() does.
   std::function<ProgramSearch(const std::string& name, const std::string& path_variable)> find_program;
 };
 

@@ -1,4 +1,4 @@
-// How the ranks of a job are told to end, and what is done about those that do not.
+// The end of the ranks of a job: how they are told to end, and what is done about those that do not.
 #pragma once
 
 #include <chrono>

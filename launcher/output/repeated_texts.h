@@ -11,8 +11,9 @@ namespace dabke::launcher {
 
 class RepeatedTexts {
  public:
-  /// A line of a rank's standard error as it is to be shown. Where another line has told most of it within the last ten
-  /// seconds, that part of a line of Dabke's log, or of one of its exceptions, ends in "... (as rank 0 has told)".
+  /// A line of a rank's standard error as it is to be shown. Where another line has told most of it within
+  /// the last ten seconds, that part of a line of Dabke's log, or of one of its exceptions, ends in "... (as
+  /// rank 0 has told)".
   std::string shown(std::string_view line, int rank, TimePoint now);
 
  private:

@@ -239,8 +239,8 @@ std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
   return out;
 }
 
-/// The first difference between two ranks' sequences of submissions, as far as the dumps go back, the lower rank first;
-/// nothing where one has only come less far.
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back, the lower
+/// rank first; nothing where one has only come less far.
 std::optional<std::string> first_divergence(const Dump& a, const Dump& b) {
   const auto& [lower, higher] =
       std::minmax(a, b, [](const Dump& x, const Dump& y) { return x.rank < y.rank; });

@@ -48,7 +48,8 @@ class MpiBackend final : public Backend {
 /// The backend of this job; errors say why there can be none, and what to do.
 Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context);
 
-/// Whether MPI may be given pointers to the memory of CUDA devices, by DABKE_MPI_CUDA_AWARE or by what it says itself.
+/// Whether MPI may be given pointers to the memory of CUDA devices, by DABKE_MPI_CUDA_AWARE or by what it
+/// says itself.
 bool mpi_takes_device_memory(const BackendContext& context);
 
 }  // namespace dabke

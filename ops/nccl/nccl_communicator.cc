@@ -218,8 +218,8 @@ Status NcclRanks::start(std::span<const NcclCall> calls, DeviceStream& stream) {
 
 namespace {
 
-/// Enqueues one call. Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts, reductions, or
-/// sends.
+/// Enqueues one call. Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts,
+/// reductions, or sends.
 struct NcclEnqueuer {
   const nccl::Library& nccl;
   const NcclCall& call;

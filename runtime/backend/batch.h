@@ -38,8 +38,8 @@ struct Extent {
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
 struct BatchEntry {
   const void* input = nullptr;  // may be null when it has no elements
-  /// In place, and never overlapping the input otherwise: it is the input; where a sum is scattered, this rank's block of the
-  /// input; of an allgather, where the input is this rank's block.
+  /// In place, and never overlapping the input otherwise: it is the input; where a sum is scattered, this
+  /// rank's block of the input; of an allgather, where the input is this rank's block.
   void* output = nullptr;
   std::int64_t elements = 0;  // the input's
   // allgather: elements that each rank contributes; scattered sums: elements of each rank's slice;

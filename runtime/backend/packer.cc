@@ -157,7 +157,7 @@ void Packer::list_blocks_in(const Batch& batch) {
   }
 }
 
-/// What came: a block for each rank (allgather, alltoall), or this rank's sum, where it is scattered.
+/// Lists what came: a block for each rank (allgather, alltoall), or this rank's sum, where it is scattered.
 void Packer::list_blocks_out(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
   std::size_t offset = 0;

@@ -58,9 +58,9 @@ enum class Compression : std::uint8_t {
 #undef X
 };
 
-/// How tensors on devices travel: by the device's backend; by that inside each host, and by the host's lane between hosts; by
-/// the host's lane, on copies in host memory; or by the host's lane whose backend takes pointers to the device's memory.
-/// The registry of backends chooses it, the same on all ranks.
+/// The route of tensors on devices: by the device's backend; by that inside each host, and by the host's lane
+/// between hosts; by the host's lane, on copies in host memory; or by the host's lane whose backend takes
+/// pointers to the device's memory. The registry of backends chooses it, the same on all ranks.
 enum class DeviceRoute : std::uint8_t {
 #define X(id, value, name) id = value,
   DABKE_DEVICE_ROUTES(X)

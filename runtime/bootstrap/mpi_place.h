@@ -28,12 +28,12 @@ struct MpiStart {
 Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Environment& environment,
                                                const void* comm, const std::string& host, TimePoint deadline);
 
-/// The job uses MPI from now on. The first one of the process warns, on rank 0, where MPI can carry no more than the meeting
-/// of the ranks.
+/// The job uses MPI from now on. The first one of the process warns, on rank 0, where MPI can carry no more
+/// than the meeting of the ranks.
 void begin_mpi_job(MpiSession& session, const World& world, const Log& log);
 
-/// The setting by which MPI carries messages or data of a job, such as "DABKE_CONTROLLER=mpi"; nothing where it carries
-/// neither.
+/// The setting by which MPI carries messages or data of a job, such as "DABKE_CONTROLLER=mpi"; nothing where
+/// it carries neither.
 std::optional<std::string_view> setting_that_uses_mpi(const Config& config);
 
 }  // namespace dabke

@@ -36,7 +36,8 @@ SharedMemory shared_memory_of(const Config& config) {
     case Controller::shm: return SharedMemory::required;
     case Controller::tcp:
     case Controller::gloo: return SharedMemory::never;
-    // The links of a job under MPI carry notices, and as many as the negotiation has messages (mpi_channel.h).
+    // The links of a job under MPI carry notices, and as many as the negotiation has messages
+    // (mpi_channel.h).
     case Controller::mpi: return SharedMemory::where_possible;
   }
   return SharedMemory::where_possible;

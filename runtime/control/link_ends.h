@@ -1,4 +1,4 @@
-// How the links of a channel end.
+// The end of the links of a channel.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace dabke {
 
-/// Waits until the host of every link's peer has all that was sent, until `deadline` at the latest. What comes meanwhile is
-/// read and dropped: two ranks that close at the same time must not wait for each other's room, and closing with unread bytes
-/// would cut off the last ones.
+/// Waits until the host of every link's peer has all that was sent, until `deadline` at the latest. What
+/// comes meanwhile is read and dropped: two ranks that close at the same time must not wait for each other's
+/// room, and closing with unread bytes would cut off the last ones.
 void finish_links(std::vector<Link*> open, TimePoint deadline);
 
 }  // namespace dabke

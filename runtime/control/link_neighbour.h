@@ -1,4 +1,4 @@
-// What a channel over links knows of one neighbour.
+// One neighbour of a channel over links, and what is known of it.
 #pragma once
 
 #include <memory>

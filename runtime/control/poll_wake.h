@@ -26,8 +26,8 @@ class PollWake {
     if (::read(descriptor_.get(), &count, sizeof count) < 0) count = 0;
   }
 
-  /// From any thread. The flag is enough while nobody is in the kernel; and one write ends a sleep, however many call. Both are
-  /// sequentially consistent, as in prepare_to_sleep(): one side sees the other.
+  /// From any thread. The flag is enough while nobody is in the kernel; and one write ends a sleep, however
+  /// many call. Both are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
   void wake() {
     if (pending_.exchange(true)) return;
     if (asleep_.load() && asleep_.exchange(false)) kick();
@@ -41,10 +41,10 @@ class PollWake {
   }
 
   // By whoever drives.
-  /// Whether wake() was called since. The exchanges here and in wake() order what the caller did before wake() ahead of what the
-  /// driver does after poll().
+  /// Whether wake() was called since. The exchanges here and in wake() order what the caller did before
+  /// wake() ahead of what the driver does after poll().
   bool take() { return pending_.load(std::memory_order_relaxed) && pending_.exchange(false); }
-  /// What take() returns next.
+  /// The next take() returns true.
   void set_pending() { pending_.store(true); }
   /// False: somebody has called wake() meanwhile, and nobody may sleep.
   bool prepare_to_sleep() {

@@ -32,7 +32,7 @@ Coordinator::Coordinator(Parts parts)
       reporter_(parts.reports.reporter),
       log_(parts.reports.log),
       channel_(std::move(parts.channel)),
-      last_words_(world_, *channel_, topology_of(world_, config_)->neighbours(world_.rank)),
+      last_words_(world_, *channel_),
       sleep_(*channel_),
       driver_(parts, *channel_, inbox_, *this) {}
 
@@ -47,6 +47,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
 }
 
 Status Coordinator::start() {
+  last_words_.prepare(topology_of(world_, config_)->neighbours(world_.rank));
   DABKE_RETURN_IF_ERROR(driver_.start());
   DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-coord", [this] { loop(); }));
   return {};
@@ -140,8 +141,8 @@ void Coordinator::drive() {
   driver_.finish();
 }
 
-/// The coordinator or a lane could not do a step, for want of memory as a rule. The negotiation may be half changed, and is not
-/// asked any more: the other ranks get the cause past it.
+/// The coordinator or a lane could not do a step, for want of memory as a rule. The negotiation may be half
+/// changed, and is not asked any more: the other ranks get the cause past it.
 void Coordinator::end_broken() noexcept {
   last_words_.give_back_reserve();
   Status cause = driver_.take_break_cause();

@@ -48,8 +48,8 @@ class Coordinator final : private DriverOwner {
   /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
   /// `limit`, the flight recorder alone, and the reason says so.
   Dump describe(std::string reason, Duration limit);
-  /// Rank 0 only: all ranks are to send their figures, and what has come until now. Nothing where the coordinator thread
-  /// does not answer within `limit`, or the job is over.
+  /// Rank 0 only: all ranks are to send their figures, and what has come until now. Nothing where the
+  /// coordinator thread does not answer within `limit`, or the job is over.
   void gather_figures() { post(GatherFigures{}); }
   std::optional<JobFigures> figures(Duration limit);
   /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.

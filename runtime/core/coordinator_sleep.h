@@ -1,4 +1,5 @@
-// The coordinator's thread while nothing is to be done: asleep in ControlChannel::poll, or with a helper that holds the baton.
+// The coordinator's thread while nothing is to be done: asleep in ControlChannel::poll, or with a helper that
+// holds the baton.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +22,14 @@ class CoordinatorSleep {
   // By whoever holds the baton.
   /// The thread is about to sleep: what happens from now on wakes it.
   void begin() { sleeping_ = true; }
-  /// Sleeps until something comes, until it is woken, or until `next` at the latest; at once if `is_needed`. After begin().
+  /// Sleeps until something comes, until it is woken, or until `next` at the latest; at once if `is_needed`.
+  /// After begin().
   void sleep(bool is_needed, TimePoint next, ControlSink& sink, Baton& baton) {
     channel_.poll(is_needed ? Clock::now() : until(next), sink, baton);
     sleeping_ = false;
   }
-  /// A helper stops to drive: the thread wakes if it is needed, or has to wake earlier than it knows. After begin().
+  /// A helper stops to drive: the thread wakes if it is needed, or has to wake earlier than it knows. After
+  /// begin().
   void hand_back(bool is_needed, TimePoint next) { channel_.hand_back(is_needed || next < until_); }
 
  private:

@@ -12,8 +12,8 @@
 namespace dabke {
 namespace {
 
-// For the report of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is busy or gone. An
-// operation that has failed by itself waits for its cause a little longer (FailureArbiter).
+// For the report of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is
+// busy or gone. An operation that has failed by itself waits for its cause a little longer (FailureArbiter).
 constexpr Duration kExitStatusTime = std::chrono::milliseconds(900);
 
 /// The batch sizes of the backend that runs most: the first that serves the world.
@@ -133,8 +133,9 @@ bool Driver::is_room_awaited() {
 }
 
 bool Driver::nothing_to_do() {
-  // A lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that had
-  // ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes nobody.
+  // A lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that
+  // had ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes
+  // nobody.
   return is_room_awaited() && !is_finished() && !failures_.is_broken() && !failures_.has_news() &&
          !inbox_.has_news();
 }
@@ -316,7 +317,7 @@ void Driver::run_ended(bool has_room) {
 void Driver::judge_failures(TimePoint now) {
   auto verdict = failures_.judge(now, over_ ? &*over_ : nullptr);
   if (!verdict) return;
-  // What has not been completed where an exception ends this is in the table of calls.
+  // Calls that have not been completed where an exception ends this are in the table of calls.
   struct CallsKept {
     ~CallsKept() {
       for (FailedCall& one : calls) (void)one.call.release();
@@ -368,7 +369,8 @@ void Driver::stop_reports_and_callbacks() {
   callbacks_.stop();
 }
 
-/// What the negotiation has lost sight of is in the table of calls. Every step is tried, and none needs the one before it.
+/// Calls of which the negotiation has lost sight are in the table of calls. Every step is tried, and none
+/// needs the one before it.
 ///   1. The lanes end; a helper gives back what it runs.
 ///   2. What is called from now on is refused.
 ///   3. Whatever has not completed completes.

@@ -1,7 +1,8 @@
-// What whoever holds the baton drives: commands from the inbox go to the negotiation, its orders to the lanes, and what has
-// ended back to the calls.
+// The work of whoever holds the baton: commands from the inbox go to the negotiation, its orders to the
+// lanes, and what has ended back to the calls.
 //
-// The lanes report ends and failures on their own threads; all else is done by one thread at a time, which holds the baton.
+// The lanes report ends and failures on their own threads; all else is done by one thread at a time, which
+// holds the baton.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@
 
 namespace dabke {
 
-/// What a job's coordinator is made of.
+/// The parts of which a job's coordinator is made.
 struct CoordinatorParts {
   const World& world;
   const Config& config;
@@ -42,7 +43,7 @@ std::shared_ptr<const Topology> topology_of(const World& world, const Config& co
 /// The time for what is queued to leave, at the end.
 inline constexpr Duration kCloseTime = std::chrono::seconds(2);
 
-/// What the driver needs of the coordinator that owns it. From any thread, but for hand_over().
+/// The coordinator that owns a driver, as the driver sees it. From any thread, but for hand_over().
 class DriverOwner {
  public:
   virtual ~DriverOwner() = default;
@@ -63,8 +64,8 @@ class Driver final : public ControlSink, private LaneObserver {
 
   // ---- from any thread
   Lanes& lanes() { return lanes_; }
-  /// Whether a name may be pending once alone: then take_name() comes before the command, and the name comes back when the
-  /// operation ends, or by give_name_back().
+  /// Whether a name may be pending once alone: then take_name() comes before the command, and the name comes
+  /// back when the operation ends, or by give_name_back().
   bool names_are_unique() const { return names_ != nullptr; }
   Status take_name(const Request& request);
   void give_name_back(const Request& request) noexcept;
@@ -84,11 +85,12 @@ class Driver final : public ControlSink, private LaneObserver {
   TimePoint next_deadline();
   /// After the lanes have stopped: what came after the goodbye is refused.
   void finish();
-  /// Ends what has not ended, with the job's first cause if there was one. Needs no memory. `cause`: why it was broken off.
+  /// Ends what has not ended, with the job's first cause if there was one. Needs no memory. `cause`: why it
+  /// was broken off.
   void end_broken(Status cause) noexcept;
   Status take_break_cause() { return failures_.take_break_cause(); }
   void stop_reports_and_callbacks();
-  /// How the job has ended; nothing: it has not.
+  /// The end of the job; nothing: it has not ended.
   const std::optional<Status>& over() const { return over_; }
 
  private:

@@ -8,17 +8,15 @@
 namespace dabke {
 namespace {
 
-// What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
-// enough to be a mapping of its own, so that giving it back helps every thread.
+// The memory that the end of a job takes when there is none left. Never touched, so it costs none until then;
+// large enough to be a mapping of its own, so that giving it back helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
 
 }  // namespace
 
-LastWords::LastWords(const World& world, ControlChannel& channel, std::vector<Rank> neighbours)
-    : world_(world),
-      channel_(channel),
-      neighbours_(std::move(neighbours)),
-      reserve_(std::make_unique_for_overwrite<std::byte[]>(kReserveBytes)) {
+void LastWords::prepare(std::vector<Rank> neighbours) {
+  neighbours_ = std::move(neighbours);
+  reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
   encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, out_of_memory_);
 }
 

@@ -1,4 +1,5 @@
-// What a rank sends to its neighbours past the negotiation when it cannot go on: the job ends on all ranks with its cause.
+// The messages that a rank sends to its neighbours past the negotiation when it cannot go on: the job ends on
+// all ranks with its cause.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,12 @@
 
 namespace dabke {
 
-/// Made while there is memory, because the end may come when there is none left.
 class LastWords {
  public:
   /// Both outlive it.
-  LastWords(const World& world, ControlChannel& channel, std::vector<Rank> neighbours);
+  LastWords(const World& world, ControlChannel& channel) : world_(world), channel_(channel) {}
+  /// Called once, while there is memory: the end may come when there is none left.
+  void prepare(std::vector<Rank> neighbours);
 
   /// "rank 1 on host-b: <cause>"
   Status of_this_rank(const Status& cause) const;
@@ -29,7 +31,7 @@ class LastWords {
 
   const World& world_;
   ControlChannel& channel_;
-  const std::vector<Rank> neighbours_;
+  std::vector<Rank> neighbours_;
   std::vector<std::byte> out_of_memory_;  // "rank 1 on host-b: out of memory", as a message
   std::unique_ptr<std::byte[]> reserve_;
 };

@@ -1,5 +1,5 @@
-// Neighbours whose links have ended, while it is not known yet how their processes have: whoever has started a process may
-// know more of its end than that its link is gone.
+// Neighbours whose links have ended, while it is not known yet how their processes have: whoever has started
+// a process may know more of its end than that its link is gone.
 #pragma once
 
 #include <algorithm>

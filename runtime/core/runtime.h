@@ -32,7 +32,7 @@ class Runtime {
     std::function<Result<Backends>(const BackendContext&)> backends;
     std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel = make_channel;
     OpenDevice open_device = {};  // empty where there are no devices
-    /// How tensors on devices travel; empty: by the device's backend.
+    /// The route of tensors on devices; empty: by the device's backend.
     std::function<DeviceRoute(const BackendContext&)> device_route = {};
   };
   /// The channel that the configuration asks for.

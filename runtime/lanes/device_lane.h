@@ -1,8 +1,10 @@
-// The lane of one device: a thread that prepares, enqueues and polls events; nobody else calls the device, but for
-// memory. Several runs may be on their way (device_run.h); they end in the order in which they were pushed.
+// The lane of one device: a thread that prepares, enqueues and polls events; nobody else calls the device,
+// but for memory. Several runs may be on their way (device_run.h); they end in the order in which they were
+// pushed.
 //
-// After an abort a run ends when its device has come to its end. A device that finishes none of its runs for kAbandonAfter is
-// abandoned: the memory of what it has is kept for as long as the process lives, because the device may still write to it.
+// After an abort a run ends when its device has come to its end. A device that finishes none of its runs for
+// kAbandonAfter is abandoned: the memory of what it has is kept for as long as the process lives, because the
+// device may still write to it.
 #pragma once
 
 #include <deque>

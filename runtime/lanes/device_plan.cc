@@ -42,8 +42,8 @@ void DevicePlanner::choose(const Run& run, DevicePlan& plan) {
   if (plan.backend == nullptr) plan.hosted = nullptr;
 }
 
-/// An operation whose tensors are in several runs has one stream for them all, the lane's: what it waits for is waited for once,
-/// and whoever waits for its end waits behind its last run.
+/// An operation whose tensors are in several runs has one stream for them all, the lane's: what it waits for
+/// is waited for once, and whoever waits for its end waits behind its last run.
 DeviceStream& DevicePlanner::stream_for(const Run& run, const DevicePlan& plan) {
   const auto sides = stream_.sides();
   if (sides.empty() || plan.host_runs() || run.process_set->size() == 1) return stream_;

@@ -1,7 +1,7 @@
-// What of a batch of tensors on a device its own backend runs, and what the host runs.
+// The plan of a batch of tensors on a device: which parts its own backend runs, and which the host.
 //
-// All of it follows from what the ranks have agreed on (CallSpec::device_route) and from where they are, so all ranks come to
-// the same plan:
+// All of it follows from what the ranks have agreed on (CallSpec::device_route) and from where they are, so
+// all ranks come to the same plan:
 //   device        a backend of the device; the host what no such backend can run
 //   hierarchical  the same within a host. Of several hosts with several ranks each the device's backend runs allreduce and
 //                 broadcast inside the hosts, and the host between them; all else the host runs alone, so no
@@ -9,8 +9,9 @@
 //   host          the host
 //   direct        the same; of an allreduce and a broadcast the host's backend is given copies in the device's own memory
 //
-// A batch that a backend of the device runs alone begins and ends on one of the device's further streams, where there are some
-// (DeviceStream::sides), in turn; its collective is on the lane's, in the lane's order (Batch::ordered).
+// A batch that a backend of the device runs alone begins and ends on one of the device's further streams,
+// where there are some (DeviceStream::sides), in turn; its collective is on the lane's, in the lane's order
+// (Batch::ordered).
 #pragma once
 
 #include <map>

@@ -8,7 +8,8 @@
 namespace dabke {
 namespace {
 
-/// What a backend of the host is given is a copy, so larger batches would take twice their memory on the device.
+/// The most bytes that a backend of the host is given in device memory. They are a copy, so larger batches
+/// would take twice their memory on the device.
 constexpr std::size_t kMostDirectBytes = std::size_t{256} << 20;
 
 }  // namespace
@@ -147,7 +148,8 @@ Status DeviceRun::launch() {
   report_.size_bytes = input_bytes(run);
   if (plan_.host_runs()) return launch_after_host();
   report_.backend = backend_->name();
-  // Also where nothing of the batch is left to run: the communicator is made once, with the set's first batch.
+  // Also where nothing of the batch is left to run: the communicator is made once, with the set's first
+  // batch.
   take_id();
   if (plan_.grows_to != 0)
     backend_->symmetric_memory()->use(*run.process_set, host_.data().is_symmetric != 0);

@@ -1,6 +1,6 @@
 // One run of a device's lane, from the hand-over to its end: a state machine that the lane's thread drives.
 //
-// What becomes of a run, in steps that the two lanes take in turn; most runs have those of the device alone:
+// A run goes through these steps, which the two lanes take in turn; most runs have those of the device alone:
 //   1. host    where the backend wants an id for a new set: the ranks compare the versions of its library
 //   2. device  the set's first rank makes the id
 //   3. host    all ranks get it; they exchange their row counts (allgather, alltoall)
@@ -12,8 +12,9 @@
 //   7. host    runs that there
 //   8. device  enqueues the batch; or copies the outputs back, and enqueues what comes after
 //   9. device  polls the event behind all of that until it is reached: the run has ended
-// The host's steps of a run are one part in the host's lane (host_part.h), which it enters when the run is handed over, before
-// the next run; it waits there for the device. So every communicator of the host sees the same order on every rank.
+// The host's steps of a run are one part in the host's lane (host_part.h), which it enters when the run is
+// handed over, before the next run; it waits there for the device. So every communicator of the host sees the
+// same order on every rank.
 #pragma once
 
 #include <memory>
@@ -31,7 +32,7 @@
 
 namespace dabke {
 
-/// What the runs of one lane share; the thread's, but for the monitor.
+/// The things that the runs of one lane share; the thread's, but for the monitor.
 struct DeviceLaneParts {
   DeviceLaneParts(std::shared_ptr<DeviceStream> of, const std::vector<DeviceBackend*>& backends)
       : stream(std::move(of)),
@@ -58,7 +59,8 @@ class DeviceRun {
   bool is_release() const { return run_->is_release(); }
 
   // ---- by the lane's thread
-  /// Takes the next step, if what it needs is there. `is_oldest`: all that came before has ended on the device.
+  /// Takes the next step, if what it needs is there. `is_oldest`: all that came before has ended on the
+  /// device.
   Status advance(bool is_oldest);
   /// Which step it is in, to see whether advance() has come further.
   int step() const { return static_cast<int>(step_); }

@@ -1,5 +1,5 @@
-// The host's part of a run on a device: what its lane does on behalf of a device's, and how the two wait for each other.
-// device_run.h numbers the steps.
+// The host's part of a run on a device: what its lane does on behalf of a device's, and how the two wait for
+// each other. device_run.h numbers the steps.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,12 @@ namespace dabke {
 
 class HostPart {
  public:
-  /// What one lane has done for the other to go on, in this order.
+  /// The points that one lane reaches for the other to go on, in this order.
   enum class DeviceStep : std::uint8_t { nothing, made_id, built, grown, staged };
   enum class HostStep : std::uint8_t { nothing, compared, exchanged, agreed, over };
 
-  /// What the lanes hand to each other: the device's lane writes before it reports a step, and reads after the host's.
+  /// The data that the lanes hand to each other: the device's lane writes before it reports a step, and reads
+  /// after the host's.
   struct Data {
     std::vector<std::byte> id;      // of the set's communicator
     std::uint8_t is_symmetric = 0;  // whether this rank, and then whether each rank, has symmetric memory

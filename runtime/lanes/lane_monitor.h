@@ -1,4 +1,5 @@
-// What the two threads that work on a device's runs share: the lane's own, and the host's lane where it is in a run's part.
+// The state that the two threads of a device's runs share: the lane's own, and the host's lane where it is in
+// a run's part.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +11,8 @@
 
 namespace dabke {
 
-/// A mutex, and the condition that something under it has changed. Also keeps the cause of an abort, which ends every wait.
+/// A mutex, and the condition that something under it has changed. Also keeps the cause of an abort, which
+/// ends every wait.
 class LaneMonitor {
  public:
   /// Changes something under the mutex and wakes both threads.

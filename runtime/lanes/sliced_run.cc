@@ -8,7 +8,7 @@
 namespace dabke {
 
 Status SlicedRun::begin(DeviceStream& stream) {
-  // Of integers alone, as device backends add 16-bit floats by themselves.
+  // Only integers are widened: device backends add 16-bit floats by themselves.
   const bool is_wide = needs_wide_sums(batch_) && !is_floating(batch_.dtype);
   if (is_wide) DABKE_RETURN_IF_ERROR(gather_wide(stream));
   sums_.emplace(is_wide ? wide_ : batch_, hosts_);

@@ -1,4 +1,5 @@
-// What the device's backend runs of a batch that the host moves between hosts: before and after the host's part.
+// The parts of a batch that the device's backend runs before and after the host moves the slices between
+// hosts.
 #pragma once
 
 #include <optional>
@@ -14,8 +15,8 @@ class SlicedRun {
   SlicedRun(const Batch& batch, const HostedSet& hosts, FusionBuffer& memory)
       : batch_(batch), hosts_(hosts), memory_(memory) {}
 
-  /// Cuts the batch into its slices. Where no sum of some ranks' elements may be kept in the batch's dtype (needs_wide_sums),
-  /// enqueues copies of the tensors in one that can, scaled.
+  /// Cuts the batch into its slices. Where no sum of some ranks' elements may be kept in the batch's dtype
+  /// (needs_wide_sums), enqueues copies of the tensors in one that can, scaled.
   Status begin(DeviceStream& stream);
   Batch& before() { return before_; }
   /// The host's, on the tensors of the device.

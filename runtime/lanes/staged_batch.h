@@ -10,15 +10,15 @@ namespace dabke {
 
 class StagedBatch {
  public:
-  /// What the host is to run.
+  /// The batch that the host is to run.
   const Batch& batch() const { return batch_; }
 
-  /// Enqueues the copies of what `what` moves into host memory, which is the run's. The inputs are read where `what` has them,
-  /// and the results come back there.
+  /// Enqueues the copies of what `what` moves into host memory, which is the run's. The inputs are read where
+  /// `what` has them, and the results come back there.
   Status copy_to_host(Batch what, Run& run, DeviceStream& stream);
-  /// Enqueues copies of the run's batch into `memory`, one tensor behind the other, for a backend that takes pointers to a
-  /// device's memory: it may read and write them for as long as it likes, also after an abort, and never sees the tensors'
-  /// own memory.
+  /// Enqueues copies of the run's batch into `memory`, one tensor behind the other, for a backend that takes
+  /// pointers to a device's memory: it may read and write them for as long as it likes, also after an abort,
+  /// and never sees the tensors' own memory.
   Status copy_on_device(const Run& run, DeviceStream& stream, FusionBuffer& memory);
   /// Enqueues the way back of the results, once the host has run it.
   Status copy_back(DeviceStream& stream) const;

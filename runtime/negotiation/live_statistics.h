@@ -1,5 +1,5 @@
-// The figures of all ranks, for whoever looks at the job: the root asks, and all answer at once, each for itself. While
-// nobody looks nothing is sent.
+// The figures of all ranks, for whoever looks at the job: the root asks, and all answer at once, each for
+// itself. While nobody looks nothing is sent.
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
-// Writes the seeds of `decode` and `negotiator`: a job of five Negotiators runs in this process, and what each gets
-// is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too, which
-// name the size of a segment, and those of `records`. The seeds of the other targets were written by hand.
+// Writes the seeds of `decode` and `negotiator`: a job of five Negotiators runs in this process, and what
+// each gets is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too,
+// which name the size of a segment, and those of `records`. The seeds of the other targets were written by
+// hand.
 //
 //   make_corpus CORPUS_DIR     (tests/fuzz/run.sh --corpus)
 #include <array>

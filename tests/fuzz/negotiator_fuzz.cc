@@ -1,5 +1,5 @@
-// One rank's Negotiator in a job whose neighbours send anything. Whatever they say, it stays whole; each token
-// completes exactly once; what it sends can be read; and after its end nothing is left waiting.
+// One rank's Negotiator in a job whose neighbours send anything. Whatever they say, it stays whole; each
+// token completes exactly once; what it sends can be read; and after its end nothing is left waiting.
 #include <set>
 
 #include "tests/fuzz/check.h"

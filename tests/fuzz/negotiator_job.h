@@ -1,5 +1,5 @@
-// The job in which the Negotiator is fuzzed: five ranks on two hosts, a tree of three levels, and what they may
-// submit.
+// The job in which the Negotiator is fuzzed: five ranks on two hosts, a tree of three levels, and what they
+// may submit.
 #pragma once
 
 #include <memory>

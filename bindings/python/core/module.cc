@@ -61,7 +61,8 @@ void bind_dtypes(nb::module_& module) {
   module.attr("dtype_formats") = formats;
 }
 
-/// The numbers of dabke.h and dlpack.h, by their names. The package reads them here, so that none is written twice.
+/// The numbers of dabke.h and dlpack.h, by their names. The package reads them here, so that none is written
+/// twice.
 void bind_constants(nb::module_& module) {
   module.attr("statuses") = statuses();
   module.attr("reduce_ops") = reduce_ops();

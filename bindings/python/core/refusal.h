@@ -27,8 +27,8 @@ class ArgumentError : public std::exception {
   std::string text_;
 };
 
-/// The C API's number of a collective, by its name without "grouped_"; nothing for a name that is not in the table, which
-/// is beside the collectives.
+/// The C API's number of a collective, by its name without "grouped_"; nothing for a name that is not in the
+/// table, which is beside the collectives.
 std::optional<dabke_collective> collective_of(std::string_view name);
 
 /// The call that is refused. A group goes by the name of its first tensor, as in C.

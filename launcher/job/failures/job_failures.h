@@ -26,7 +26,7 @@ class JobFailures {
 
   /// Dumps come from there. Without one none come.
   void watch(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
-  /// What the gatherer has.
+  /// Takes what the gatherer has.
   void take_dumps(TimePoint now);
   /// The agent has answered for its ranks, or is lost.
   void strike(const AgentLink& agent) { survey_.strike(agent); }

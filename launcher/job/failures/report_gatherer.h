@@ -1,5 +1,5 @@
-// What ranks leave in the store of their job for the launcher, on its way to the launcher's thread: dumps, and the job's
-// figures.
+// What ranks leave in the store of their job for the launcher, on its way to the launcher's thread: dumps,
+// and the job's figures.
 #pragma once
 
 #include <memory>

@@ -21,18 +21,19 @@ namespace dabke {
 /// The most signatures that a user can ask for.
 inline constexpr std::int64_t kLargestCache = std::int64_t{1} << 20;
 
-/// What happens to a name that is submitted while it is pending.
+/// The answer to a name that is submitted while it is pending: wait behind the first, or fail.
 enum class DuplicateNames : std::uint8_t { queue, error };
-/// How ranks that called `join()` count in the others' collectives: as Dabke does it, or as Horovod does.
+/// The rule by which ranks that called `join()` count in the others' collectives: as Dabke does it, or as
+/// Horovod does.
 enum class JoinRule : std::uint8_t { dabke, horovod };
-/// What carries the negotiation. `gloo` is Horovod's word for `tcp`.
+/// The channel of the negotiation. `gloo` is Horovod's word for `tcp`.
 enum class Controller : std::uint8_t { automatic, shm, tcp, mpi, gloo };
-/// How ranks of one host write what the others read; `automatic`: whichever takes less time.
+/// The way in which ranks of one host write what the others read; `automatic`: whichever takes less time.
 enum class StorePolicy : std::uint8_t { automatic, plain, streaming };
 /// `automatic`: the library is asked.
 enum class Answer : std::uint8_t { automatic, yes, no };
-/// What the timeline's files are: one of each rank, its records; or one of rank 0, a Chrome trace as Horovod writes it.
-/// `automatic` means records; where HOROVOD_TIMELINE names the file it is `horovod`.
+/// The timeline's files: one of each rank, its records; or one of rank 0, a Chrome trace as Horovod writes
+/// it. `automatic` means records; where HOROVOD_TIMELINE names the file it is `horovod`.
 enum class TimelineFormat : std::uint8_t { automatic, records, horovod };
 
 struct Config {

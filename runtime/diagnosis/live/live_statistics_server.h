@@ -1,9 +1,9 @@
-// Shows a job to whoever looks at it (DABKE_TOP): on rank 0, a thread that asks all ranks for their figures once a second
-// while somebody looks, and sleeps while nobody does.
+// Shows a job to whoever looks at it (DABKE_TOP): on rank 0, a thread that asks all ranks for their figures
+// once a second while somebody looks, and sleeps while nobody does.
 //
-// Who looks is dabkerun, which then always does, or anybody who has the key of a file of this user's and connects. After
-// the handshake of ranks (runtime/links/handshake.h) figures are frames (runtime/links/frame.h) of JSON
-// (job_figures.h), and whoever looks sends nothing.
+// Who looks is dabkerun, which then always does, or anybody who has the key of a file of this user's and
+// connects. After the handshake of ranks (runtime/links/handshake.h) figures are frames
+// (runtime/links/frame.h) of JSON (job_figures.h), and whoever looks sends nothing.
 #pragma once
 
 #include <functional>

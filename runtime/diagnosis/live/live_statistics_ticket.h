@@ -1,7 +1,8 @@
-// What whoever looks at a job has to know: where rank 0 answers, and a key. It is made of the job's key and says nothing of
-// it, and is good for looking alone.
+// What whoever looks at a job has to know: where rank 0 answers, and a key. It is made of the job's key and
+// says nothing of it, and is good for looking alone.
 //
-// A file of three lines, for its owner alone: "dabke-look 1", the address with its port, and job id, epoch and key.
+// A file of three lines, for its owner alone: "dabke-look 1", the address with its port, and job id, epoch
+// and key.
 #pragma once
 
 #include <cstdint>

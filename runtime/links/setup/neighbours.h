@@ -1,4 +1,5 @@
-// The ranks to which a link setup makes links: what is known of each of them, and what is said of those that do not come.
+// The ranks to which a link setup makes links: what is known of each of them, and what is said of those that
+// do not come.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace dabke {
 
 inline constexpr Duration kFirstRetry = std::chrono::milliseconds(20);
 
-/// What is known of one neighbour.
+/// One neighbour, and what is known of it.
 struct Neighbour {
   Rank rank;
   std::unique_ptr<Link> link;
@@ -48,9 +49,9 @@ class Neighbours {
   bool any_connects() const { return !all_.empty() && all_.back().rank > setup_.world.rank; }
   bool are_linked() const;
 
-  /// Asks the store for the next address that is not known yet, for a short while each time, so that ranks which come in
-  /// another order are served meanwhile. The while grows: a rank that is not there must not make all others poll.
-  /// `nothing_else`: nobody else waits to be served.
+  /// Asks the store for the next address that is not known yet, for a short while each time, so that ranks
+  /// which come in another order are served meanwhile. The while grows: a rank that is not there must not
+  /// make all others poll. `nothing_else`: nobody else waits to be served.
   Status look_up_addresses(bool nothing_else);
   /// Whether some address is still to be looked up.
   bool awaits_address() const;
@@ -60,8 +61,8 @@ class Neighbours {
   Status check_without_shared_memory(const Neighbour& neighbour, const LinkPeer& peer) const;
   /// The error once the time is over. `refused`: clients that were turned away.
   Status missing_ranks(std::span<const std::string> refused) const;
-  /// Sends the setup's last words to the neighbours that are linked, and may be past this. Waits a moment until their hosts
-  /// have them.
+  /// Sends the setup's last words to the neighbours that are linked, and may be past this. Waits a moment
+  /// until their hosts have them.
   void send_last_words(const Status& why);
 
  private:

@@ -76,7 +76,7 @@ std::string subject_of(const Inquiry& inquiry, const std::string& signature) {
   return signature.empty() ? shown(inquiry.name) : fmt::format("{} ({})", shown(inquiry.name), signature);
 }
 
-/// Who has come to what is waited for, by the answers of those that were asked.
+/// The ranks that have come to what is waited for, by the answers of those that were asked.
 struct Attendance {
   std::vector<Rank> have;
   std::vector<Rank> missing;

@@ -63,7 +63,7 @@ class ReportMaker {
   using Failure = TraceFacts::Failure;
   using Late = TraceFacts::Late;
 
-  /// What `rank` costs `other`.
+  /// The intervals that the lateness of a rank costs `other`.
   Intervals cost_to(std::size_t other, const Intervals& late) const;
   std::vector<TraceReport::Evidence> evidence_of(std::size_t rank) const;
 

@@ -1,4 +1,4 @@
-// What an analysis has gathered of a job, rank by rank, tensor by tensor and batch by batch.
+// The facts that an analysis has gathered of a job, rank by rank, tensor by tensor and batch by batch.
 #pragma once
 
 #include <array>
@@ -81,13 +81,14 @@ struct TraceFacts {
   /// Unites what overlaps, and computes what is exposed. Once, when all is there.
   void unite();
   bool knows_waits() const;
-  /// Steps that nobody marks show in the tensors: most come once in each. Where a step begins, in words; empty: not known.
+  /// Steps that nobody marks show in the tensors: most come once in each. Where a step begins, in words;
+  /// empty: not known.
   std::string infer_steps();
   const std::vector<StepTime>& shown_steps() const;
-  /// How many steps figures are of.
+  /// The number of steps that figures are of.
   std::size_t counted_steps() const;
-  /// What figures of a step are taken from: from the second step's beginning to the last one's end. The first sets up what the
-  /// others have. Before the steps ranks start up, after them they shut down.
+  /// The time from which figures of a step are taken: from the second step's beginning to the last one's end.
+  /// The first sets up what the others have. Before the steps ranks start up, after them they shut down.
   Interval of_steps() const;
 };
 
