@@ -149,7 +149,7 @@ class Installed(unittest.TestCase):
             self.assertTrue(needed, file)
             self.assertEqual([name for name in needed if 'cuda' in name or 'nccl' in name], [], file)
         with open(os.path.join(BUILD, 'build_parts.h'), encoding='utf-8') as file:
-            has_nccl = '{"nccl", "NCCL", true}' in file.read()
+            has_nccl = '{"nccl", "NCCL", true,' in file.read()
         self.assertEqual([os.path.basename(file) for file in modules if 'nccl' in file],
                          ['nccl.so'] if has_nccl else [])
         self.assertEqual([name for _, _, names in os.walk(self.stage) for name in names
