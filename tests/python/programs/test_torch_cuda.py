@@ -153,4 +153,4 @@ hvd.shutdown()  # and it is not told twice
 
 def test_what_fails_last_of_all_is_printed_at_the_exit(run_there):
     done = run_there(FAILS, FAKE_CUDA_PLAN='ncclAllReduce * 2 async=6')
-    assert done.output.count('in _tell_last') == 2 and 'dabke.errors.' in done.output, done.output  # a traceback of each rank
+    assert done.output.count('in _print_last_failure') == 2 and 'dabke.errors.' in done.output, done.output  # a traceback of each rank
