@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
 
 class Bench {
  public:
-  Bench(const Config& config, Bootstrapped place)
+  Bench(const Config& config, bootstrap::Bootstrapped place)
       : config_(config),
         place_(std::move(place)),
         context_{place_.world, config_, place_.store, guard_, Log()} {
@@ -54,17 +54,17 @@ class Bench {
   }
 
   Status open() {
-    DABKE_ASSIGN_OR_RETURN(backends_, make_host_backends(context_));
+    DABKE_ASSIGN_OR_RETURN(backends_, ops::make_host_backends(context_));
     runner_.emplace(backends_);
-    gloo_ = std::make_unique<GlooBackend>(context_);
+    gloo_ = std::make_unique<ops::GlooBackend>(context_);
     gloo_runner_.emplace(std::vector<Backend*>{gloo_.get()});
     contenders_.push_back(
         {"dabke", [this](float* data, std::size_t n) { return runner_->run(batch_of(all_, data, n)); }});
     contenders_.push_back({"gloo backend", [this](float* data, std::size_t n) {
                              return gloo_runner_->run(batch_of(again_, data, n));
                            }});
-    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(place_.world));
-    DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, guard_));
+    DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::listening_address(place_.world));
+    DABKE_ASSIGN_OR_RETURN(device_, ops::GlooDevice::open(address, guard_));
     DABKE_RETURN_IF_ERROR(add_own_algorithm("gloo ring", ring_, gloo::AllreduceOptions::Algorithm::RING));
     return add_own_algorithm("gloo bcube", bcube_, gloo::AllreduceOptions::Algorithm::BCUBE);
   }
@@ -117,9 +117,9 @@ class Bench {
   }
 
  private:
-  Status add_own_algorithm(const std::string& name, std::unique_ptr<GlooContext>& context,
+  Status add_own_algorithm(const std::string& name, std::unique_ptr<ops::GlooContext>& context,
                            gloo::AllreduceOptions::Algorithm algorithm) {
-    context = std::make_unique<GlooContext>(*device_, all_, guard_, Duration::zero());
+    context = std::make_unique<ops::GlooContext>(*device_, all_, guard_, Duration::zero());
     DABKE_RETURN_IF_ERROR(context->connect(*place_.store, name, deadline_after(config_.start_timeout),
                                            [] { return Status(); }));
     contenders_.push_back({name, [&context, algorithm](float* data, std::size_t elements) {
@@ -150,15 +150,15 @@ class Bench {
   }
 
   Config config_;
-  Bootstrapped place_;
+  bootstrap::Bootstrapped place_;
   ForkGuard guard_;
   BackendContext context_;
   ProcessSetInfo all_;
   ProcessSetInfo again_;  // the same ranks, for a second backend of a name
   std::vector<std::unique_ptr<Backend>> backends_;
   std::unique_ptr<Backend> gloo_;
-  std::unique_ptr<GlooDevice> device_;
-  std::unique_ptr<GlooContext> ring_, bcube_;
+  std::unique_ptr<ops::GlooDevice> device_;
+  std::unique_ptr<ops::GlooContext> ring_, bcube_;
   std::optional<BackendRunner> runner_, gloo_runner_;
   std::vector<Contender> contenders_;
   std::uint64_t order_ = 0;
@@ -166,7 +166,8 @@ class Bench {
 
 Status run() {
   DABKE_ASSIGN_OR_RETURN(const Config config, config_from_environment(process_environment()));
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped place, bootstrap(config, process_environment(), nullptr));
+  DABKE_ASSIGN_OR_RETURN(bootstrap::Bootstrapped place,
+                         bootstrap::bootstrap(config, process_environment(), nullptr));
   Bench bench(config, std::move(place));
   DABKE_RETURN_IF_ERROR(bench.open());
   bench.print_head();

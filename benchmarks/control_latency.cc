@@ -26,25 +26,25 @@ namespace {
 
 constexpr int kRounds = 10, kTripsPerRound = 2000, kWarmUp = 200;
 
-class Counter final : public ControlSink {
+class Counter final : public control::ControlSink {
  public:
   void on_message(Rank peer, std::span<const std::byte> message) override {
     ++count;
     if (echo != nullptr) echo->send(peer, message);
   }
   void on_peer_lost(Rank, const Status&) override { lost = true; }
-  ControlChannel* echo = nullptr;
+  control::ControlChannel* echo = nullptr;
   int count = 0;
   bool lost = false;
 };
 
-using Channels = std::vector<std::unique_ptr<ControlChannel>>;
+using Channels = std::vector<std::unique_ptr<control::ControlChannel>>;
 
 /// What this process knows of its job: its place in it, and who serves it.
 struct Place {
   World world;
-  std::shared_ptr<Store> store;
-  MpiSession* mpi = nullptr;
+  std::shared_ptr<store::Store> store;
+  modules::MpiSession* mpi = nullptr;
 };
 
 Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkGuard& guard) {
@@ -56,10 +56,11 @@ Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkG
     Config config;
     config.controller = name == "mpi" ? Controller::mpi : name == "shm" ? Controller::shm : Controller::tcp;
     ++place.world.epoch;  // or the links would find those of the channel before
-    const auto store = with_prefix(place.store, name);
-    auto opened = name == "mpi"
-                      ? MpiChannel::open(place.mpi, place.world, neighbours, config, store, guard, Log())
-                      : LinkChannel::open(place.world, neighbours, config, store, guard, Log());
+    const auto store = store::with_prefix(place.store, name);
+    auto opened =
+        name == "mpi"
+            ? control::MpiChannel::open(place.mpi, place.world, neighbours, config, store, guard, Log())
+            : control::LinkChannel::open(place.world, neighbours, config, store, guard, Log());
     DABKE_RETURN_IF_ERROR(opened.status());
     channels.push_back(opened.take());
   }
@@ -74,20 +75,21 @@ void answer(Channels& channels) {
     Counter counter;
     counter.echo = &channel;
     while (counter.count < kWarmUp + kTripsPerRound) {
-      poll(channel, kNever, counter);
+      control::poll(channel, kNever, counter);
       if (counter.lost) return;
     }
   }
 }
 
-std::vector<double> ask(ControlChannel& channel, int size) {
+std::vector<double> ask(control::ControlChannel& channel, int size) {
   const std::array<std::byte, 16> message{};
   std::vector<double> micros;
   Counter counter;
   for (int trip = 0; trip < kWarmUp + kTripsPerRound && !counter.lost; ++trip) {
     const auto begun = Clock::now();
     for (Rank rank = 1; rank < size; ++rank) channel.send(rank, message);
-    for (counter.count = 0; counter.count < size - 1 && !counter.lost;) poll(channel, kNever, counter);
+    for (counter.count = 0; counter.count < size - 1 && !counter.lost;)
+      control::poll(channel, kNever, counter);
     if (trip >= kWarmUp)
       micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begun).count());
   }
@@ -128,7 +130,7 @@ int measure_forked(int size) {
   place.world.rank = place.world.local_rank = self;
   place.world.size = place.world.local_size = size;
   place.world.hosts.assign(static_cast<std::size_t>(size), "localhost");
-  auto store = open_file_store(directory);
+  auto store = store::open_file_store(directory);
   if (store.is_ok()) place.store = store.take();
   const int failed = place.store ? measure({"tcp", "shm"}, std::move(place)) : 1;
   if (self != 0) ::_exit(failed);
@@ -142,12 +144,12 @@ int measure_forked(int size) {
 
 int main() {
   const auto config = config_from_environment(process_environment());
-  auto joined = config.is_ok() ? bootstrap(*config, process_environment()) : config.status();
+  auto joined = config.is_ok() ? bootstrap::bootstrap(*config, process_environment()) : config.status();
   if (!joined.is_ok()) {
     std::fprintf(stderr, "%s\n", joined.status().message().c_str());
     return 1;
   }
-  if (MpiSession* const mpi = joined->mpi) {
+  if (modules::MpiSession* const mpi = joined->mpi) {
     (void)mpi->job_begins();
     const int failed = measure({"tcp", "shm", "mpi"}, {joined->world, joined->store, mpi});
     if (failed == 0) mpi->job_ended_well();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke::benchmarks {
+namespace dabke::perf {
 
 struct Gradient {
   std::string name;
@@ -32,4 +32,4 @@ inline std::vector<Gradient> read_model(const std::string& path) {
   return model;
 }
 
-}  // namespace dabke::benchmarks
+}  // namespace dabke::perf

@@ -22,7 +22,7 @@
 #include "benchmarks/gradient_model.h"
 #include "dabke/dabke.hpp"
 
-using namespace dabke::benchmarks;
+using namespace dabke::perf;
 using Clock = std::chrono::steady_clock;
 
 namespace {

@@ -26,7 +26,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::perf {
 namespace {
 
 struct Size {
@@ -207,7 +207,7 @@ std::string cpu_model() {
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::perf
 
 int main(int argc, char** argv) {
   // Ours come first, so that the command line may change them.
@@ -218,12 +218,12 @@ int main(int argc, char** argv) {
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   int count = static_cast<int>(pointers.size());
   benchmark::Initialize(&count, pointers.data());
-  dabke::Benches benches;
+  dabke::perf::Benches benches;
   std::string target;
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = pointers[static_cast<std::size_t>(i)];
     if (argument == "--malloc") {
-      benches.memory().set_offset(dabke::kMallocOffset);
+      benches.memory().set_offset(dabke::perf::kMallocOffset);
     } else if (argument.starts_with("--target=")) {
       dabke::kernels::use_target(std::string(argument.substr(9)));
     } else {
@@ -232,9 +232,9 @@ int main(int argc, char** argv) {
     }
   }
   benches.add_all();
-  dabke::Reporter reporter;
+  dabke::perf::Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
-  fmt::print("\n{}, {}\n", dabke::cpu_model(), dabke::kernels::target_name());
+  fmt::print("\n{}, {}\n", dabke::perf::cpu_model(), dabke::kernels::target_name());
   reporter.print_ratios();
   return 0;
 }

@@ -14,7 +14,7 @@
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_backend.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 bool is_on_one_host(const World& world) {
@@ -117,4 +117,4 @@ OpenDevice device_opener(const Config& config, const Environment& environment) {
   return is_backend_built("nccl") ? cuda_devices(config, environment) : OpenDevice();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

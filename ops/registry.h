@@ -7,7 +7,7 @@
 
 #include "runtime/backend/device_backend.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Whether this build has a backend of this name.
 bool is_backend_built(std::string_view name);
@@ -25,4 +25,4 @@ DeviceRoute device_route(const BackendContext& context);
 /// How devices are opened; empty where this build can open none.
 OpenDevice device_opener(const Config& config, const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::ops

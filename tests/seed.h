@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// DABKE_TEST_SEED, or a random number.
 inline unsigned seed_of_run() {
@@ -12,4 +12,4 @@ inline unsigned seed_of_run() {
   return given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

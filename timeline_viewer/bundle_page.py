@@ -60,9 +60,9 @@ def main():
     folder, output = map(Path, sys.argv[1:])
     data = bundle(folder).encode()
     rows = [', '.join(str(byte if byte < 128 else byte - 256) for byte in data[at:at + 32]) for at in range(0, len(data), 32)]
-    output.write_text('// Made by bundle_page.py.\n#include "timeline_viewer/page.h"\n\nnamespace dabke::timeline {\nnamespace {\n\n'
+    output.write_text('// Made by bundle_page.py.\n#include "timeline_viewer/page.h"\n\nnamespace dabke::viewer {\nnamespace {\n\n'
                       'constexpr char kBytes[] = {' + ',\n'.join(rows) + '};\n\n}  // namespace\n\n'
-                      'std::string_view bundled_page() { return {kBytes, sizeof(kBytes)}; }\n\n}  // namespace dabke::timeline\n',
+                      'std::string_view bundled_page() { return {kBytes, sizeof(kBytes)}; }\n\n}  // namespace dabke::viewer\n',
                       encoding='utf-8')
 
 

@@ -4,17 +4,17 @@
 
 #include "runtime/timeline/joining/record_joiner.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
-class Checker final : public JoinSink {
+class Checker final : public timeline::JoinSink {
  public:
-  Checker(const JobFiles& files, const RecordJoiner& joiner, std::size_t most)
+  Checker(const timeline::JobFiles& files, const timeline::RecordJoiner& joiner, std::size_t most)
       : files_(files), joiner_(joiner), most_(most) {}
 
-  void batch(const JoinedBatch& batch) override {
-    const RankPart& first = batch.parts.front();
-    for (const RankPart& part : batch.parts) {
+  void batch(const timeline::JoinedBatch& batch) override {
+    const timeline::RankPart& first = batch.parts.front();
+    for (const timeline::RankPart& part : batch.parts) {
       if (part.tensors.size() != first.tensors.size() ||
           part.tensors.front().kind != first.tensors.front().kind) {
         note(differing_,
@@ -22,22 +22,23 @@ class Checker final : public JoinSink {
                          rank_of(first.index), first.tensors.size(), name_of(first.tensors.front().kind),
                          rank_of(part.index), part.tensors.size(), name_of(part.tensors.front().kind)));
       }
-      for (const JoinedTensor& tensor : part.tensors) check_end(part.index, tensor, "was ordered and");
+      for (const timeline::JoinedTensor& tensor : part.tensors)
+        check_end(part.index, tensor, "was ordered and");
     }
   }
-  void lonely_tensor(std::size_t rank, const JoinedTensor& tensor) override {
+  void lonely_tensor(std::size_t rank, const timeline::JoinedTensor& tensor) override {
     // As a timeline stops that goes on without it some have no order yet.
     const bool is_closed = files_.ranks()[rank].missing.empty();
-    if (!is_closed || tensor.end_ns != kNotKnown)
+    if (!is_closed || tensor.end_ns != timeline::kNotKnown)
       check_end(rank, tensor, "was submitted, never ordered, and");
   }
-  void called(std::size_t, const Record&, std::int64_t) override {}
+  void called(std::size_t, const timeline::Record&, std::int64_t) override {}
   void span(std::size_t, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t) override {}
   void wait(std::size_t, std::uint32_t, std::int64_t, std::int64_t) override {}
   void step(std::size_t, std::uint32_t, std::int64_t, std::uint64_t) override {}
   void cycle(std::size_t, std::int64_t) override {}
   void lost(std::size_t, std::int64_t, std::uint64_t) override {}
-  void load(std::size_t, std::int64_t, const Load&) override {}
+  void load(std::size_t, std::int64_t, const timeline::Load&) override {}
 
   std::vector<std::string> faults() const {
     std::vector<std::string> all = files_.notes();
@@ -59,31 +60,31 @@ class Checker final : public JoinSink {
   void note(Kind& kind, std::string text) {
     if (kind.count++ < most_) kind.texts.push_back(std::move(text));
   }
-  void check_end(std::size_t rank, const JoinedTensor& tensor, std::string_view what) {
-    const std::string_view name = joiner_.name(rank, NameKind::tensor, tensor.name);
-    if (tensor.end_ns == kNotKnown) {
+  void check_end(std::size_t rank, const timeline::JoinedTensor& tensor, std::string_view what) {
+    const std::string_view name = joiner_.name(rank, timeline::NameKind::tensor, tensor.name);
+    if (tensor.end_ns == timeline::kNotKnown) {
       note(unended_,
            fmt::format("rank {}: {} '{}' {} has not ended", rank_of(rank), name_of(tensor.kind), name, what));
     } else if (tensor.error != 0) {
       note(failed_, fmt::format("rank {}: {} '{}' failed: {}", rank_of(rank), name_of(tensor.kind), name,
-                                joiner_.name(rank, NameKind::error, tensor.error)));
+                                joiner_.name(rank, timeline::NameKind::error, tensor.error)));
     }
   }
 
-  const JobFiles& files_;
-  const RecordJoiner& joiner_;
+  const timeline::JobFiles& files_;
+  const timeline::RecordJoiner& joiner_;
   const std::size_t most_;
   Kind differing_, unended_, failed_;
 };
 
 }  // namespace
 
-Result<std::vector<std::string>> faults_of(const JobFiles& files, const OnProgress& on_progress,
-                                           std::size_t most) {
-  RecordJoiner joiner(files);
+Result<std::vector<std::string>> faults_of(const timeline::JobFiles& files,
+                                           const timeline::OnProgress& on_progress, std::size_t most) {
+  timeline::RecordJoiner joiner(files);
   Checker checker(files, joiner, most);
   DABKE_RETURN_IF_ERROR(joiner.run(checker, on_progress));
   return checker.faults();
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -6,11 +6,12 @@
 
 #include "runtime/timeline/joining/job_files.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 /// A sentence each: what is missing, was lost or did not end, and where ranks tell different things of one batch. At most
 /// `most` of those of one kind, with a word how many there are in all.
-Result<std::vector<std::string>> faults_of(const JobFiles& files, const OnProgress& on_progress = {},
+Result<std::vector<std::string>> faults_of(const timeline::JobFiles& files,
+                                           const timeline::OnProgress& on_progress = {},
                                            std::size_t most = 10);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

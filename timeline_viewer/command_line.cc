@@ -10,7 +10,7 @@
 
 #include "runtime/base/text/spelling.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 /// The library would say only that it had not expected the word.
@@ -152,4 +152,4 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   return wanted;
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

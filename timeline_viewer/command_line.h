@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "timeline_viewer/top.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 enum class Command { help, version, merge, check, report, diff, view, export_page, top };
 
@@ -25,4 +25,4 @@ struct CommandLine {
 /// `arguments` without the program's name. The error is one line.
 Result<CommandLine> parse_command_line(std::vector<std::string> arguments);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

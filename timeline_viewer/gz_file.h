@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 struct GzReaderTraits {
   using Raw = gzFile;
@@ -31,4 +31,4 @@ inline Result<GzFile> open_gz(const std::string& path) {
   return file;
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -9,13 +9,14 @@
 #include "runtime/timeline/event_names.h"
 #include "timeline_viewer/trace_analysis.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
-Record::What activity_of(std::string_view activity) {
-  if (activity.starts_with("WAIT_FOR")) return Record::What::queue;
-  if (activity.starts_with("INIT_") || activity.starts_with("ALLOCATE")) return Record::What::allocate;
-  return part_named(activity);
+timeline::Record::What activity_of(std::string_view activity) {
+  if (activity.starts_with("WAIT_FOR")) return timeline::Record::What::queue;
+  if (activity.starts_with("INIT_") || activity.starts_with("ALLOCATE"))
+    return timeline::Record::What::allocate;
+  return timeline::part_named(activity);
 }
 
 /// Of "[1000, 2048]" and "float32"; 0 where they say nothing.
@@ -39,17 +40,18 @@ std::uint64_t bytes_of(std::string_view shape, std::string_view dtype) {
 
 class HorovodDialect final : public TraceDialect {
  public:
-  HorovodDialect(Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
+  HorovodDialect(timeline::Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
 
   void event(const TraceEvent& event) override {
     if (event.phase == 'M') {
-      if (event.name == name_of(Event::process_name)) rows_[event.process].name = event.text(Argument::name);
+      if (event.name == timeline::name_of(timeline::Event::process_name))
+        rows_[event.process].name = event.text(timeline::Argument::name);
       return;
     }
     if (!event.start_us) return;
     const std::int64_t at_ns = ns_of(*event.start_us);
-    if (event.phase == 'i' && event.name == name_of(Event::step) && is_known_) {
-      const auto step = event.number(Argument::step);
+    if (event.phase == 'i' && event.name == timeline::name_of(timeline::Event::step) && is_known_) {
+      const auto step = event.number(timeline::Argument::step);
       return analysis_.step(index_of(0), 0, at_ns, step && *step > 0 ? static_cast<std::uint64_t>(*step) : 0);
     }
     const auto row = rows_.find(event.process);
@@ -73,18 +75,18 @@ class HorovodDialect final : public TraceDialect {
     std::string name;
     std::vector<std::string> open;  // activities, the innermost last
     std::map<int, std::int64_t> ready_ns;
-    JoinedTensor tensor;
-    std::vector<JoinedStep> steps;
+    timeline::JoinedTensor tensor;
+    std::vector<timeline::JoinedStep> steps;
     std::uint64_t batch = 0;
   };
   struct Batch {
     std::size_t running = 0;
     CollectiveKind kind = CollectiveKind::allreduce;
-    std::map<int, RankPart> parts;  // by rank
+    std::map<int, timeline::RankPart> parts;  // by rank
   };
 
   static bool is_negotiating(const Row& row) {
-    return row.open.size() == 1 && row.open[0].starts_with(kNegotiatePrefix);
+    return row.open.size() == 1 && row.open[0].starts_with(timeline::kNegotiatePrefix);
   }
 
   std::size_t index_of(int rank) {
@@ -95,7 +97,7 @@ class HorovodDialect final : public TraceDialect {
 
   void begin(Row& row, const std::string& name, std::int64_t at_ns) {
     if (row.open.size() > kDeepest) return;
-    if (row.open.empty() && name.starts_with(kNegotiatePrefix)) {
+    if (row.open.empty() && name.starts_with(timeline::kNegotiatePrefix)) {
       is_known_ = true;
       (void)index_of(0);
       row.ready_ns.clear();
@@ -104,8 +106,8 @@ class HorovodDialect final : public TraceDialect {
       begin_collective(row, name, at_ns);
     } else {
       may_join_ = false;
-      row.steps.push_back({activity_of(name), at_ns, kNotKnown, 0, 0, 0});
-      if (row.steps.back().what == Record::What::run) name_backend(row, name);
+      row.steps.push_back({activity_of(name), at_ns, timeline::kNotKnown, 0, 0, 0});
+      if (row.steps.back().what == timeline::Record::What::run) name_backend(row, name);
     }
     row.open.push_back(name);
   }
@@ -148,13 +150,14 @@ class HorovodDialect final : public TraceDialect {
       row.tensor.order_ns = at_ns;
     } else if (!row.open.empty()) {
       for (auto step = row.steps.rbegin(); step != row.steps.rend(); ++step) {
-        if (step->end_ns != kNotKnown) continue;
+        if (step->end_ns != timeline::kNotKnown) continue;
         step->end_ns = std::max(step->begin_ns, at_ns);
         break;
       }
     } else if (row.batch != 0) {
       row.tensor.end_ns = at_ns;
-      row.tensor.bytes = bytes_of(event.text(Argument::shape), event.text(Argument::dtype));
+      row.tensor.bytes =
+          bytes_of(event.text(timeline::Argument::shape), event.text(timeline::Argument::dtype));
       end_tensor(row);
     }
   }
@@ -166,16 +169,16 @@ class HorovodDialect final : public TraceDialect {
     row.tensor.name = names_.number_of(row.name);
     for (const auto& [rank, ready_ns] : row.ready_ns) {
       if (rank == 0) continue;
-      RankPart& part = batch.parts[rank];
+      timeline::RankPart& part = batch.parts[rank];
       part.tensors.push_back(row.tensor);
       part.tensors.back().submit_ns = ready_ns;
-      part.tensors.back().end_ns = kNotKnown;
+      part.tensors.back().end_ns = timeline::kNotKnown;
     }
-    RankPart& mine = batch.parts[0];
+    timeline::RankPart& mine = batch.parts[0];
     if (const auto own = row.ready_ns.find(0); own != row.ready_ns.end()) row.tensor.submit_ns = own->second;
     mine.tensors.push_back(row.tensor);
     if (mine.steps.empty()) mine.steps = row.steps;
-    for (const JoinedStep& step : row.steps) {
+    for (const timeline::JoinedStep& step : row.steps) {
       if (step.backend != 0) mine.backend = step.backend;
     }
     row.tensor = {};
@@ -186,7 +189,7 @@ class HorovodDialect final : public TraceDialect {
   }
 
   void report(Batch& batch) {
-    JoinedBatch joined{.kind = batch.kind};
+    timeline::JoinedBatch joined{.kind = batch.kind};
     const std::size_t tensors = batch.parts[0].tensors.size();
     for (auto& [rank, part] : batch.parts) {
       part.index = index_of(rank);
@@ -201,7 +204,7 @@ class HorovodDialect final : public TraceDialect {
   static constexpr std::size_t kDeepest = 64;
   static constexpr int kMostRank = 1 << 20;
 
-  Analysis& analysis_;
+  timeline::Analysis& analysis_;
   TraceNames& names_;
   std::map<std::string, Row> rows_;  // by pid
   std::map<int, std::size_t> ranks_;
@@ -214,8 +217,8 @@ class HorovodDialect final : public TraceDialect {
 
 }  // namespace
 
-std::unique_ptr<TraceDialect> horovod_dialect(Analysis& analysis, TraceNames& names) {
+std::unique_ptr<TraceDialect> horovod_dialect(timeline::Analysis& analysis, TraceNames& names) {
   return std::make_unique<HorovodDialect>(analysis, names);
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

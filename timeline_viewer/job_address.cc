@@ -12,13 +12,13 @@
 
 #include <fmt/format.h>
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 /// The error number; 0: connected.
-int connect_by(const Fd& socket, const SocketAddress& address, TimePoint deadline) {
+int connect_by(const Fd& socket, const links::SocketAddress& address, TimePoint deadline) {
   if (!socket) return errno;
   if (::connect(socket.get(), address.get(), address.length()) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -32,7 +32,7 @@ int connect_by(const Fd& socket, const SocketAddress& address, TimePoint deadlin
 
 }  // namespace
 
-Result<std::vector<SocketAddress>> resolve_job_address(std::string_view text) {
+Result<std::vector<links::SocketAddress>> resolve_job_address(std::string_view text) {
   const auto colon = text.rfind(':');
   std::string_view host = text.substr(0, colon == std::string_view::npos ? 0 : colon);
   const bool is_bracketed = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
@@ -59,16 +59,16 @@ Result<std::vector<SocketAddress>> resolve_job_address(std::string_view text) {
                               name, ::gai_strerror(why)));
   }
   const Addresses owned(found, &::freeaddrinfo);
-  std::vector<SocketAddress> addresses;
+  std::vector<links::SocketAddress> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
-    addresses.push_back(SocketAddress(one->ai_addr, one->ai_addrlen).with_port(port));
+    addresses.push_back(links::SocketAddress(one->ai_addr, one->ai_addrlen).with_port(port));
   return addresses;
 }
 
 Result<Fd> connect_to_job(const std::string& text, TimePoint deadline) {
-  DABKE_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, resolve_job_address(text));
+  DABKE_ASSIGN_OR_RETURN(const std::vector<links::SocketAddress> addresses, resolve_job_address(text));
   int worst = ECONNREFUSED;
-  for (const SocketAddress& address : addresses) {
+  for (const links::SocketAddress& address : addresses) {
     Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int error = connect_by(socket, address, deadline);
     if (error == 0) return socket;
@@ -81,4 +81,4 @@ Result<Fd> connect_to_job(const std::string& text, TimePoint deadline) {
                   text, ::strerror(worst)));
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -25,7 +25,7 @@
 namespace {
 
 using namespace dabke;
-using namespace dabke::timeline;
+using namespace dabke::viewer;
 
 int fail(const std::string& message, int exit_code = 1) {
   fmt::print(stderr, "dabke-timeline: {}\n", message);
@@ -71,7 +71,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   /// Counts what has been read.
-  OnProgress counting() {
+  timeline::OnProgress counting() {
     return [this](std::uint64_t bytes) {
       at(done_ += bytes);
       return true;
@@ -108,20 +108,20 @@ ProgressBar bar_of_records(const std::vector<std::string>& files) {
   return ProgressBar(ranks, 2);
 }
 
-Result<JobFiles> open_files(const std::vector<std::string>& files, ProgressBar& bar) {
-  return is_of_all_ranks(files) ? JobFiles::find(files.front(), {}, bar.counting())
-                                : JobFiles::open(files, bar.counting());
+Result<timeline::JobFiles> open_files(const std::vector<std::string>& files, ProgressBar& bar) {
+  return is_of_all_ranks(files) ? timeline::JobFiles::find(files.front(), {}, bar.counting())
+                                : timeline::JobFiles::open(files, bar.counting());
 }
 
 /// Makes one trace of the records.
-Result<JobFiles> merge_files(const std::vector<std::string>& records, const std::string& output) {
+Result<timeline::JobFiles> merge_files(const std::vector<std::string>& records, const std::string& output) {
   ProgressBar bar = bar_of_records(records);
-  DABKE_ASSIGN_OR_RETURN(JobFiles files, open_files(records, bar));
-  DABKE_RETURN_IF_ERROR(merge_records(files, output, bar.counting()));
+  DABKE_ASSIGN_OR_RETURN(timeline::JobFiles files, open_files(records, bar));
+  DABKE_RETURN_IF_ERROR(timeline::merge_records(files, output, bar.counting()));
   return files;
 }
 
-void print_notes(const JobFiles& files) {
+void print_notes(const timeline::JobFiles& files) {
   for (const std::string& note : files.notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
 }
 
@@ -140,7 +140,7 @@ int merge(const CommandLine& wanted) {
 
 Result<std::pair<std::vector<std::string>, int>> check_files(const std::vector<std::string>& records) {
   ProgressBar bar = bar_of_records(records);
-  DABKE_ASSIGN_OR_RETURN(const JobFiles files, open_files(records, bar));
+  DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles files, open_files(records, bar));
   DABKE_ASSIGN_OR_RETURN(std::vector<std::string> faults, faults_of(files, bar.counting()));
   return std::pair(std::move(faults), files.size());
 }
@@ -157,18 +157,18 @@ int check(const CommandLine& wanted) {
 }
 
 /// Of a trace that is there; else of the records that it would be made of.
-Result<TraceReport> report_of_files(const std::vector<std::string>& files) {
+Result<timeline::TraceReport> report_of_files(const std::vector<std::string>& files) {
   const bool is_of_records = are_records(files);
   ProgressBar bar = is_of_records ? bar_of_records(files) : ProgressBar(files);
   if (!is_of_records) return report_of_traces(files, [&bar](std::uint64_t bytes) { bar.at(bytes); });
-  DABKE_ASSIGN_OR_RETURN(const JobFiles records, open_files(files, bar));
-  return report_of(records, std::filesystem::path(files.front()).filename(), bar.counting());
+  DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles records, open_files(files, bar));
+  return timeline::report_of(records, std::filesystem::path(files.front()).filename(), bar.counting());
 }
 
 int report(const CommandLine& wanted) {
   const auto made = report_of_files(wanted.files);
   if (!made) return fail(made.status().message());
-  return print(wanted.json ? json_of(*made) + "\n" : text_of(*made));
+  return print(wanted.json ? timeline::json_of(*made) + "\n" : text_of(*made));
 }
 
 int diff(const CommandLine& wanted) {
@@ -184,7 +184,7 @@ Result<std::string> trace_of(const std::string& file) {
   if (!are_records({file})) return file;
   const std::string base = base_of(file);
   const std::string trace = base.empty() ? file : base;
-  DABKE_ASSIGN_OR_RETURN(const JobFiles merged, merge_files({trace}, trace));
+  DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles merged, merge_files({trace}, trace));
   print_notes(merged);
   return trace;
 }
@@ -207,7 +207,8 @@ Result<std::string> reports_as_json(const std::vector<std::string>& traces) {
   DABKE_ASSIGN_OR_RETURN(const auto made,
                          reports_of_traces(traces, [&bar](std::uint64_t bytes) { bar.at(bytes); }));
   std::string json;
-  for (const TraceReport& report : made) json += (json.empty() ? "[" : ",") + json_of(report);
+  for (const timeline::TraceReport& report : made)
+    json += (json.empty() ? "[" : ",") + timeline::json_of(report);
   return json + "]";
 }
 

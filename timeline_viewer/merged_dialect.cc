@@ -8,7 +8,7 @@
 #include "runtime/timeline/joining/merged_rows.h"
 #include "timeline_viewer/trace_analysis.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 /// "17" of "17", nothing of what is no number.
@@ -25,7 +25,7 @@ std::uint64_t count_of(const std::optional<double>& number) {
 
 class MergedDialect final : public TraceDialect {
  public:
-  MergedDialect(Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
+  MergedDialect(timeline::Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
 
   void event(const TraceEvent& event) override {
     if (event.phase == 'M') return name_row(event);
@@ -35,9 +35,9 @@ class MergedDialect final : public TraceDialect {
     Process& of = process->second;
     if (event.phase == 'i') return mark(of, event);
     if (event.phase != 'X') return;
-    if (*row >= rows::kFirstTensor) return on_tensor_row(of, event);
-    if (*row >= rows::kFirstThread) return on_thread_row(of, event);
-    if (*row >= rows::kFirstLane) on_lane(of, event);
+    if (*row >= timeline::rows::kFirstTensor) return on_tensor_row(of, event);
+    if (*row >= timeline::rows::kFirstThread) return on_thread_row(of, event);
+    if (*row >= timeline::rows::kFirstLane) on_lane(of, event);
   }
 
   void member(std::string_view key, std::string_view json) override {
@@ -72,45 +72,46 @@ class MergedDialect final : public TraceDialect {
  private:
   struct Process {
     std::size_t index = 0;
-    std::map<std::string, std::string> rows;           // their names, by tid
-    std::map<std::string, JoinedTensor> negotiations;  // by tid
-    std::map<std::string, JoinedTensor> lonely;        // the last of each row, by tid
-    RankPart* part = nullptr;                          // of the batch that is open
+    std::map<std::string, std::string> rows;                     // their names, by tid
+    std::map<std::string, timeline::JoinedTensor> negotiations;  // by tid
+    std::map<std::string, timeline::JoinedTensor> lonely;        // the last of each row, by tid
+    timeline::RankPart* part = nullptr;                          // of the batch that is open
     bool misses_tail = false;
   };
 
   void name_row(const TraceEvent& event) {
-    const std::string_view name = event.text(Argument::name);
-    if (event.name == name_of(Event::process_name) && name.starts_with("rank ")) {
+    const std::string_view name = event.text(timeline::Argument::name);
+    if (event.name == timeline::name_of(timeline::Event::process_name) && name.starts_with("rank ")) {
       const auto rank = whole_number(name.substr(5));
       if (!rank || *rank > kMostRank || ranks_.contains(event.process)) return;
       ranks_[event.process].index = analysis_.add_rank(static_cast<int>(*rank));
-    } else if (event.name == name_of(Event::thread_name)) {
+    } else if (event.name == timeline::name_of(timeline::Event::thread_name)) {
       const auto process = ranks_.find(event.process);
       if (process != ranks_.end()) process->second.rows[event.thread] = name;
     }
   }
 
-  Interval when(const TraceEvent& event) const {
+  timeline::Interval when(const TraceEvent& event) const {
     const std::int64_t begin_ns = ns_of(*event.start_us);
     return {begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
   }
 
   void mark(Process& of, const TraceEvent& event) {
-    if (event.name == name_of(Event::step)) {
-      analysis_.step(of.index, names_.number_of(event.text(Argument::thread)), ns_of(*event.start_us),
-                     count_of(event.number(Argument::step)));
-    } else if (event.name == name_of(Event::tail_missing)) {
+    if (event.name == timeline::name_of(timeline::Event::step)) {
+      analysis_.step(of.index, names_.number_of(event.text(timeline::Argument::thread)),
+                     ns_of(*event.start_us), count_of(event.number(timeline::Argument::step)));
+    } else if (event.name == timeline::name_of(timeline::Event::tail_missing)) {
       of.misses_tail = true;
-    } else if (event.name == name_of(Event::error)) {
+    } else if (event.name == timeline::name_of(timeline::Event::error)) {
       // It may be of one that was never ordered: then it is no longer one without an end.
       of.lonely.erase(event.thread);
-      analysis_.failure(of.index, of.rows[event.thread], event.text(Argument::error), ns_of(*event.start_us));
+      analysis_.failure(of.index, of.rows[event.thread], event.text(timeline::Argument::error),
+                        ns_of(*event.start_us));
     }
   }
 
   void on_thread_row(Process& of, const TraceEvent& event) {
-    if (event.name == name_of(Event::wait)) {
+    if (event.name == timeline::name_of(timeline::Event::wait)) {
       analysis_.wait(of.index, names_.number_of(of.rows[event.thread]), when(event));
     } else {
       analysis_.span(of.index, names_.number_of(event.name), when(event));
@@ -118,34 +119,34 @@ class MergedDialect final : public TraceDialect {
   }
 
   void on_tensor_row(Process& of, const TraceEvent& event) {
-    const Interval interval = when(event);
+    const timeline::Interval interval = when(event);
     const std::uint32_t name = names_.number_of(of.rows[event.thread]);
-    if (event.name.starts_with(kNegotiatePrefix)) {
-      JoinedTensor tensor{.order = count_of(event.number(Argument::order)),
-                          .name = name,
-                          .submit_ns = interval.begin_ns,
-                          .order_ns = interval.end_ns,
-                          .bytes = count_of(event.number(Argument::bytes)),
-                          .thread = names_.number_of(event.text(Argument::thread))};
+    if (event.name.starts_with(timeline::kNegotiatePrefix)) {
+      timeline::JoinedTensor tensor{.order = count_of(event.number(timeline::Argument::order)),
+                                    .name = name,
+                                    .submit_ns = interval.begin_ns,
+                                    .order_ns = interval.end_ns,
+                                    .bytes = count_of(event.number(timeline::Argument::bytes)),
+                                    .thread = names_.number_of(event.text(timeline::Argument::thread))};
       if (tensor.order == 0) return hold_lonely(of, event.thread, tensor);
       of.negotiations[event.thread] = tensor;
-    } else if (const std::string_view batch = event.text(Argument::batch); !batch.empty()) {
-      RankPart& part = part_of(of, batch, event.name);
-      JoinedTensor tensor{.order = count_of(event.number(Argument::order)),
-                          .name = name,
-                          .bytes = count_of(event.number(Argument::bytes))};
+    } else if (const std::string_view batch = event.text(timeline::Argument::batch); !batch.empty()) {
+      timeline::RankPart& part = part_of(of, batch, event.name);
+      timeline::JoinedTensor tensor{.order = count_of(event.number(timeline::Argument::order)),
+                                    .name = name,
+                                    .bytes = count_of(event.number(timeline::Argument::bytes))};
       if (auto negotiated = of.negotiations.extract(event.thread)) tensor = negotiated.mapped();
       tensor.order_ns = interval.begin_ns;
-      if (event.argument(Argument::unfinished) == nullptr) tensor.end_ns = interval.end_ns;
+      if (event.argument(timeline::Argument::unfinished) == nullptr) tensor.end_ns = interval.end_ns;
       part.tensors.push_back(tensor);
-    } else if (const Record::What what = part_named(event.name);
-               Record::is_before_work(what) && of.part != nullptr && of.part->tensors.size() == 1) {
+    } else if (const timeline::Record::What what = timeline::part_named(event.name);
+               timeline::Record::is_before_work(what) && of.part != nullptr && of.part->tensors.size() == 1) {
       of.part->steps.push_back({what, interval.begin_ns, interval.end_ns, 0, 0, 0});
     }
   }
 
   /// Until its error comes, which may be none.
-  void hold_lonely(Process& of, const std::string& row, const JoinedTensor& tensor) {
+  void hold_lonely(Process& of, const std::string& row, const timeline::JoinedTensor& tensor) {
     const auto [held, is_new] = of.lonely.try_emplace(row, tensor);
     if (is_new) return;
     analysis_.lonely_tensor(of.index, held->second);
@@ -153,14 +154,14 @@ class MergedDialect final : public TraceDialect {
   }
 
   void on_lane(Process& of, const TraceEvent& event) {
-    if (const std::string_view batch = event.text(Argument::batch); !batch.empty()) {
-      RankPart& part = part_of(of, batch, event.name);
-      part.backend = text_number(event.text(Argument::backend));
-      part.left = event.argument(Argument::unfinished) != nullptr;
+    if (const std::string_view batch = event.text(timeline::Argument::batch); !batch.empty()) {
+      timeline::RankPart& part = part_of(of, batch, event.name);
+      part.backend = text_number(event.text(timeline::Argument::backend));
+      part.left = event.argument(timeline::Argument::unfinished) != nullptr;
     } else if (of.part != nullptr) {
-      const Interval interval = when(event);
-      of.part->steps.push_back({part_named(event.name), interval.begin_ns, interval.end_ns, 0,
-                                of.part->backend, text_number(event.text(Argument::algorithm))});
+      const timeline::Interval interval = when(event);
+      of.part->steps.push_back({timeline::part_named(event.name), interval.begin_ns, interval.end_ns, 0,
+                                of.part->backend, text_number(event.text(timeline::Argument::algorithm))});
     }
   }
 
@@ -169,14 +170,14 @@ class MergedDialect final : public TraceDialect {
   }
 
   /// All of a batch comes before anything of the next.
-  RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
+  timeline::RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
     if (batch != key_) {
       report();
       key_ = batch;
       open_.kind = kind_of(collective).value_or(CollectiveKind::allreduce);
     }
     if (of.part == nullptr) {
-      parts_.push_back(std::make_unique<RankPart>(RankPart{.index = of.index}));
+      parts_.push_back(std::make_unique<timeline::RankPart>(timeline::RankPart{.index = of.index}));
       of.part = parts_.back().get();
     }
     return *of.part;
@@ -195,18 +196,18 @@ class MergedDialect final : public TraceDialect {
 
   static constexpr std::uint64_t kMostRank = 1 << 20;
 
-  Analysis& analysis_;
+  timeline::Analysis& analysis_;
   TraceNames& names_;
   std::map<std::string, Process> ranks_;  // by pid
   std::string key_;
-  JoinedBatch open_;
-  std::vector<std::unique_ptr<RankPart>> parts_;
+  timeline::JoinedBatch open_;
+  std::vector<std::unique_ptr<timeline::RankPart>> parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<TraceDialect> merged_trace_dialect(Analysis& analysis, TraceNames& names) {
+std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names) {
   return std::make_unique<MergedDialect>(analysis, names);
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 std::string attribute(std::string_view text) {
@@ -84,4 +84,4 @@ std::string page_with(std::span<const PageTrace> traces, std::string_view report
   return page("'none'", data);
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

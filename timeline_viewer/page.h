@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 /// With marks where page_of_server() and page_with() put what is theirs (bundle_page.py).
 std::string_view bundled_page();
@@ -22,4 +22,4 @@ std::string page_of_server(std::span<const std::string> names);
 /// Has all in it. `reports`: a JSON array of one report for all traces, or one for each.
 std::string page_with(std::span<const PageTrace> traces, std::string_view reports);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -22,7 +22,7 @@
 
 #include "runtime/base/hmac.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 constexpr std::size_t kLongestRequest = 16 << 10;
@@ -189,4 +189,4 @@ bool PageServer::write(Connection& connection) {
   return !connection.answer.empty() || connection.left > 0;
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -17,7 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 class PageServer {
  public:
@@ -55,4 +55,4 @@ class PageServer {
   std::list<Connection> connections_;
 };
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -9,7 +9,7 @@
 
 #include "timeline_viewer/trace_analysis.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 constexpr std::string_view kStep = "ProfilerStep#";
@@ -27,14 +27,14 @@ bool is_communication(std::string_view name) {
 /// Communication runs beside computation: of the GPU where there are kernels, else of operations on the CPU.
 class ProfilerDialect final : public TraceDialect {
  public:
-  ProfilerDialect(Analysis& analysis, std::size_t file)
+  ProfilerDialect(timeline::Analysis& analysis, std::size_t file)
       : analysis_(analysis), rank_(static_cast<int>(file)) {}
 
   void event(const TraceEvent& event) override {
     if (event.phase != 'X' || !event.start_us) return;
     if (!zero_us_) zero_us_ = *event.start_us;
     const std::int64_t begin_ns = ns_of(*event.start_us - *zero_us_);
-    const Interval when{begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
+    const timeline::Interval when{begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
     if (event.name.starts_with(kStep) && event.category == "user_annotation") return step(event.name, when);
     if (event.name.starts_with(kOptimizer) && event.category == "user_annotation")
       updates_[std::string(event.name)].push_back(when.end_ns);
@@ -62,13 +62,13 @@ class ProfilerDialect final : public TraceDialect {
     if (calls.empty()) return;
     const std::size_t rank = analysis_.add_rank(rank_);
     for (const auto& [name, when] : calls) analysis_.communication(rank, name, 0, when);
-    for (const Interval& when : on_gpu ? gpu_ : cpu_) analysis_.computation(rank, when);
+    for (const timeline::Interval& when : on_gpu ? gpu_ : cpu_) analysis_.computation(rank, when);
     if (steps_.empty()) take_updates();
     for (const auto& [number, when] : steps_) analysis_.whole_step(rank, number, when);
   }
 
  private:
-  void step(std::string_view name, const Interval& when) {
+  void step(std::string_view name, const timeline::Interval& when) {
     name.remove_prefix(kStep.size());
     std::uint64_t number = 0;
     (void)std::from_chars(name.data(), name.data() + name.size(), number);
@@ -83,22 +83,22 @@ class ProfilerDialect final : public TraceDialect {
     std::vector<std::int64_t>& ends_ns = rarest->second;
     std::ranges::sort(ends_ns);
     for (std::size_t i = 0; i + 1 < ends_ns.size(); ++i)
-      steps_.emplace_back(i + 1, Interval{ends_ns[i], ends_ns[i + 1]});
+      steps_.emplace_back(i + 1, timeline::Interval{ends_ns[i], ends_ns[i + 1]});
   }
 
-  Analysis& analysis_;
+  timeline::Analysis& analysis_;
   int rank_;
   std::optional<double> zero_us_;  // times are of the clock, and take more digits than their differences
-  std::vector<std::pair<std::string, Interval>> kernels_, calls_;
-  Intervals gpu_, cpu_;
-  std::vector<std::pair<std::uint64_t, Interval>> steps_;
+  std::vector<std::pair<std::string, timeline::Interval>> kernels_, calls_;
+  timeline::Intervals gpu_, cpu_;
+  std::vector<std::pair<std::uint64_t, timeline::Interval>> steps_;
   std::map<std::string, std::vector<std::int64_t>> updates_;  // when an optimizer had stepped, by its name
 };
 
 }  // namespace
 
-std::unique_ptr<TraceDialect> profiler_dialect(Analysis& analysis, std::size_t file) {
+std::unique_ptr<TraceDialect> profiler_dialect(timeline::Analysis& analysis, std::size_t file) {
   return std::make_unique<ProfilerDialect>(analysis, file);
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -14,7 +14,7 @@
 #include "runtime/base/text/counted.h"
 #include "runtime/timeline/report/findings.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 constexpr std::size_t kLongestName = 44;
@@ -55,7 +55,8 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double median_of_steps(const TraceReport& report, double (*of)(const TraceReport::Step&)) {
+double median_of_steps(const timeline::TraceReport& report,
+                       double (*of)(const timeline::TraceReport::Step&)) {
   std::vector<double> values;
   for (std::size_t i = report.first_counted(); i < report.steps.size(); ++i)
     values.push_back(of(report.steps[i]));
@@ -71,61 +72,65 @@ std::string moment_text(double us) {
   return us < 1e6 ? fmt::format("{:.3f} ms", us / 1e3) : fmt::format("{:.6f} s", us / 1e6);
 }
 
-std::string findings_text(const TraceReport& report) {
+std::string findings_text(const timeline::TraceReport& report) {
   std::string text = "What stands out\n";
   int number = 0;
-  for (const TraceReport::Finding& finding : report.findings) {
-    text += fmt::format("  {}. [{}] {}\n     {}\n", ++number, name_of(finding.severity),
+  for (const timeline::TraceReport::Finding& finding : report.findings) {
+    text += fmt::format("  {}. [{}] {}\n     {}\n", ++number, timeline::name_of(finding.severity),
                         printable(finding.title), printable(finding.text));
     if (!finding.advice.empty()) text += fmt::format("     -> {}\n", printable(finding.advice));
-    for (const TraceReport::Evidence& one : finding.evidence) {
-      text += fmt::format("     at {}{}: rank {}{}\n", moment_text(one.start_us),
-                          one.end_us > one.start_us ? " for " + time_text(one.end_us - one.start_us) : "",
-                          one.rank, one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
+    for (const timeline::TraceReport::Evidence& one : finding.evidence) {
+      text += fmt::format(
+          "     at {}{}: rank {}{}\n", moment_text(one.start_us),
+          one.end_us > one.start_us ? " for " + timeline::time_text(one.end_us - one.start_us) : "", one.rank,
+          one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
     }
   }
   return text;
 }
 
-std::string steps_text(const TraceReport& report) {
+std::string steps_text(const timeline::TraceReport& report) {
   const double whole = step_us(report);
   if (report.steps.empty()) {
     return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures are of the whole trace\n";
   }
-  const auto length = [](const TraceReport::Step& step) { return step.end_us - step.start_us; };
+  const auto length = [](const timeline::TraceReport::Step& step) { return step.end_us - step.start_us; };
   const std::span steps = std::span(report.steps).subspan(report.first_counted());
   const auto [shortest, longest] = std::ranges::minmax(steps, {}, length);
-  std::string text = fmt::format("Steps ({})\n  {}: median {}, shortest {}, longest {} (step {})",
-                                 printable(report.steps_are), counted(steps.size(), "step"), time_text(whole),
-                                 time_text(length(shortest)), time_text(length(longest)), longest.step);
+  std::string text =
+      fmt::format("Steps ({})\n  {}: median {}, shortest {}, longest {} (step {})",
+                  printable(report.steps_are), counted(steps.size(), "step"), timeline::time_text(whole),
+                  timeline::time_text(length(shortest)), timeline::time_text(length(longest)), longest.step);
   text += report.first_counted() == 0
               ? "\n"
               : fmt::format("; the first, which took {}, is left out of all figures\n",
-                            time_text(length(report.steps.front())));
+                            timeline::time_text(length(report.steps.front())));
   const double busy =
-      median_of_steps(report, [](const TraceReport::Step& step) { return step.communication_us; });
-  text += fmt::format("  communication {} of it ({})\n", time_text(busy), share_text(busy, whole));
+      median_of_steps(report, [](const timeline::TraceReport::Step& step) { return step.communication_us; });
+  text += fmt::format("  communication {} of it ({})\n", timeline::time_text(busy), share_text(busy, whole));
   if (report.steps.front().exposed_us) {
-    const double exposed =
-        median_of_steps(report, [](const TraceReport::Step& step) { return step.exposed_us.value_or(0); });
-    const double hidden =
-        median_of_steps(report, [](const TraceReport::Step& step) { return step.overlapped_us.value_or(0); });
-    text += fmt::format("  exposed, the application waits: {} ({}); behind computation: {}\n",
-                        time_text(exposed), share_text(exposed, whole), time_text(hidden));
+    const double exposed = median_of_steps(
+        report, [](const timeline::TraceReport::Step& step) { return step.exposed_us.value_or(0); });
+    const double hidden = median_of_steps(
+        report, [](const timeline::TraceReport::Step& step) { return step.overlapped_us.value_or(0); });
+    text +=
+        fmt::format("  exposed, the application waits: {} ({}); behind computation: {}\n",
+                    timeline::time_text(exposed), share_text(exposed, whole), timeline::time_text(hidden));
   }
   return text;
 }
 
-std::string phases_text(const TraceReport& report) {
-  const TraceReport::Phases& phases = report.phases;
+std::string phases_text(const timeline::TraceReport& report) {
+  const timeline::TraceReport::Phases& phases = report.phases;
   return fmt::format(
       "Where tensors are ({}, mean of the ranks)\n  negotiation {}, queue {}, pack {}, collective {}, unpack "
       "{}\n",
-      report.steps.empty() ? "in all" : "a step", time_text(phases.negotiate_us), time_text(phases.queue_us),
-      time_text(phases.pack_us), time_text(phases.collective_us), time_text(phases.unpack_us));
+      report.steps.empty() ? "in all" : "a step", timeline::time_text(phases.negotiate_us),
+      timeline::time_text(phases.queue_us), timeline::time_text(phases.pack_us),
+      timeline::time_text(phases.collective_us), timeline::time_text(phases.unpack_us));
 }
 
-std::string cost_text(const TraceReport& report) {
+std::string cost_text(const timeline::TraceReport& report) {
   if (report.ranks.size() < 2) return {};
   if (!report.tells_who_was_last()) return "Who was last: this trace does not tell\n";
   const bool has_steps = !report.steps.empty();
@@ -138,9 +143,9 @@ std::string cost_text(const TraceReport& report) {
                                  has_steps ? fmt::format("  {:>10}", "by mean") : "");
   const bool is_known =
       2 * report.compared > report.fusion.batches;  // else most of it may be what the trace does not tell
-  const auto cost_of = [&](double us) { return is_known ? time_text(us) : std::string("unknown"); };
+  const auto cost_of = [&](double us) { return is_known ? timeline::time_text(us) : std::string("unknown"); };
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {
-    const TraceReport::Cost& cost = report.cost[i];
+    const timeline::TraceReport::Cost& cost = report.cost[i];
     text += fmt::format("  {:>6}  {:>8}  {:>18}{}\n", cost.rank,
                         fmt::format("{:.0f} %", 100 * cost.last_share), cost_of(cost.caused_median_us),
                         has_steps ? fmt::format("  {:>10}", cost_of(cost.caused_per_step_us)) : "");
@@ -148,27 +153,28 @@ std::string cost_text(const TraceReport& report) {
   return text;
 }
 
-std::string tensors_text(const TraceReport& report) {
+std::string tensors_text(const timeline::TraceReport& report) {
   if (report.tensors.empty()) return {};
   std::string text =
       fmt::format("The worst tensors (means of one)\n  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n",
                   "name", kLongestName, "count", "bytes", "negotiate", "queue", "collective", "last");
-  for (const TraceReport::Tensor& tensor : report.tensors) {
-    text += fmt::format("  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n", shown(tensor.name),
-                        kLongestName, tensor.count, bytes_text(tensor.bytes), time_text(tensor.negotiate_us),
-                        time_text(tensor.queue_us), time_text(tensor.collective_us),
-                        tensor.last_rank ? std::to_string(*tensor.last_rank) : "-");
+  for (const timeline::TraceReport::Tensor& tensor : report.tensors) {
+    text +=
+        fmt::format("  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n", shown(tensor.name), kLongestName,
+                    tensor.count, bytes_text(tensor.bytes), timeline::time_text(tensor.negotiate_us),
+                    timeline::time_text(tensor.queue_us), timeline::time_text(tensor.collective_us),
+                    tensor.last_rank ? std::to_string(*tensor.last_rank) : "-");
   }
   return text;
 }
 
-std::string sizes_text(const TraceReport& report) {
+std::string sizes_text(const timeline::TraceReport& report) {
   if (report.sizes.empty()) return {};
   std::string text =
       fmt::format("Bandwidth by size of batch (medians)\n  {:>10}  {:<12}  {:<14}  {:>7}  {:>14}  {:>14}\n",
                   "up to", "backend", "algorithm", "count", "algorithm MB/s", "bus MB/s");
   const auto speed = [](double mb_s) { return fmt::format("{:.{}f}", mb_s, mb_s < 10 ? 2 : 0); };
-  for (const TraceReport::SizeClass& size : report.sizes) {
+  for (const timeline::TraceReport::SizeClass& size : report.sizes) {
     text += fmt::format("  {:>10}  {:<12}  {:<14}  {:>7}  {:>14}  {:>14}\n", bytes_text(size.bytes_to),
                         size.backend, size.algorithm, size.count, speed(size.algorithm_bandwidth_mb_s),
                         speed(size.bus_bandwidth_mb_s));
@@ -176,11 +182,11 @@ std::string sizes_text(const TraceReport& report) {
   return text;
 }
 
-std::string fusion_text(const TraceReport& report) {
+std::string fusion_text(const timeline::TraceReport& report) {
   if (report.fusion.tensors == 0) return {};
   std::string text = fmt::format("Fusion: {} tensors in {} batches, {:.1f} in one by the mean\n",
                                  report.fusion.tensors, report.fusion.batches, report.fusion.mean_tensors);
-  for (const TraceReport::Fusion::Bar& bar : report.fusion.histogram) {
+  for (const timeline::TraceReport::Fusion::Bar& bar : report.fusion.histogram) {
     text += fmt::format(
         "  {:>6} to {:<6} {:>8}  {}\n", bar.tensors_from, bar.tensors_to, bar.count,
         std::string(
@@ -193,27 +199,29 @@ std::string fusion_text(const TraceReport& report) {
 
 std::string change_text(std::string_view what, double before, double after) {
   const std::string change = before > 0 ? fmt::format("{:+.1f} %", 100 * (after - before) / before) : "-";
-  return fmt::format("  {:<{}}  {:>10}  {:>10}  {:>9}\n", shown(what), kLongestName, time_text(before),
-                     time_text(after), change);
+  return fmt::format("  {:<{}}  {:>10}  {:>10}  {:>9}\n", shown(what), kLongestName,
+                     timeline::time_text(before), timeline::time_text(after), change);
 }
 
-double time_of(const TraceReport::Tensor& tensor) {
+double time_of(const timeline::TraceReport::Tensor& tensor) {
   return tensor.negotiate_us + tensor.queue_us + tensor.pack_us + tensor.collective_us + tensor.unpack_us;
 }
 
 }  // namespace
 
-double step_us(const TraceReport& report) {
+double step_us(const timeline::TraceReport& report) {
   if (report.steps.empty()) return report.duration_us;
-  return median_of_steps(report, [](const TraceReport::Step& step) { return step.end_us - step.start_us; });
+  return median_of_steps(report,
+                         [](const timeline::TraceReport::Step& step) { return step.end_us - step.start_us; });
 }
 
-std::string text_of(const TraceReport& report) {
-  std::string text = fmt::format("{}: {}, {}\n", printable(report.source),
-                                 counted(report.ranks.size(), "rank"), time_text(report.duration_us));
+std::string text_of(const timeline::TraceReport& report) {
+  std::string text =
+      fmt::format("{}: {}, {}\n", printable(report.source), counted(report.ranks.size(), "rank"),
+                  timeline::time_text(report.duration_us));
   if (report.clock_error_us > 0)
     text += fmt::format("The hosts' clocks were compared: times of different hosts may be wrong by {}\n",
-                        time_text(report.clock_error_us));
+                        timeline::time_text(report.clock_error_us));
   for (const std::string& part :
        {findings_text(report), steps_text(report), cost_text(report), phases_text(report),
         tensors_text(report), sizes_text(report), fusion_text(report)}) {
@@ -222,8 +230,8 @@ std::string text_of(const TraceReport& report) {
   return text;
 }
 
-std::string difference_text(const TraceReport& before, const TraceReport& after) {
-  const auto head = [](std::string_view when, const TraceReport& of) {
+std::string difference_text(const timeline::TraceReport& before, const timeline::TraceReport& after) {
+  const auto head = [](std::string_view when, const timeline::TraceReport& of) {
     return fmt::format("{:<6}  {}: {}, {} steps\n", when, printable(of.source),
                        counted(of.ranks.size(), "rank"), of.steps.size());
   };
@@ -232,11 +240,13 @@ std::string difference_text(const TraceReport& before, const TraceReport& after)
   text += fmt::format("\n  {:<{}}  {:>10}  {:>10}  {:>9}\n", "", kLongestName, "before", "after", "change");
   text += change_text(before.steps.empty() || after.steps.empty() ? "all of it" : "step (median)",
                       step_us(before), step_us(after));
-  const auto communication = [](const TraceReport& report) {
-    return median_of_steps(report, [](const TraceReport::Step& step) { return step.communication_us; });
+  const auto communication = [](const timeline::TraceReport& report) {
+    return median_of_steps(report,
+                           [](const timeline::TraceReport::Step& step) { return step.communication_us; });
   };
-  const auto exposed = [](const TraceReport& report) {
-    return median_of_steps(report, [](const TraceReport::Step& step) { return step.exposed_us.value_or(0); });
+  const auto exposed = [](const timeline::TraceReport& report) {
+    return median_of_steps(
+        report, [](const timeline::TraceReport::Step& step) { return step.exposed_us.value_or(0); });
   };
   text += change_text("communication", communication(before), communication(after));
   text += change_text("exposed", exposed(before), exposed(after));
@@ -247,18 +257,19 @@ std::string difference_text(const TraceReport& before, const TraceReport& after)
                       after.phases.pack_us + after.phases.unpack_us);
   text += change_text("collective", before.phases.collective_us, after.phases.collective_us);
   std::map<std::string, double> was;
-  for (const TraceReport::Tensor& tensor : before.tensors) was[tensor.name] = time_of(tensor);
+  for (const timeline::TraceReport::Tensor& tensor : before.tensors) was[tensor.name] = time_of(tensor);
   std::string tensors;
-  for (const TraceReport::Tensor& tensor : after.tensors) {
+  for (const timeline::TraceReport::Tensor& tensor : after.tensors) {
     if (const auto known = was.find(tensor.name); known != was.end())
       tensors += change_text(tensor.name, known->second, time_of(tensor));
   }
   if (!tensors.empty()) text += "\n  Of the worst tensors, from submit to result\n" + tensors;
-  const auto titles = [](const TraceReport& from, const TraceReport& other, std::string_view word) {
+  const auto titles = [](const timeline::TraceReport& from, const timeline::TraceReport& other,
+                         std::string_view word) {
     std::string lines;
-    for (const TraceReport::Finding& finding : from.findings) {
+    for (const timeline::TraceReport::Finding& finding : from.findings) {
       // Titles have numbers that are never the same twice; of a late rank it matters which one it is.
-      const auto is_same = [&](const TraceReport::Finding& one) {
+      const auto is_same = [&](const timeline::TraceReport::Finding& one) {
         return one.id == finding.id && (one.id != "late-rank" || one.title == finding.title);
       };
       if (std::ranges::none_of(other.findings, is_same))
@@ -270,4 +281,4 @@ std::string difference_text(const TraceReport& before, const TraceReport& after)
   return changed.empty() ? text : text + "\n" + changed;
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

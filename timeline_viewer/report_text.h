@@ -5,15 +5,15 @@
 
 #include "runtime/timeline/report/report.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 /// What stands out first, then the figures.
-std::string text_of(const TraceReport& report);
+std::string text_of(const timeline::TraceReport& report);
 
 /// What became slower or faster from one to the other.
-std::string difference_text(const TraceReport& before, const TraceReport& after);
+std::string difference_text(const timeline::TraceReport& before, const timeline::TraceReport& after);
 
 /// The median of the steps; of all where there are none.
-double step_us(const TraceReport& report);
+double step_us(const timeline::TraceReport& report);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -25,7 +25,7 @@
 #include "runtime/links/network.h"
 #include "timeline_viewer/job_address.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 using namespace std::chrono_literals;
@@ -43,12 +43,12 @@ bool wait_for(int fd, short events, TimePoint deadline) {
 }
 
 /// Those of jobs that run, as far as can be told: a job that was killed leaves its file, and nobody answers there.
-std::vector<LiveStatisticsTicket> tickets_in(const std::string& directory) {
-  std::vector<LiveStatisticsTicket> tickets;
+std::vector<diagnosis::LiveStatisticsTicket> tickets_in(const std::string& directory) {
+  std::vector<diagnosis::LiveStatisticsTicket> tickets;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (!entry.path().filename().string().starts_with(kLookFilePrefix)) continue;
-    auto ticket = read_ticket(entry.path());
+    if (!entry.path().filename().string().starts_with(diagnosis::kLookFilePrefix)) continue;
+    auto ticket = diagnosis::read_ticket(entry.path());
     if (!ticket) continue;
     if (connect_to_job(ticket->address, Clock::now() + kConnectTime).status().code() == Code::peer_lost) {
       ::unlink(entry.path().c_str());
@@ -60,19 +60,19 @@ std::vector<LiveStatisticsTicket> tickets_in(const std::string& directory) {
 }
 
 /// The one that rank 0 has left for this address, or, where the address is of this host by any of its names, for its port.
-Result<LiveStatisticsTicket> ticket_for(const std::string& address, const std::string& directory) {
-  DABKE_ASSIGN_OR_RETURN(const std::vector<SocketAddress> wanted, resolve_job_address(address));
-  for (const SocketAddress& one : wanted) {
-    const std::string file = fmt::format("{}/{}", directory, look_file_name(one.to_string()));
-    if (std::filesystem::exists(file)) return read_ticket(file);
+Result<diagnosis::LiveStatisticsTicket> ticket_for(const std::string& address, const std::string& directory) {
+  DABKE_ASSIGN_OR_RETURN(const std::vector<links::SocketAddress> wanted, resolve_job_address(address));
+  for (const links::SocketAddress& one : wanted) {
+    const std::string file = fmt::format("{}/{}", directory, diagnosis::look_file_name(one.to_string()));
+    if (std::filesystem::exists(file)) return diagnosis::read_ticket(file);
   }
-  if (std::ranges::all_of(wanted, &SocketAddress::is_loopback)) {
-    for (const LiveStatisticsTicket& ticket : tickets_in(directory)) {
-      const auto its = SocketAddress::parse(ticket.address);
+  if (std::ranges::all_of(wanted, &links::SocketAddress::is_loopback)) {
+    for (const diagnosis::LiveStatisticsTicket& ticket : tickets_in(directory)) {
+      const auto its = links::SocketAddress::parse(ticket.address);
       if (its && its->port() == wanted.front().port()) return ticket;
     }
   }
-  const std::string name = look_file_name(wanted.front().to_string());
+  const std::string name = diagnosis::look_file_name(wanted.front().to_string());
   return Status(
       Code::invalid_argument,
       fmt::format("there is no key for {} in {}; rank 0 puts it there, on its host: copy {} from there, "
@@ -80,13 +80,13 @@ Result<LiveStatisticsTicket> ticket_for(const std::string& address, const std::s
                   address, directory, name));
 }
 
-Result<LiveStatisticsTicket> ticket_of(const TopOptions& options) {
+Result<diagnosis::LiveStatisticsTicket> ticket_of(const TopOptions& options) {
   if (!options.key_file.empty()) {
-    DABKE_ASSIGN_OR_RETURN(LiveStatisticsTicket ticket, read_ticket(options.key_file));
+    DABKE_ASSIGN_OR_RETURN(diagnosis::LiveStatisticsTicket ticket, diagnosis::read_ticket(options.key_file));
     if (!options.address.empty()) ticket.address = options.address;
     return ticket;
   }
-  DABKE_ASSIGN_OR_RETURN(const std::string directory, look_directory());
+  DABKE_ASSIGN_OR_RETURN(const std::string directory, diagnosis::look_directory());
   if (!options.address.empty()) return ticket_for(options.address, directory);
   const auto tickets = tickets_in(directory);
   if (tickets.size() == 1) return tickets.front();
@@ -95,14 +95,16 @@ Result<LiveStatisticsTicket> ticket_of(const TopOptions& options) {
         Code::invalid_argument,
         fmt::format("there is no job to look at: {} has no key of one that runs; {}", directory, kHow));
   std::string known;
-  for (const LiveStatisticsTicket& ticket : tickets) known += (known.empty() ? "" : ", ") + ticket.address;
+  for (const diagnosis::LiveStatisticsTicket& ticket : tickets)
+    known += (known.empty() ? "" : ", ") + ticket.address;
   return Status(Code::invalid_argument, fmt::format("there are several jobs; name one of {}", known));
 }
 
-Status shake_hands(int fd, const LiveStatisticsTicket& ticket, TimePoint deadline) {
-  DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(ticket.handshake_of(kLooker), 0));
+Status shake_hands(int fd, const diagnosis::LiveStatisticsTicket& ticket, TimePoint deadline) {
+  DABKE_ASSIGN_OR_RETURN(links::Handshake handshake,
+                         links::Handshake::connect(ticket.handshake_of(diagnosis::kLooker), 0));
   while (!handshake.done() || !handshake.outgoing().empty()) {
-    const HandshakeTurn turn = converse_over(fd, handshake);
+    const links::HandshakeTurn turn = links::converse_over(fd, handshake);
     if (!turn.ended.is_ok() || handshake.failed()) {
       const std::string why = turn.ended.is_ok() ? "it refused" : turn.ended.message();
       return {Code::mismatch,
@@ -118,14 +120,14 @@ Status shake_hands(int fd, const LiveStatisticsTicket& ticket, TimePoint deadlin
   return {};
 }
 
-class Screen final : public FrameSink {
+class Screen final : public links::FrameSink {
  public:
   explicit Screen(const TopOptions& options) : options_(options) {}
 
   void on_frame(std::span<const std::byte> frame) override {
     if (is_done()) return;
     const std::string text(reinterpret_cast<const char*>(frame.data()), frame.size());
-    auto job = parse_figures(text);
+    auto job = diagnosis::parse_figures(text);
     if (!job) {
       failure_ = job.status();
       return;
@@ -159,7 +161,7 @@ class Screen final : public FrameSink {
   }
 
   const TopOptions& options_;
-  FiguresTable table_;
+  diagnosis::FiguresTable table_;
   std::uint64_t frames_ = 0;
   Status failure_;
 };
@@ -167,12 +169,12 @@ class Screen final : public FrameSink {
 }  // namespace
 
 Status look_at_job(const TopOptions& options) {
-  DABKE_ASSIGN_OR_RETURN(const LiveStatisticsTicket ticket, ticket_of(options));
+  DABKE_ASSIGN_OR_RETURN(const diagnosis::LiveStatisticsTicket ticket, ticket_of(options));
   const TimePoint deadline = Clock::now() + kConnectTime;
   DABKE_ASSIGN_OR_RETURN(const Fd socket, connect_to_job(ticket.address, deadline));
   DABKE_RETURN_IF_ERROR(shake_hands(socket.get(), ticket, deadline));
   Screen screen(options);
-  FrameDecoder frames;
+  links::FrameDecoder frames;
   while (!screen.is_done()) {
     if (!wait_for(socket.get(), POLLIN, Clock::now() + kSilence))
       return {
@@ -189,4 +191,4 @@ Status look_at_job(const TopOptions& options) {
   return screen.failure();
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 struct TopOptions {
   std::string
@@ -20,4 +20,4 @@ struct TopOptions {
 ///   errors  no such job, no file with the key, or not that job's; nobody answers
 Status look_at_job(const TopOptions& options);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -10,13 +10,13 @@
 
 #include <fmt/format.h>
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 /// All dialects listen; those that do not know what they hear tell nothing.
 class AllDialects final : public EventSink {
  public:
-  AllDialects(Analysis& analysis, TraceNames& names, std::size_t file) {
+  AllDialects(timeline::Analysis& analysis, TraceNames& names, std::size_t file) {
     dialects_.push_back(merged_trace_dialect(analysis, names));
     dialects_.push_back(horovod_dialect(analysis, names));
     dialects_.push_back(profiler_dialect(analysis, file));
@@ -49,13 +49,14 @@ std::optional<int> common_rank(const std::vector<int>& ranks, std::size_t first)
   return found == ranks.end() ? std::nullopt : std::optional(*found);
 }
 
-using Read = std::variant<TraceReport, CommonRank>;
+using Read = std::variant<timeline::TraceReport, CommonRank>;
 
 /// The report; or the first trace that is of another job than those before it.
 Result<Read> read_traces(std::span<const std::string> paths,
                          const std::function<void(std::uint64_t)>& on_progress) {
   TraceNames names;
-  Analysis analysis([&names](std::size_t, NameKind, std::uint32_t number) { return names.name(number); });
+  timeline::Analysis analysis(
+      [&names](std::size_t, timeline::NameKind, std::uint32_t number) { return names.name(number); });
   std::string source;
   for (std::size_t file = 0; file < paths.size(); ++file) {
     const std::size_t ranks_before = analysis.ranks().size();
@@ -95,8 +96,8 @@ std::optional<CollectiveKind> kind_of(std::string_view timeline_name) {
 
 std::int64_t ns_of(double us) { return std::llround(us * 1e3); }
 
-Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
-                                     const std::function<void(std::uint64_t)>& on_progress) {
+Result<timeline::TraceReport> report_of_traces(const std::vector<std::string>& paths,
+                                               const std::function<void(std::uint64_t)>& on_progress) {
   DABKE_ASSIGN_OR_RETURN(auto read, read_traces(paths, on_progress));
   if (const auto* const common = std::get_if<CommonRank>(&read)) {
     return Status(
@@ -107,22 +108,22 @@ Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
             "jobs, and dabke-timeline view shows them side by side",
             paths[common->trace], common->rank));
   }
-  return std::get<TraceReport>(std::move(read));
+  return std::get<timeline::TraceReport>(std::move(read));
 }
 
-Result<std::vector<TraceReport>> reports_of_traces(const std::vector<std::string>& paths,
-                                                   const std::function<void(std::uint64_t)>& on_progress) {
+Result<std::vector<timeline::TraceReport>> reports_of_traces(
+    const std::vector<std::string>& paths, const std::function<void(std::uint64_t)>& on_progress) {
   DABKE_ASSIGN_OR_RETURN(auto all, read_traces(paths, on_progress));
-  std::vector<TraceReport> reports;
-  if (auto* const report = std::get_if<TraceReport>(&all)) {
+  std::vector<timeline::TraceReport> reports;
+  if (auto* const report = std::get_if<timeline::TraceReport>(&all)) {
     reports.push_back(std::move(*report));
     return reports;
   }
   for (const std::string& path : paths) {
     DABKE_ASSIGN_OR_RETURN(auto one, read_traces(std::span(&path, 1), {}));
-    reports.push_back(std::get<TraceReport>(std::move(one)));
+    reports.push_back(std::get<timeline::TraceReport>(std::move(one)));
   }
   return reports;
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

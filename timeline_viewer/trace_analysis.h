@@ -18,7 +18,7 @@
 #include "runtime/timeline/report/analysis.h"
 #include "timeline_viewer/trace_events.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 /// Numbers for the names of a trace, for whoever wants them by number.
 class TraceNames {
@@ -40,10 +40,10 @@ class TraceDialect : public EventSink {
   virtual void finish() {}
 };
 
-std::unique_ptr<TraceDialect> merged_trace_dialect(Analysis& analysis, TraceNames& names);
-std::unique_ptr<TraceDialect> horovod_dialect(Analysis& analysis, TraceNames& names);
+std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names);
+std::unique_ptr<TraceDialect> horovod_dialect(timeline::Analysis& analysis, TraceNames& names);
 /// `file`: how many were before it; the rank where the file does not say it.
-std::unique_ptr<TraceDialect> profiler_dialect(Analysis& analysis, std::size_t file);
+std::unique_ptr<TraceDialect> profiler_dialect(timeline::Analysis& analysis, std::size_t file);
 
 /// "ALLREDUCE", as timelines write it.
 std::optional<CollectiveKind> kind_of(std::string_view timeline_name);
@@ -53,12 +53,12 @@ std::int64_t ns_of(double us);
 
 /// A report of one trace, or of several of one job, one for each rank.
 ///   errors  what cannot be read, or is no trace; a trace that has a rank which one before it has: they are of different jobs
-Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
-                                     const std::function<void(std::uint64_t bytes)>& on_progress = {});
+Result<timeline::TraceReport> report_of_traces(
+    const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
 /// The same, but of traces of different jobs one report for each of them.
 ///   errors  what cannot be read, or is no trace
-Result<std::vector<TraceReport>> reports_of_traces(
+Result<std::vector<timeline::TraceReport>> reports_of_traces(
     const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

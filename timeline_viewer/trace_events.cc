@@ -14,7 +14,7 @@
 #include "runtime/base/text/counted.h"
 #include "timeline_viewer/gz_file.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 /// An event that is longer, or deeper, is broken.
@@ -363,4 +363,4 @@ Result<TraceDamage> read_events(const std::string& path, EventSink& sink,
   return Reader(path, std::move(file), sink, on_progress).run();
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

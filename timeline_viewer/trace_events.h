@@ -14,7 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/timeline/event_names.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 struct EventValue {
   std::string text;  // empty of numbers
@@ -35,9 +35,9 @@ struct TraceEvent {
   std::optional<double> number(std::string_view argument) const;
 
   /// Of those that Dabke writes.
-  const EventValue* argument(Argument which) const { return argument(name_of(which)); }
-  std::string_view text(Argument which) const { return text(name_of(which)); }
-  std::optional<double> number(Argument which) const { return number(name_of(which)); }
+  const EventValue* argument(timeline::Argument which) const { return argument(timeline::name_of(which)); }
+  std::string_view text(timeline::Argument which) const { return text(timeline::name_of(which)); }
+  std::optional<double> number(timeline::Argument which) const { return number(timeline::name_of(which)); }
 };
 
 class EventSink {
@@ -63,4 +63,4 @@ struct TraceDamage {
 Result<TraceDamage> read_events(const std::string& path, EventSink& sink,
                                 const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -21,7 +21,7 @@
 #include "timeline_viewer/page.h"
 #include "timeline_viewer/page_server.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 namespace {
 
 constexpr int kGzip = 15 + 16;  // zlib: the largest window, in gzip's form
@@ -84,7 +84,7 @@ Status export_page(const std::vector<std::string>& traces, const std::string& re
     DABKE_ASSIGN_OR_RETURN(std::string bytes, compressed(traces[i]));
     made.push_back({names[i], std::move(bytes)});
   }
-  DABKE_ASSIGN_OR_RETURN(const auto file, MergedFile::open(output));
+  DABKE_ASSIGN_OR_RETURN(const auto file, timeline::MergedFile::open(output));
   file->write(page_with(made, reports));
   return file->finish();
 }
@@ -106,4 +106,4 @@ Status view_page(const std::vector<std::string>& traces, const std::string& repo
   return server.serve(stop.get());
 }
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

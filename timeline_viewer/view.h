@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke::timeline {
+namespace dabke::viewer {
 
 /// Writes `output`, a page with the traces and their reports in it. `reports`: a JSON array of one for all traces, or one for
 /// each.
@@ -16,4 +16,4 @@ Status export_page(const std::vector<std::string>& traces, const std::string& re
 /// Serves the page until SIGINT or SIGTERM, and opens it in the user's browser where `opens`.
 Status view_page(const std::vector<std::string>& traces, const std::string& reports, bool opens);
 
-}  // namespace dabke::timeline
+}  // namespace dabke::viewer

@@ -327,7 +327,7 @@ std::vector<std::string> built_backends() {
   const auto row = std::ranges::find(knobs(), std::string_view("CPU_OPERATIONS"), &Knob::env);
   for (std::string_view choices = row->range.choices; !choices.empty();) {
     const std::size_t comma = std::min(choices.find(','), choices.size());
-    if (is_backend_built(choices.substr(0, comma))) names.emplace_back(choices.substr(0, comma));
+    if (ops::is_backend_built(choices.substr(0, comma))) names.emplace_back(choices.substr(0, comma));
     choices.remove_prefix(std::min(comma + 1, choices.size()));
   }
   std::erase(names, "hierarchical");  // between hosts, and dabke-perf's ranks are on one

@@ -121,7 +121,7 @@ void set_group(Operation& operation, const dabke_options& options) {
 }
 
 /// Tells the others, which may have accepted the same call; `why` is this rank's error.
-Status refuse(Runtime& runtime, const Call& call, const dabke_options& options, Status why) {
+Status refuse(core::Runtime& runtime, const Call& call, const dabke_options& options, Status why) {
   Operation operation;
   Request& request = *operation.request;
   request.kind = call.kind;
@@ -149,7 +149,7 @@ Result<OperationRef> make_operation(const Call& call, const dabke_options& optio
 }
 
 /// make_operation(), whose errors the other ranks get too.
-Result<OperationRef> make_or_refuse(Runtime& runtime, const Call& call, const dabke_options& options) {
+Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options) {
   auto operation = make_operation(call, options);
   if (operation.is_ok()) return operation;
   return refuse(runtime, call, options, operation.status());
@@ -177,7 +177,7 @@ Status run(const Call& call, dabke_handle** handle = nullptr) {
   DABKE_RETURN_IF_ERROR(may_wait());
   DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
   DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
-  const WaitScope waiting(*active_timeline());
+  const reports::WaitScope waiting(*active_timeline());
   DABKE_RETURN_IF_ERROR(runtime->run(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
@@ -223,7 +223,7 @@ Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handl
   if (handle.is_done()) return {};
   const TimePoint deadline = deadline_after(limit.timeout_seconds);
   DABKE_RETURN_IF_ERROR(may_wait());
-  const WaitScope waiting(*active_timeline());
+  const reports::WaitScope waiting(*active_timeline());
   if (const auto runtime = current_runtime()) {
     runtime->help(handle, deadline, limit.check);
   } else if (Status none = no_runtime(); none.code() == Code::forked) {

@@ -83,23 +83,24 @@ std::shared_ptr<WaitCheck> check_of(const dabke_init_options& given) {
   return std::make_shared<WaitCheck>(stops, [] { return std::string("dabke_init"); });
 }
 
-Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
-                                              const std::optional<ExchangeGroup>& group,
-                                              const std::shared_ptr<ForkGuard>& fork_guard) {
+Result<std::unique_ptr<core::Runtime>> open_runtime(const dabke_init_options& given,
+                                                    const std::optional<bootstrap::ExchangeGroup>& group,
+                                                    const std::shared_ptr<ForkGuard>& fork_guard) {
   auto read = read_options(given);
   if (group && read.is_ok()) {
     if (Status members = check_members(given); !members.is_ok()) read = members;
   }
-  if (!read.is_ok()) return group ? fail_by_exchange(*group, read.status()) : read.status();
+  if (!read.is_ok()) return group ? bootstrap::fail_by_exchange(*group, read.status()) : read.status();
   const auto& [environment, config] = *read;
-  Runtime::Factories factories{make_backends};
-  factories.open_device = device_opener(config, environment);
-  factories.device_route = device_route;
+  core::Runtime::Factories factories{ops::make_backends};
+  factories.open_device = ops::device_opener(config, environment);
+  factories.device_route = ops::device_route;
   const auto check = check_of(given);
-  ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline(), check};
-  if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group, check));
-  return Runtime::open(config, std::move(started), factories, std::move(process));
+  core::ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline(), check};
+  if (!group) return core::Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
+  DABKE_ASSIGN_OR_RETURN(bootstrap::Bootstrapped started,
+                         bootstrap::bootstrap(config, environment, *group, check));
+  return core::Runtime::open(config, std::move(started), factories, std::move(process));
 }
 
 template <class Read>
@@ -171,7 +172,7 @@ int dabke_version_number(void) {
 }
 
 int dabke_backend_built(const char* name) {
-  return entry_or(0, [&]() -> int { return name != nullptr && is_backend_built(name); });
+  return entry_or(0, [&]() -> int { return name != nullptr && ops::is_backend_built(name); });
 }
 int dabke_backend_enabled(const char* name) {
   return entry_or(0, [&]() -> int {
@@ -189,7 +190,7 @@ int dabke_controller_enabled(const char* name) {
 }
 int dabke_mpi_threads_supported(void) {
   const auto runtime = current_runtime();
-  const MpiSession* const mpi = runtime ? runtime->mpi() : nullptr;
+  const modules::MpiSession* const mpi = runtime ? runtime->mpi() : nullptr;
   return mpi == nullptr ? -1 : mpi->any_thread() ? 1 : 0;
 }
 
@@ -270,7 +271,7 @@ dabke_status dabke_get_statistics(dabke_statistics* statistics) {
   return entry([&]() -> Status {
     const auto runtime = current_runtime();
     if (!runtime) return no_runtime();
-    const Statistics& now = runtime->statistics();
+    const reports::Statistics& now = runtime->statistics();
     const dabke_statistics out{sizeof(dabke_statistics),
                                now.tensors_submitted,
                                now.tensors_completed,
@@ -297,7 +298,7 @@ dabke_status dabke_get_collective_statistics(size_t index, dabke_collective_stat
       return {Code::invalid_argument,
               fmt::format("dabke_get_collective_statistics: there are {} rows", rows.size())};
     }
-    const Profile::Row& from = rows[index];
+    const reports::Profile::Row& from = rows[index];
     thread_local std::string backend;
     backend = from.backend;
     const dabke_collective_statistics out{sizeof(dabke_collective_statistics),

@@ -16,7 +16,7 @@ namespace {
 Status invalid(std::string text) { return {Code::invalid_argument, "dabke_init: " + std::move(text)}; }
 
 /// The caller's function, told apart by the call in which it fails.
-ExchangeGroup::Allgather allgather_of(const dabke_init_options& options) {
+bootstrap::ExchangeGroup::Allgather allgather_of(const dabke_init_options& options) {
   const auto calls = std::make_shared<int>(0);
   return [calls, exchange = options.exchange, context = options.exchange_context, rank = options.rank,
           size = options.size](std::span<const char> mine, std::span<char> all) -> Status {
@@ -33,13 +33,13 @@ ExchangeGroup::Allgather allgather_of(const dabke_init_options& options) {
 
 }  // namespace
 
-Result<std::optional<ExchangeGroup>> exchange_group_of(const dabke_init_options& options) {
+Result<std::optional<bootstrap::ExchangeGroup>> exchange_group_of(const dabke_init_options& options) {
   if (options.exchange == nullptr) {
     const char* const given = options.size != 0                                      ? "size"
                               : options.rank != 0                                    ? "rank"
                               : options.ranks != nullptr || options.ranks_count != 0 ? "ranks"
                                                                                      : nullptr;
-    if (given == nullptr) return std::optional<ExchangeGroup>();
+    if (given == nullptr) return std::optional<bootstrap::ExchangeGroup>();
     return invalid(
         fmt::format("{} is given but exchange is not, so the ranks cannot find each other; set exchange "
                     "to an allgather of the processes, or leave rank, size and ranks to the environment",
@@ -47,11 +47,11 @@ Result<std::optional<ExchangeGroup>> exchange_group_of(const dabke_init_options&
   }
   if (options.mpi_comm != nullptr)
     return invalid("exchange and mpi_comm are both given; the job comes from one of them");
-  if (options.size < 1 || options.size > kMostProcesses) {
+  if (options.size < 1 || options.size > bootstrap::kMostProcesses) {
     return invalid(
         fmt::format("exchange is given but size is {}; set it to the number of processes that exchange "
                     "reaches, from 1 to {}",
-                    options.size, kMostProcesses));
+                    options.size, bootstrap::kMostProcesses));
   }
   if (options.rank < 0 || options.rank >= options.size) {
     return invalid(
@@ -59,7 +59,7 @@ Result<std::optional<ExchangeGroup>> exchange_group_of(const dabke_init_options&
                     "from 0 to {}",
                     options.rank, options.size - 1));
   }
-  ExchangeGroup group;
+  bootstrap::ExchangeGroup group;
   group.number = static_cast<int>(options.rank);
   group.count = static_cast<int>(options.size);
   group.allgather = allgather_of(options);

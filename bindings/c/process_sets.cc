@@ -27,7 +27,7 @@ Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int
 }
 
 /// Negotiates a change of the process sets and waits for it.
-Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
+Result<std::int64_t> change_sets(core::Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
   DABKE_RETURN_IF_ERROR(may_wait());
   auto operation = OperationRef::adopt(new Operation);
   operation->request->kind = kind;
@@ -37,7 +37,7 @@ Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vec
   return operation->value;
 }
 
-Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
+Status add_set(core::Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
   DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
   DABKE_ASSIGN_OR_RETURN(const std::int64_t value,
                          change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
@@ -46,7 +46,8 @@ Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_
 }
 
 /// A change of the process sets that the members of the set alone negotiate.
-Result<OperationRef> change_among_members(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
+Result<OperationRef> change_among_members(core::Runtime& runtime, CollectiveKind kind,
+                                          std::vector<Rank> ranks) {
   if (!std::ranges::binary_search(ranks, runtime.world().rank)) {
     return Status(Code::invalid_argument,
                   fmt::format("{} of ranks {}: this is rank {}, which is none of them; only they call",
@@ -59,12 +60,12 @@ Result<OperationRef> change_among_members(Runtime& runtime, CollectiveKind kind,
   return operation;
 }
 
-Result<OperationRef> add_among_members(Runtime& runtime, const int32_t* ranks, std::size_t count) {
+Result<OperationRef> add_among_members(core::Runtime& runtime, const int32_t* ranks, std::size_t count) {
   DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
   return change_among_members(runtime, CollectiveKind::add_set_among_members, std::move(sorted));
 }
 
-Result<OperationRef> remove_among_members(Runtime& runtime, dabke_process_set id) {
+Result<OperationRef> remove_among_members(core::Runtime& runtime, dabke_process_set id) {
   const auto set = runtime.process_sets().find(id);
   if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
   return change_among_members(runtime, CollectiveKind::remove_set_among_members, set->ranks);
@@ -126,13 +127,14 @@ dabke_status dabke_remove_process_set(dabke_process_set process_set) {
 dabke_status dabke_add_process_set_among_members_async(const int32_t* ranks, size_t count,
                                                        dabke_handle** handle) {
   return entry([&]() -> Status {
-    return start_change(handle, [&](Runtime& runtime) { return add_among_members(runtime, ranks, count); });
+    return start_change(handle,
+                        [&](core::Runtime& runtime) { return add_among_members(runtime, ranks, count); });
   });
 }
 dabke_status dabke_add_process_set_among_members(const int32_t* ranks, size_t count,
                                                  dabke_process_set* process_set) {
   return entry([&]() -> Status {
-    DABKE_ASSIGN_OR_RETURN(const std::int64_t id, run_change([&](Runtime& runtime) {
+    DABKE_ASSIGN_OR_RETURN(const std::int64_t id, run_change([&](core::Runtime& runtime) {
                              return add_among_members(runtime, ranks, count);
                            }));
     if (process_set != nullptr) *process_set = static_cast<dabke_process_set>(id);
@@ -142,12 +144,14 @@ dabke_status dabke_add_process_set_among_members(const int32_t* ranks, size_t co
 dabke_status dabke_remove_process_set_among_members_async(dabke_process_set process_set,
                                                           dabke_handle** handle) {
   return entry([&]() -> Status {
-    return start_change(handle, [&](Runtime& runtime) { return remove_among_members(runtime, process_set); });
+    return start_change(handle,
+                        [&](core::Runtime& runtime) { return remove_among_members(runtime, process_set); });
   });
 }
 dabke_status dabke_remove_process_set_among_members(dabke_process_set process_set) {
   return entry([&]() -> Status {
-    return run_change([&](Runtime& runtime) { return remove_among_members(runtime, process_set); }).status();
+    return run_change([&](core::Runtime& runtime) { return remove_among_members(runtime, process_set); })
+        .status();
   });
 }
 dabke_status dabke_handle_process_set(const dabke_handle* handle, dabke_process_set* process_set) {

@@ -13,12 +13,12 @@ struct State {
   std::unique_ptr<std::mutex> starting = std::make_unique<std::mutex>();
   TakenJobKey job_key;  // under starting
   std::mutex mutex;     // guards the members below
-  std::shared_ptr<Runtime> runtime;
+  std::shared_ptr<core::Runtime> runtime;
   std::shared_ptr<ForkGuard> fork_guard;  // the job's, from the beginning of init to the end of shutdown
-  const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
-  std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
-  std::shared_ptr<ActiveTimeline> timeline =
-      std::make_shared<ActiveTimeline>();  // another only in a fork's child
+  const std::shared_ptr<diagnosis::StackSource> stacks = std::make_shared<diagnosis::StackSource>();
+  std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();
+  std::shared_ptr<reports::ActiveTimeline> timeline =
+      std::make_shared<reports::ActiveTimeline>();  // another only in a fork's child
   bool forked = false;
 };
 
@@ -53,17 +53,17 @@ void after_fork_in_child() {
     state.forked = true;
     state.fork_guard->close_all_in_child();
     // Its threads do not exist here, so the runtime can never be destroyed.
-    (void)new std::shared_ptr<Runtime>(std::move(state.runtime));
+    (void)new std::shared_ptr<core::Runtime>(std::move(state.runtime));
     (void)new std::shared_ptr<ForkGuard>(std::move(state.fork_guard));
   }
   (void)state.starting.release();
   state.starting = std::make_unique<std::mutex>();
   // The memory that was given out stays where it is, but is the parent's to free.
   state.heap->close_in_child();
-  (void)new std::shared_ptr<SharedHeap>(std::exchange(state.heap, std::make_shared<SharedHeap>()));
+  (void)new std::shared_ptr<shm::SharedHeap>(std::exchange(state.heap, std::make_shared<shm::SharedHeap>()));
   // Its mutex may have been held, and what it records in has no writer here.
-  (void)new std::shared_ptr<ActiveTimeline>(
-      std::exchange(state.timeline, std::make_shared<ActiveTimeline>()));
+  (void)new std::shared_ptr<reports::ActiveTimeline>(
+      std::exchange(state.timeline, std::make_shared<reports::ActiveTimeline>()));
   state.mutex.unlock();
 }
 
@@ -96,7 +96,7 @@ class JobOfState {
 
 }  // namespace
 
-std::shared_ptr<Runtime> current_runtime() {
+std::shared_ptr<core::Runtime> current_runtime() {
   const std::lock_guard lock(state.mutex);
   return state.runtime;
 }
@@ -134,7 +134,7 @@ Status start_runtime(const OpenRuntime& open) {
   }
   if (const Status none = no_runtime(); none.code() == Code::forked) return none;
   JobOfState job;
-  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> opened, open(job.fork_guard()));
+  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<core::Runtime> opened, open(job.fork_guard()));
   const std::lock_guard lock(state.mutex);
   state.runtime = std::move(opened);
   job.keep();
@@ -157,14 +157,14 @@ Status stop_runtime() {
   return status;
 }
 
-std::shared_ptr<StackSource> stack_source() { return state.stacks; }
+std::shared_ptr<diagnosis::StackSource> stack_source() { return state.stacks; }
 
-std::shared_ptr<SharedHeap> shared_heap() {
+std::shared_ptr<shm::SharedHeap> shared_heap() {
   const std::lock_guard lock(state.mutex);
   return state.heap;
 }
 
-const std::shared_ptr<ActiveTimeline>& active_timeline() { return state.timeline; }
+const std::shared_ptr<reports::ActiveTimeline>& active_timeline() { return state.timeline; }
 
 dabke_status report(const Status& status) noexcept {
   if (!status.is_ok()) {

@@ -17,12 +17,12 @@ struct dabke_handle final : dabke::Operation, dabke::Pooled<dabke_handle> {
 namespace dabke {
 
 /// The running runtime; null before init, after shutdown and in a forked child.
-std::shared_ptr<Runtime> current_runtime();
+std::shared_ptr<core::Runtime> current_runtime();
 /// Why there is none: not_initialized, or forked.
 Status no_runtime();
 /// Opens a runtime; its descriptors go into the guard.
 using OpenRuntime =
-    std::function<Result<std::unique_ptr<Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
+    std::function<Result<std::unique_ptr<core::Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
 /// Opens the runtime by `open`, unless there is one. An error in a function that the runtime has called.
 Status start_runtime(const OpenRuntime& open);
 /// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open`
@@ -53,13 +53,13 @@ inline constexpr char kWaitCheck[] = "the check of a wait";
 Status may_wait();
 
 /// What dabke_set_stack_provider sets; outlives every runtime.
-std::shared_ptr<StackSource> stack_source();
+std::shared_ptr<diagnosis::StackSource> stack_source();
 
 /// What dabke_alloc gives out; outlives every runtime. A forked child has one of its own.
-std::shared_ptr<SharedHeap> shared_heap();
+std::shared_ptr<shm::SharedHeap> shared_heap();
 
 /// What the application's threads record in; outlives every runtime. A forked child has one of its own.
-const std::shared_ptr<ActiveTimeline>& active_timeline();
+const std::shared_ptr<reports::ActiveTimeline>& active_timeline();
 
 /// The status as a code; keeps its text for dabke_last_error.
 dabke_status report(const Status& status) noexcept;

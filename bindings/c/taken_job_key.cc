@@ -20,7 +20,7 @@ void overwrite(char* value, std::size_t length) {
   int ends[2];
   if (length > kMost || ::pipe2(ends, O_CLOEXEC) != 0) return;
   const Fd read_end(ends[0]), write_end(ends[1]);
-  const std::string text(length, kTakenKeyDigit);
+  const std::string text(length, store::kTakenKeyDigit);
   if (::write(write_end.get(), text.data(), length) == static_cast<ssize_t>(length))
     (void)!::read(read_end.get(), value, length);
 }
@@ -29,13 +29,13 @@ void overwrite(char* value, std::size_t length) {
 
 Environment TakenJobKey::take(Environment environment) {
   const auto value = environment(kVariable);
-  if (value && !value->empty() && !is_taken_key(*value)) {
+  if (value && !value->empty() && !store::is_taken_key(*value)) {
     kept_ = *value;
     if (char* const place = std::getenv(kVariable)) overwrite(place, value->size());
   }
   return [kept = kept_, environment = std::move(environment)](const std::string& name) {
     auto value = environment(name);
-    return name == kVariable && kept && value && is_taken_key(*value) ? kept : value;
+    return name == kVariable && kept && value && store::is_taken_key(*value) ? kept : value;
   };
 }
 

@@ -60,15 +60,15 @@ Result<DialMessage> read_message() {
 }
 
 struct Attempt {
-  SocketAddress address;
+  links::SocketAddress address;
   Fd socket;
-  std::optional<Handshake> handshake;
+  std::optional<links::Handshake> handshake;
   std::string trouble = "no answer";
 };
 
-void begin(Attempt& attempt, const Handshake::Self& self) {
+void begin(Attempt& attempt, const links::Handshake::Self& self) {
   attempt.socket = Fd(::socket(attempt.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  auto handshake = Handshake::connect(self, kLauncherNumber);
+  auto handshake = links::Handshake::connect(self, kLauncherNumber);
   if (!attempt.socket || !handshake.is_ok()) return;
   const int on = 1;
   ::setsockopt(attempt.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -82,7 +82,7 @@ void begin(Attempt& attempt, const Handshake::Self& self) {
 
 /// Whether this is the connection.
 bool advance(Attempt& attempt) {
-  const HandshakeTurn turn = converse_over(attempt.socket.get(), *attempt.handshake);
+  const links::HandshakeTurn turn = links::converse_over(attempt.socket.get(), *attempt.handshake);
   if (attempt.handshake->done() && attempt.handshake->outgoing().empty()) return true;
   if (turn.ended.is_ok()) return false;
   attempt.trouble = turn.ended.message();
@@ -90,10 +90,10 @@ bool advance(Attempt& attempt) {
   return false;
 }
 
-Result<Fd> dial(const DialMessage& message, const Handshake::Self& self) {
+Result<Fd> dial(const DialMessage& message, const links::Handshake::Self& self) {
   std::vector<Attempt> attempts;
   for (const std::string& text : message.addresses) {
-    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::parse(text));
+    DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::SocketAddress::parse(text));
     attempts.push_back({.address = address, .socket = Fd(), .handshake = {}});
   }
   const TimePoint limit = Clock::now() + std::chrono::milliseconds(message.timeout_ms);
@@ -154,7 +154,8 @@ Result<Connected> connect_to_launcher(const std::string& host) {
                               fmt::join(message.hosts, ", ")));
   }
   const auto number = number_of_host(static_cast<std::size_t>(place - message.hosts.begin()));
-  DABKE_ASSIGN_OR_RETURN(const Handshake::Self self, dialling_self(message.job_id, message.job_key, number));
+  DABKE_ASSIGN_OR_RETURN(const links::Handshake::Self self,
+                         dialling_self(message.job_id, message.job_key, number));
   DABKE_ASSIGN_OR_RETURN(Fd socket, dial(message, self));
   return Connected{std::move(socket), message.job_key};
 }

@@ -5,8 +5,9 @@
 
 namespace dabke::launcher {
 
-Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number) {
-  Handshake::Self self{.rank = number, .process = identity_of_this_process()};
+Result<links::Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key,
+                                             Rank number) {
+  links::Handshake::Self self{.rank = number, .process = links::identity_of_this_process()};
   DABKE_RETURN_IF_ERROR(from_hex(job_id, self.job_id));
   DABKE_RETURN_IF_ERROR(from_hex(job_key, self.job_key));
   return self;

@@ -28,6 +28,7 @@ inline constexpr std::uint8_t kDialFrame = 1;
 inline constexpr Rank kLauncherNumber = 0;
 inline Rank number_of_host(std::size_t place) { return static_cast<Rank>(place + 1); }
 /// Errors: the id or the key is no such thing.
-Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number);
+Result<links::Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key,
+                                             Rank number);
 
 }  // namespace dabke::launcher

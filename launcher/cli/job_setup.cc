@@ -92,9 +92,9 @@ Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<s
                                    bool by_slurm, const Secrets& secrets, const Config& config) {
   AgentStarter starter(shell);
   if (!by_slurm || elsewhere.empty()) return starter;
-  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config, ""));
-  std::vector<SocketAddress> addresses;
-  for (const HostAddress& each : own) addresses.push_back(each.address);
+  DABKE_ASSIGN_OR_RETURN(const std::vector<links::HostAddress> own, links::candidate_addresses(config, ""));
+  std::vector<links::SocketAddress> addresses;
+  for (const links::HostAddress& each : own) addresses.push_back(each.address);
   DABKE_ASSIGN_OR_RETURN(
       auto dialled,
       DialledAgents::open({.command = srun_command(shell.dabkerun, elsewhere, own_environment()),

@@ -90,7 +90,7 @@ struct JobServices {
   Input input;
   std::unique_ptr<ReportGatherer> gatherer;
   std::atomic<bool> has_met = false;  // a rank has written to the store: only those that initialise Dabke do
-  std::unique_ptr<RendezvousServer> server;  // its thread uses what stands above
+  std::unique_ptr<store::RendezvousServer> server;  // its thread uses what stands above
 
   std::string key(const std::string& name) const { return fmt::format("{}/{}", to_hex(secrets.id), name); }
 };
@@ -101,8 +101,8 @@ Result<std::unique_ptr<JobServices>> open_services(const Options& options) {
   DABKE_ASSIGN_OR_RETURN(services->secrets, make_secrets());
   DABKE_ASSIGN_OR_RETURN(services->input, open_input(options));
   DABKE_ASSIGN_OR_RETURN(services->gatherer, ReportGatherer::open());
-  DABKE_ASSIGN_OR_RETURN(
-      services->server, RendezvousServer::listen({"127.0.0.1"}, services->secrets.id, services->secrets.key));
+  DABKE_ASSIGN_OR_RETURN(services->server, store::RendezvousServer::listen(
+                                               {"127.0.0.1"}, services->secrets.id, services->secrets.key));
   return services;
 }
 
@@ -195,7 +195,7 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
 Status serve(const JobPlan& plan, JobServices& services) {
   std::vector<std::string> hosts_by_rank;
   for (const RankPlacement& placement : plan.placements) hosts_by_rank.push_back(placement.host);
-  services.server->preset(services.key(kPlacementKey), placement_note(hosts_by_rank));
+  services.server->preset(services.key(bootstrap::kPlacementKey), bootstrap::placement_note(hosts_by_rank));
   services.server->on_set([&services](const std::string& key, const std::string& value) {
     services.has_met = true;
     services.gatherer->offer(key, value);

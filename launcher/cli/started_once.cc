@@ -11,12 +11,12 @@
 namespace dabke::launcher {
 namespace {
 
-std::optional<OtherLauncher> launcher_of(const Environment& environment) {
+std::optional<bootstrap::OtherLauncher> launcher_of(const Environment& environment) {
   const std::string size = environment("DABKE_SIZE").value_or("1");
   if (size != "1" && environment("DABKE_JOB_ID"))
-    return OtherLauncher{
+    return bootstrap::OtherLauncher{
         .name = "dabkerun", .evidence = "DABKE_SIZE is " + size, .size = std::atoi(size.c_str())};
-  auto found = find_other_launcher(environment);
+  auto found = bootstrap::find_other_launcher(environment);
   // Who runs containers sets WORLD_SIZE and RANK too, and dabkerun may well be started in one of them alone.
   if (found && found->name.starts_with("torchrun") && !environment("TORCHELASTIC_RUN_ID")) found.reset();
   return found;

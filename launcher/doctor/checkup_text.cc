@@ -106,13 +106,13 @@ std::string routes_table(const CheckupReport& report) {
 
 std::string json_list(const std::vector<std::string>& texts) {
   std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_string(text);
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + timeline::json_string(text);
   return "[" + out + "]";
 }
 
 std::string json_of(const HostReport& host) {
   std::string out = fmt::format("{{\"host\":{},\"slots\":{},\"is_here\":{},\"is_well\":{},\"trouble\":{}",
-                                json_string(host.host.name), host.host.slots, host.is_here,
+                                timeline::json_string(host.host.name), host.host.slots, host.is_here,
                                 host.trouble.empty(), json_list(host.trouble));
   if (host.clock)
     out += fmt::format(",\"clock_ahead_ns\":{},\"clock_bound_ns\":{}", host.clock->ahead_ns,
@@ -124,7 +124,7 @@ std::string json_of(const HostReport& host) {
         "\"free_memory\":{},\"shm\":{},\"free_shm\":{},\"open_files\":{},\"processes\":{},\"locked_memory\":{"
         "},"
         "\"first_port\":{},\"last_port\":{},\"listens_at\":{},\"listening_troubles\":{}",
-        json_string(facts.host_name), facts.usable_units, facts.all_units,
+        timeline::json_string(facts.host_name), facts.usable_units, facts.all_units,
         static_cast<double>(facts.quota_thousandths) / 1000, facts.memory, facts.free_memory, facts.shm,
         facts.free_shm, facts.open_files, facts.processes, facts.locked_memory, facts.first_port,
         facts.last_port, json_list(facts.addresses), json_list(facts.troubles));
@@ -152,17 +152,17 @@ std::string checkup_json(const CheckupReport& report) {
   for (const RouteReport& route : report.routes)
     routes += fmt::format(
         "{}{{\"from\":{},\"to\":{},\"address\":{},\"round_trip_ns\":{},\"bytes_per_s\":{},\"trouble\":{}}}",
-        routes.empty() ? "" : ",\n", json_string(report.hosts[route.from].host.name),
-        json_string(report.hosts[route.to].host.name), json_string(route.address), route.round_trip_ns,
-        route.bytes_per_s, json_string(route.trouble));
+        routes.empty() ? "" : ",\n", timeline::json_string(report.hosts[route.from].host.name),
+        timeline::json_string(report.hosts[route.to].host.name), timeline::json_string(route.address),
+        route.round_trip_ns, route.bytes_per_s, timeline::json_string(route.trouble));
   const auto all = findings_of(report);
   for (const Finding& finding : all)
     findings += fmt::format("{}{{\"is_wrong\":{},\"what\":{},\"words\":{}}}", findings.empty() ? "" : ",\n",
-                            finding.is_wrong, json_string(finding.what), json_list(finding.words));
+                            finding.is_wrong, timeline::json_string(finding.what), json_list(finding.words));
   return fmt::format(
       "{{\"version\":{},\"exchange_s\":{:g},\"is_well\":{},\n\"hosts\":[{}],\n\"ways\":[{}],\n\"findings\":[{"
       "}]}}\n",
-      json_string(agent_version()), report.exchange_s, is_well(all), hosts, routes, findings);
+      timeline::json_string(agent_version()), report.exchange_s, is_well(all), hosts, routes, findings);
 }
 
 }  // namespace dabke::launcher

@@ -57,26 +57,26 @@ std::int64_t hard_limit(int resource) {
   return ::getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 ? as_number(limit.rlim_max) : -1;
 }
 
-std::vector<ReachedPeer> reach(const Handshake::Self& self, const ReachMessage& message) {
+std::vector<ReachedPeer> reach(const links::Handshake::Self& self, const ReachMessage& message) {
   std::vector<ReachedPeer> reached;
   for (std::size_t at = 0; at < message.peers.size(); at += kAtOnce) {
     const std::span<const ExaminedPeer> some =
         std::span(message.peers).subspan(at, std::min(kAtOnce, message.peers.size() - at));
-    std::vector<Trial> trials;
+    std::vector<links::Trial> trials;
     for (const ExaminedPeer& peer : some) {
       for (const std::string& text : peer.addresses) {
-        if (const auto address = SocketAddress::parse(text); address.is_ok())
+        if (const auto address = links::SocketAddress::parse(text); address.is_ok())
           trials.push_back({.rank = peer.number, .address = *address});
       }
     }
-    const Status tried = try_addresses(
+    const Status tried = links::try_addresses(
         self, trials,
         Clock::now() + std::chrono::milliseconds(std::max<std::int64_t>(0, message.wait_limit_ms)));
     for (const ExaminedPeer& peer : some) {
       ReachedPeer& row = reached.emplace_back(ReachedPeer{peer.number, {}, tried.message()});
-      for (const Trial& trial : trials) {
+      for (const links::Trial& trial : trials) {
         if (trial.rank != peer.number) continue;
-        if (trial.outcome == Trial::Outcome::reached && row.address.empty())
+        if (trial.outcome == links::Trial::Outcome::reached && row.address.empty())
           row.address = trial.address.to_string();
         row.trouble += fmt::format("{}{}: {}", row.trouble.empty() ? "" : "; ", trial.address.to_string(),
                                    trial.trouble);
@@ -125,10 +125,10 @@ Result<std::unique_ptr<Examination>> Examination::open(const ExamineMessage& mes
   made->facts_ = facts_of_this_host(inherited);
   Config config;
   config.network_interface = message.network_interfaces;
-  const auto own = candidate_addresses(config, "");
-  std::vector<SocketAddress> addresses;
+  const auto own = links::candidate_addresses(config, "");
+  std::vector<links::SocketAddress> addresses;
   if (own.is_ok()) {
-    for (const HostAddress& each : *own) addresses.push_back(each.address);
+    for (const links::HostAddress& each : *own) addresses.push_back(each.address);
   }
   auto listener = own.is_ok() ? ExchangeListener::open(made->self_, addresses)
                               : Result<std::unique_ptr<ExchangeListener>>(own.status());

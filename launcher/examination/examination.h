@@ -44,7 +44,7 @@ class Examination {
   template <class Work>
   Status start(Work work);
 
-  Handshake::Self self_;
+  links::Handshake::Self self_;
   ExaminedMessage facts_;
   std::unique_ptr<ExchangeListener> listener_;
   Fd event_;

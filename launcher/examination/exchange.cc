@@ -39,7 +39,7 @@ void send_at_once(int fd) {
 /// One that has come.
 class Visitor {
  public:
-  Visitor(Fd fd, Handshake handshake) : fd_(std::move(fd)), handshake_(std::move(handshake)) {}
+  Visitor(Fd fd, links::Handshake handshake) : fd_(std::move(fd)), handshake_(std::move(handshake)) {}
 
   pollfd entry() const {
     return {fd_.get(), static_cast<short>(handshake_.outgoing().empty() ? POLLIN : POLLIN | POLLOUT), 0};
@@ -48,7 +48,7 @@ class Visitor {
   /// False once there is no more of it.
   bool turn(std::vector<char>& chunk) {
     if (!is_proved()) {
-      if (!converse_over(fd_.get(), handshake_).ended.is_ok()) return false;
+      if (!links::converse_over(fd_.get(), handshake_).ended.is_ok()) return false;
       if (!is_proved()) return true;
       deadline_ = Clock::now() + kVisitorLimit;
     }
@@ -75,7 +75,7 @@ class Visitor {
   }
 
   Fd fd_;
-  Handshake handshake_;
+  links::Handshake handshake_;
   TimePoint deadline_ = Clock::now() + kVisitorLimit;
   int pings_ = 0;
   std::uint64_t received_ = 0;
@@ -92,15 +92,16 @@ Status wait_for(int fd, short events, TimePoint limit, std::string_view what) {
   return late(what);
 }
 
-Result<Fd> connect_and_prove(const Handshake::Self& self, const MeasureMessage& order, TimePoint limit) {
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::parse(order.address));
-  DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_connect(address));
+Result<Fd> connect_and_prove(const links::Handshake::Self& self, const MeasureMessage& order,
+                             TimePoint limit) {
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::SocketAddress::parse(order.address));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, links::tcp_connect(address));
   DABKE_RETURN_IF_ERROR(wait_for(fd.get(), POLLOUT, limit, "the connection"));
-  DABKE_RETURN_IF_ERROR(tcp_connected(fd.get()));
-  DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(self, order.number));
+  DABKE_RETURN_IF_ERROR(links::tcp_connected(fd.get()));
+  DABKE_ASSIGN_OR_RETURN(links::Handshake handshake, links::Handshake::connect(self, order.number));
   send_at_once(fd.get());
   for (;;) {
-    DABKE_RETURN_IF_ERROR(converse_over(fd.get(), handshake).ended);
+    DABKE_RETURN_IF_ERROR(links::converse_over(fd.get(), handshake).ended);
     if (handshake.done() && handshake.outgoing().empty()) return fd;
     const auto events = static_cast<short>(handshake.outgoing().empty() ? POLLIN : POLLIN | POLLOUT);
     DABKE_RETURN_IF_ERROR(wait_for(fd.get(), events, limit, "the other side's proof"));
@@ -156,7 +157,8 @@ Result<std::int64_t> bandwidth(int fd, Duration duration, TimePoint limit) {
   return static_cast<std::int64_t>(static_cast<double>(arrived) / seconds);
 }
 
-Status try_to_measure(const Handshake::Self& self, const MeasureMessage& order, MeasuredMessage& measured) {
+Status try_to_measure(const links::Handshake::Self& self, const MeasureMessage& order,
+                      MeasuredMessage& measured) {
   const TimePoint limit = Clock::now() + std::chrono::milliseconds(order.wait_limit_ms);
   DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_and_prove(self, order, limit));
   DABKE_ASSIGN_OR_RETURN(const Duration trip, shortest_round_trip(fd.get(), limit));
@@ -168,16 +170,16 @@ Status try_to_measure(const Handshake::Self& self, const MeasureMessage& order, 
 
 }  // namespace
 
-Result<std::unique_ptr<ExchangeListener>> ExchangeListener::open(const Handshake::Self& self,
-                                                                 std::span<const SocketAddress> addresses) {
+Result<std::unique_ptr<ExchangeListener>> ExchangeListener::open(
+    const links::Handshake::Self& self, std::span<const links::SocketAddress> addresses) {
   std::unique_ptr<ExchangeListener> made(new ExchangeListener(self));
   made->end_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made->end_) return system_error("eventfd", errno);
   Status last(Code::transport, "this host has no address at which other hosts could reach it");
-  for (const SocketAddress& address : addresses) {
-    auto listener = tcp_listen(address);
-    const auto bound = listener.is_ok() ? SocketAddress::local_of(listener->get())
-                                        : Result<SocketAddress>(listener.status());
+  for (const links::SocketAddress& address : addresses) {
+    auto listener = links::tcp_listen(address);
+    const auto bound = listener.is_ok() ? links::SocketAddress::local_of(listener->get())
+                                        : Result<links::SocketAddress>(listener.status());
     if (!bound.is_ok()) {
       last = bound.status();
       made->troubles_.push_back(last.message());
@@ -218,10 +220,10 @@ void ExchangeListener::serve() {
     });
     for (std::size_t i = 0; i < listeners_.size(); ++i) {
       if (entries[i + 1].revents == 0) continue;
-      for (auto fd = tcp_accept(listeners_[i].get()); fd.is_ok() && *fd;
-           fd = tcp_accept(listeners_[i].get())) {
+      for (auto fd = links::tcp_accept(listeners_[i].get()); fd.is_ok() && *fd;
+           fd = links::tcp_accept(listeners_[i].get())) {
         send_at_once(fd->get());
-        auto handshake = Handshake::accept(self_, [](Rank) { return true; });
+        auto handshake = links::Handshake::accept(self_, [](Rank) { return true; });
         if (!handshake.is_ok()) continue;
         if (visitors.size() == kMostVisitors)
           visitors.pop_front();  // strangers make room for who comes later
@@ -231,7 +233,7 @@ void ExchangeListener::serve() {
   }
 }
 
-MeasuredMessage measure(const Handshake::Self& self, const MeasureMessage& order) {
+MeasuredMessage measure(const links::Handshake::Self& self, const MeasureMessage& order) {
   MeasuredMessage measured;
   if (const Status status = try_to_measure(self, order, measured); !status.is_ok())
     measured.trouble = status.message();

@@ -27,8 +27,8 @@ namespace dabke::launcher {
 class ExchangeListener {
  public:
   /// One free port on each address. An error where none can be listened on; where some cannot, troubles() says why.
-  static Result<std::unique_ptr<ExchangeListener>> open(const Handshake::Self& self,
-                                                        std::span<const SocketAddress> addresses);
+  static Result<std::unique_ptr<ExchangeListener>> open(const links::Handshake::Self& self,
+                                                        std::span<const links::SocketAddress> addresses);
   ~ExchangeListener();
   ExchangeListener(const ExchangeListener&) = delete;
   ExchangeListener& operator=(const ExchangeListener&) = delete;
@@ -37,10 +37,10 @@ class ExchangeListener {
   const std::vector<std::string>& troubles() const { return troubles_; }
 
  private:
-  explicit ExchangeListener(const Handshake::Self& self) : self_(self) {}
+  explicit ExchangeListener(const links::Handshake::Self& self) : self_(self) {}
   void serve();
 
-  const Handshake::Self self_;
+  const links::Handshake::Self self_;
   std::vector<std::string> addresses_, troubles_;
   std::vector<Fd> listeners_;
   Fd end_;
@@ -48,6 +48,6 @@ class ExchangeListener {
 };
 
 /// Blocks for the message's wait limit at most.
-MeasuredMessage measure(const Handshake::Self& self, const MeasureMessage& order);
+MeasuredMessage measure(const links::Handshake::Self& self, const MeasureMessage& order);
 
 }  // namespace dabke::launcher

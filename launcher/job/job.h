@@ -110,7 +110,7 @@ class Job final : private AgentReports {
   std::optional<InputCarrier> input_carrier_;
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;
-  FiguresTable figures_;
+  diagnosis::FiguresTable figures_;
   bool is_reader_gone_ = false;
 };
 

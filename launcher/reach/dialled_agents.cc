@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 10> kNotForSrun{"SRUN_CPUS_PER_TASK", "SL
                                                        "SLURM_LABELIO",      "SLURM_NTASKS_PER_CORE",
                                                        "SLURM_CORE_SPEC",    "SLURM_THREADS_PER_CORE"};
 
-Result<Fd> listen_on(const SocketAddress& address) {
+Result<Fd> listen_on(const links::SocketAddress& address) {
   Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return system_error("cannot make a socket", errno);
   const int on = 1;
@@ -78,10 +78,10 @@ Result<std::unique_ptr<DialledAgents>> DialledAgents::open(Settings settings) {
   DABKE_ASSIGN_OR_RETURN(made->self_, dialling_self(own.job_id, own.job_key, kLauncherNumber));
   made->has_arrived_.assign(own.hosts.size(), false);
   Status last(Code::transport, "this host has no address at which other hosts could reach it");
-  for (const SocketAddress& address : own.listen_at) {
+  for (const links::SocketAddress& address : own.listen_at) {
     auto listener = listen_on(address);
-    const auto local = listener.is_ok() ? SocketAddress::local_of(listener->get())
-                                        : Result<SocketAddress>(listener.status());
+    const auto local = listener.is_ok() ? links::SocketAddress::local_of(listener->get())
+                                        : Result<links::SocketAddress>(listener.status());
     if (!local.is_ok()) {
       last = local.status();
       continue;
@@ -148,7 +148,7 @@ void DialledAgents::accept(int listener) {
     if (!socket) return;
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    auto handshake = Handshake::accept(self_, [this](Rank number) { return is_expected(number); });
+    auto handshake = links::Handshake::accept(self_, [this](Rank number) { return is_expected(number); });
     if (!handshake.is_ok()) return;
     if (clients_.size() == kMostDialling) clients_.pop_front();  // strangers make room for who comes later
     clients_.push_back({std::move(socket), handshake.take(), Clock::now() + kDialLimit});
@@ -164,7 +164,7 @@ bool DialledAgents::is_expected(Rank number) const {
 void DialledAgents::advance(Client& client) {
   const bool was_done = client.handshake.done() && client.handshake.outgoing().empty();
   if (!was_done) {
-    if (!converse_over(client.socket.get(), client.handshake).ended.is_ok()) client.socket = Fd();
+    if (!links::converse_over(client.socket.get(), client.handshake).ended.is_ok()) client.socket = Fd();
     return;
   }
   char first = 0;

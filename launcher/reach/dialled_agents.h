@@ -32,7 +32,7 @@ class DialledAgents {
     std::vector<std::string> command;  // srun_command()
     std::vector<std::string> hosts;
     std::string job_id, job_key;
-    std::vector<SocketAddress> listen_at;  // port 0
+    std::vector<links::SocketAddress> listen_at;  // port 0
     double timeout_s = 0;
   };
   struct Arrival {
@@ -70,7 +70,7 @@ class DialledAgents {
  private:
   struct Client {
     Fd socket;
-    Handshake handshake;
+    links::Handshake handshake;
     TimePoint deadline;
   };
 
@@ -80,7 +80,7 @@ class DialledAgents {
   bool is_expected(Rank number) const;
 
   const Settings settings_;
-  Handshake::Self self_;
+  links::Handshake::Self self_;
   std::vector<Fd> listeners_;
   std::vector<std::string> addresses_;
   WatchedProcess process_;

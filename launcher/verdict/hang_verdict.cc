@@ -33,21 +33,22 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
 }
 
-bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId process_set) {
+bool has_joined(const std::map<Rank, diagnosis::Dump>& dumps, Rank rank, ProcessSetId process_set) {
   const auto dump = dumps.find(rank);
-  return dump != dumps.end() && std::ranges::any_of(dump->second.pending, [&](const Dump::Pending& pending) {
+  return dump != dumps.end() &&
+         std::ranges::any_of(dump->second.pending, [&](const diagnosis::Dump::Pending& pending) {
            return pending.collective == "join" && pending.process_set == process_set;
          });
 }
 
 /// A group whose other members this rank has not submitted.
-bool is_incomplete(const Dump::Pending& pending) { return pending.state == "incomplete"; }
+bool is_incomplete(const diagnosis::Dump::Pending& pending) { return pending.state == "incomplete"; }
 
 /// Groups may wait for members, on all ranks alike, where no operation waits for ranks.
-bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, diagnosis::Dump>& dumps) {
   std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
   for (const auto& [rank, dump] : dumps) {
-    for (const Dump::Pending& pending : dump.pending) {
+    for (const diagnosis::Dump::Pending& pending : dump.pending) {
       if (is_incomplete(pending)) ranks_with[{pending.process_set, pending.signature}].push_back(rank);
     }
   }
@@ -65,7 +66,9 @@ bool has_tensors(const std::string& collective) {
 }
 
 /// Whether the ranks that its signature lists are all that it waits for.
-bool is_among_members(const Dump::Pending& pending) { return pending.collective.ends_with("_among_members"); }
+bool is_among_members(const diagnosis::Dump::Pending& pending) {
+  return pending.collective.ends_with("_among_members");
+}
 
 /// "... of ranks 0, 3"
 std::vector<Rank> ranks_listed(const std::string& signature) {
@@ -77,12 +80,12 @@ std::vector<Rank> ranks_listed(const std::string& signature) {
 }
 
 /// The names that some ranks wait for and others of the set have not submitted, the oldest first.
-std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
+std::vector<Wait> waits_of(const std::map<Rank, diagnosis::Dump>& dumps, int size) {
   std::map<std::tuple<ProcessSetId, std::string, bool>, Wait> by_name;
   std::map<ProcessSetId, std::vector<Rank>> sets;
   for (const auto& [rank, dump] : dumps) {
     sets.insert(dump.process_sets.begin(), dump.process_sets.end());
-    for (const Dump::Pending& pending : dump.pending) {
+    for (const diagnosis::Dump::Pending& pending : dump.pending) {
       if (pending.state == "queued" || is_incomplete(pending)) continue;
       const std::string name = pending.collective == "join" ? ""
                                : is_among_members(pending)  ? pending.signature
@@ -116,25 +119,25 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
   return waits;
 }
 
-std::string event_name(const Dump::Event& event) {
+std::string event_name(const diagnosis::Dump::Event& event) {
   return fmt::format("{} '{}'", event.collective, event.name);
 }
 
-std::string event_text(const Dump::Event& event) {
+std::string event_text(const diagnosis::Dump::Event& event) {
   return fmt::format("{} {:.1f} s ago", event_name(event), event.age);
 }
 
-std::string last_submit(const Dump& dump) {
+std::string last_submit(const diagnosis::Dump& dump) {
   const auto last =
-      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &Dump::Event::what);
+      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &diagnosis::Dump::Event::what);
   return last == dump.events.rend() ? "it has submitted nothing lately"
                                     : "the last it submitted was " + event_text(*last);
 }
 
 /// The batch that the rank is in; null: none.
-const Dump::Event* running(const Dump& dump) {
-  const Dump::Event* batch = nullptr;
-  for (const Dump::Event& event : dump.events) {
+const diagnosis::Dump::Event* running(const diagnosis::Dump& dump) {
+  const diagnosis::Dump::Event* batch = nullptr;
+  for (const diagnosis::Dump::Event& event : dump.events) {
     if (event.what == "started") batch = &event;
     if (event.what == "finished" || event.what == "failed") batch = nullptr;
   }
@@ -142,9 +145,9 @@ const Dump::Event* running(const Dump& dump) {
 }
 
 /// What the rank does instead of `wait`.
-WaitDescription instead_of(const Dump& dump, const Wait& wait) {
+WaitDescription instead_of(const diagnosis::Dump& dump, const Wait& wait) {
   WaitDescription at;
-  for (const Dump::Pending& pending : dump.pending) {
+  for (const diagnosis::Dump::Pending& pending : dump.pending) {
     const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
                          pending.process_set == wait.process_set &&
                          has_tensors(pending.collective) == has_tensors(wait.collective);
@@ -157,7 +160,7 @@ WaitDescription instead_of(const Dump& dump, const Wait& wait) {
                                  : fmt::format("{} '{}'", pending.collective, pending.name));
     }
   }
-  if (const Dump::Event* batch = running(dump)) {
+  if (const diagnosis::Dump::Event* batch = running(dump)) {
     at.inside = event_name(*batch);
     at.inside_s = batch->age;
   }
@@ -166,20 +169,20 @@ WaitDescription instead_of(const Dump& dump, const Wait& wait) {
 
 /// Ranks that wait at the same point, and do the same there.
 struct RankGroup {
-  std::vector<const Dump*> ranks;
+  std::vector<const diagnosis::Dump*> ranks;
   WaitDescription at;  // of the first
   std::vector<std::string> stack;
   std::string key;
 };
 
-std::vector<RankGroup> groups_of(const std::map<Rank, Dump>& dumps, const Wait& wait) {
+std::vector<RankGroup> groups_of(const std::map<Rank, diagnosis::Dump>& dumps, const Wait& wait) {
   std::vector<RankGroup> groups;
   for (const Rank rank : wait.missing) {
     const auto dump = dumps.find(rank);
     if (dump == dumps.end()) continue;
     RankGroup group{{&dump->second},
                     instead_of(dump->second, wait),
-                    short_stack(dump->second.application_stack, dump->second.stacks),
+                    diagnosis::short_stack(dump->second.application_stack, dump->second.stacks),
                     ""};
     WaitDescription without_times = group.at;
     without_times.waits_s = without_times.inside_s = -1;
@@ -203,11 +206,11 @@ std::size_t ranks_after(const std::vector<RankGroup>& groups, std::size_t shown)
 bool is_idle(const WaitDescription& at) { return at.waits_for.empty() && at.inside.empty(); }
 
 void add_group(std::vector<std::string>& lines, const RankGroup& group, bool is_alone) {
-  const Dump& first = *group.ranks.front();
+  const diagnosis::Dump& first = *group.ranks.front();
   std::string who = fmt::format("rank {} on host {} (pid {})", first.rank, first.host, first.pid);
   if (group.ranks.size() > 1) {
     std::vector<Rank> ranks;
-    for (const Dump* each : group.ranks) ranks.push_back(each->rank);
+    for (const diagnosis::Dump* each : group.ranks) ranks.push_back(each->rank);
     who = fmt::format("each of {}", ranks_text(ranks));
   }
   std::string text = fmt::format("{}: {}", who, describe(group.at));
@@ -231,9 +234,9 @@ std::string advice_on(const RankGroup& group) {
 }
 
 /// Submissions by their number.
-std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
-  std::map<std::uint64_t, const Dump::Event*> out;
-  for (const Dump::Event& event : dump.events) {
+std::map<std::uint64_t, const diagnosis::Dump::Event*> submissions(const diagnosis::Dump& dump) {
+  std::map<std::uint64_t, const diagnosis::Dump::Event*> out;
+  for (const diagnosis::Dump::Event& event : dump.events) {
     if (event.what == "submitted") out[event.number] = &event;
   }
   return out;
@@ -241,9 +244,9 @@ std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
 
 /// The first difference between two ranks' sequences of submissions, as far as the dumps go back, the lower
 /// rank first; nothing where one has only come less far.
-std::optional<std::string> first_divergence(const Dump& a, const Dump& b) {
+std::optional<std::string> first_divergence(const diagnosis::Dump& a, const diagnosis::Dump& b) {
   const auto& [lower, higher] =
-      std::minmax(a, b, [](const Dump& x, const Dump& y) { return x.rank < y.rank; });
+      std::minmax(a, b, [](const diagnosis::Dump& x, const diagnosis::Dump& y) { return x.rank < y.rank; });
   const auto one = submissions(lower);
   const auto other = submissions(higher);
   for (const auto& [number, event] : one) {
@@ -258,12 +261,12 @@ std::optional<std::string> first_divergence(const Dump& a, const Dump& b) {
 }
 
 /// Everything is negotiated: who is in which batch.
-void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps, int size) {
+void add_batches(std::vector<std::string>& lines, const std::map<Rank, diagnosis::Dump>& dumps, int size) {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<Rank>> ranks_in;  // by name and order
   std::map<std::string, int> batches_named;
-  const Dump* longest = nullptr;
+  const diagnosis::Dump* longest = nullptr;
   for (const auto& [rank, dump] : dumps) {
-    const Dump::Event* const batch = running(dump);
+    const diagnosis::Dump::Event* const batch = running(dump);
     std::vector<Rank>& ranks = ranks_in[batch == nullptr ? std::pair(std::string(), std::uint64_t{0})
                                                          : std::pair(event_name(*batch), batch->number)];
     if (ranks.empty() && batch != nullptr) ++batches_named[event_name(*batch)];
@@ -308,7 +311,7 @@ void add_silent(std::vector<std::string>& lines, const std::map<Rank, std::strin
 
 }  // namespace
 
-std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
+std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dumps, int size,
                                       const std::map<Rank, std::string>& silent) {
   std::vector<std::string> lines;
   const std::vector<Wait> waits = waits_of(dumps, size);

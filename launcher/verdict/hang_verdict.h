@@ -12,7 +12,7 @@ namespace dabke::launcher {
 
 /// `silent`: of ranks that have sent no dump, what is known of their process; empty: nothing.
 /// Lines without a prefix; the first says it all.
-std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
+std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dumps, int size,
                                       const std::map<Rank, std::string>& silent);
 
 }  // namespace dabke::launcher

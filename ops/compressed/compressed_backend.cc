@@ -6,7 +6,7 @@
 #include "runtime/backend/host_layout.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 constexpr std::size_t kWireBytes = 2;
@@ -122,4 +122,4 @@ Result<std::unique_ptr<Backend>> open_compressed_backend(const BackendContext& c
   return std::unique_ptr<Backend>(std::make_unique<CompressedBackend>(context.world, std::move(carriers)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -18,7 +18,7 @@
 #include "runtime/backend/backend_runner.h"
 #include "runtime/backend/packer.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class CompressedBackend final : public Backend {
  public:
@@ -55,4 +55,4 @@ class CompressedBackend final : public Backend {
 Result<std::unique_ptr<Backend>> open_compressed_backend(const BackendContext& context,
                                                          std::vector<Backend*> carriers);
 
-}  // namespace dabke
+}  // namespace dabke::ops

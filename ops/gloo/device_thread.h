@@ -15,7 +15,7 @@
 
 #include <atomic>
 
-namespace dabke {
+namespace dabke::ops {
 
 class DeviceThread {
  public:
@@ -47,4 +47,4 @@ class DeviceThread {
   std::atomic<pid_t> id_{0};  // 0: not known
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -13,7 +13,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
@@ -367,4 +367,4 @@ void gloo_barrier(const GlooRun& run) {
   gloo::barrier(options);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -18,7 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 // Each has a context of its own in every process set.
 enum class GlooAlgorithm : std::uint8_t {
@@ -71,4 +71,4 @@ void gloo_alltoall(const GlooRun& run, const std::byte* send, std::span<const st
                    std::byte* data, std::span<const std::size_t> receive_counts);
 void gloo_barrier(const GlooRun& run);
 
-}  // namespace dabke
+}  // namespace dabke::ops

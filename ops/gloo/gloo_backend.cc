@@ -15,7 +15,7 @@
 #include "runtime/backend/activity.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// Calls a function that enters Gloo, whose sockets raise SIGPIPE; exceptions become a Status that keeps
@@ -50,8 +50,9 @@ std::uint32_t tag_of(const BatchMark& mark, std::uint32_t run) {
 GlooBackend::GlooBackend(const BackendContext& context)
     : context_(context),
       watchdog_(
-          context.config.peer_timeout > 0 ? look_interval(seconds_to_duration(context.config.peer_timeout))
-                                          : Duration::zero(),
+          context.config.peer_timeout > 0
+              ? links::look_interval(seconds_to_duration(context.config.peer_timeout))
+              : Duration::zero(),
           [this](GlooContext& running) { return find_loss(running); },
           [this](const Watchdog::Note& note) {
             return without_exceptions([&] { return compare_notes(note); });
@@ -96,7 +97,7 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   const auto key_of = [&](Rank rank) {
     return fmt::format("gloo/late/{}-{:x}-{}/{}", own.set, own.members, own.incarnation, rank);
   };
-  Store& store = *context_.store;
+  store::Store& store = *context_.store;
   const std::string note = fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents);
   // Nobody answers without the store; whoever reports stalls says the rest.
   if (!store.set(key_of(own.own), note).is_ok()) return {};
@@ -145,7 +146,7 @@ Status GlooBackend::open_device() {
     device_->resume();
     return Status::ok();
   }
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(context_.world));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::listening_address(context_.world));
   DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, context_.fork_guard));
   return Status::ok();
 }
@@ -185,8 +186,8 @@ Status GlooBackend::find_loss(GlooContext& context) const {
   const auto lost = context.lost_peer();
   if (!lost) return {};
   const std::string peer = name_of_peer(lost->set_rank);
-  return lost->in_silence ? lost_in_silence(peer, context_.config.peer_timeout)
-                          : connection_broke(peer, "it was closed in the middle of a message");
+  return lost->in_silence ? links::lost_in_silence(peer, context_.config.peer_timeout)
+                          : links::connection_broke(peer, "it was closed in the middle of a message");
 }
 
 /// What Gloo says of a run that failed names an address at most.
@@ -194,10 +195,10 @@ Status GlooBackend::name_broken(GlooContext& context, const Status& status) cons
   const std::vector<int> set_ranks = context.broken_peers(status.message());
   if (set_ranks.empty() || status.code() != Code::transport) return status;
   if (says_silence(status.message()))
-    return lost_in_silence(name_of_peer(set_ranks.front()), context_.config.peer_timeout);
+    return links::lost_in_silence(name_of_peer(set_ranks.front()), context_.config.peer_timeout);
   std::string names;
   for (const int set_rank : set_ranks) names += (names.empty() ? "" : " and ") + name_of_peer(set_rank);
-  return connection_broke(names, status.message());
+  return links::connection_broke(names, status.message());
 }
 
 Status GlooBackend::run_batch(const Batch& batch) {
@@ -279,4 +280,4 @@ Result<std::unique_ptr<Backend>> open_gloo_backend(const BackendContext& context
   return std::unique_ptr<Backend>(std::make_unique<GlooBackend>(context));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -19,7 +19,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class GlooBackend final : public Backend {
  public:
@@ -74,4 +74,4 @@ class GlooBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> open_gloo_backend(const BackendContext& context);
 
-}  // namespace dabke
+}  // namespace dabke::ops

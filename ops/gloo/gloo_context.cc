@@ -10,7 +10,7 @@
 
 #include "ops/gloo/interruptible_buffers.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 using std::chrono::milliseconds;
@@ -21,14 +21,14 @@ constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 // So often the wait for a peer's addresses asks whether it is still wanted.
 constexpr milliseconds kLookAgain(20);
 
-SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
+links::SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
   const gloo::transport::tcp::Address address(gloo_bytes);
   const sockaddr_storage& storage = address.getSockaddr();
   const std::size_t length = storage.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&storage), static_cast<socklen_t>(length));
+  return links::SocketAddress(reinterpret_cast<const sockaddr*>(&storage), static_cast<socklen_t>(length));
 }
 
-Result<std::string> wait_for(Store& store, const std::string& key, TimePoint deadline,
+Result<std::string> wait_for(store::Store& store, const std::string& key, TimePoint deadline,
                              const std::function<Status()>& interrupted) {
   for (;;) {
     DABKE_RETURN_IF_ERROR(interrupted());
@@ -88,7 +88,7 @@ void GlooContext::interrupt() {
   mesh_->interrupt();
 }
 
-Status GlooContext::connect(Store& store, const std::string& key, TimePoint deadline,
+Status GlooContext::connect(store::Store& store, const std::string& key, TimePoint deadline,
                             const std::function<Status()>& interrupted) {
   const int rank = mesh_->rank;
   const int size = mesh_->size;
@@ -134,4 +134,4 @@ Status GlooContext::connect(Store& store, const std::string& key, TimePoint dead
   return Status::ok();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -13,7 +13,7 @@
 #include "ops/gloo/pair_sockets.h"
 #include "runtime/backend/backend.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class GlooContext {
  public:
@@ -25,7 +25,7 @@ class GlooContext {
   /// of them.
   ///   errors  timeout, naming the key; transport; what `interrupted` returns, which is asked while waiting
   ///   throws  what Gloo does
-  Status connect(Store& store, const std::string& key, TimePoint deadline,
+  Status connect(store::Store& store, const std::string& key, TimePoint deadline,
                  const std::function<Status()>& interrupted);
 
   const std::shared_ptr<gloo::Context>& gloo() const { return context_; }
@@ -51,4 +51,4 @@ class GlooContext {
   int connecting_to_ = -1;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

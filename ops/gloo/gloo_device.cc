@@ -19,7 +19,7 @@
 #include "ops/gloo/gloo_threads.h"
 #include "runtime/base/threads/floating_point.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// The thread comes by in microseconds, unless the whole machine stands still.
@@ -36,7 +36,8 @@ bool is_epoll_watching(int fd, int watched) {
 
 }  // namespace
 
-Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const SocketAddress& address, ForkGuard& fork_guard) {
+Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const links::SocketAddress& address,
+                                                     ForkGuard& fork_guard) {
   GuardedFd brake_fd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), fork_guard);
   if (!brake_fd) return system_error("eventfd", errno);
   const std::string text = address.to_string();
@@ -138,4 +139,4 @@ void GlooDevice::Brake::release() {
   released_.notify_all();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -20,12 +20,12 @@
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class GlooDevice {
  public:
   /// Its sockets will have this address.
-  static Result<std::unique_ptr<GlooDevice>> open(const SocketAddress& address, ForkGuard& fork_guard);
+  static Result<std::unique_ptr<GlooDevice>> open(const links::SocketAddress& address, ForkGuard& fork_guard);
   /// Every context that was made with it must be gone.
   ~GlooDevice();
 
@@ -74,4 +74,4 @@ class GlooDevice {
   int epoll_fd_ = -1;  // Gloo's
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

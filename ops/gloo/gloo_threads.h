@@ -7,7 +7,7 @@
 
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Gives the calling thread EPIPE and no SIGPIPE while it lives: Gloo sends from the thread that runs a
 /// collective, by plain writev.
@@ -37,4 +37,4 @@ class SigpipeBlocked {
   bool was_pending_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

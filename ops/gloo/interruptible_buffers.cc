@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace dabke {
+namespace dabke::ops {
 
 class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer {
  public:
@@ -76,4 +76,4 @@ void InterruptibleBuffers::interrupt() {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -20,7 +20,7 @@
 
 #include "ops/gloo/gloo_device.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// A transport context in front of Gloo's own.
 class InterruptibleBuffers final : public gloo::transport::Context {
@@ -46,4 +46,4 @@ class InterruptibleBuffers final : public gloo::transport::Context {
   std::set<gloo::transport::UnboundBuffer*> buffers_;  // Gloo's
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

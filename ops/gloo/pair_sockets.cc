@@ -17,10 +17,10 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
-bool same_address(const SocketAddress& a, const SocketAddress& b) {
+bool same_address(const links::SocketAddress& a, const links::SocketAddress& b) {
   return a.length() == b.length() && a.length() != 0 && std::memcmp(a.get(), b.get(), a.length()) == 0;
 }
 
@@ -28,9 +28,9 @@ bool same_address(const SocketAddress& a, const SocketAddress& b) {
 /// accepted from, the peer. The other end, which may be in this process, has its addresses the other way
 /// round. Null: it is none of theirs.
 const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& pairs) {
-  const auto own = SocketAddress::local_of(fd);
+  const auto own = links::SocketAddress::local_of(fd);
   if (!own.is_ok() || own->length() == 0) return nullptr;
-  const auto peer = SocketAddress::remote_of(fd);
+  const auto peer = links::SocketAddress::remote_of(fd);
   const auto found = std::ranges::find_if(pairs, [&](const PairSockets::Pair& pair) {
     return same_address(*own, pair.own) || (peer.is_ok() && same_address(*peer, pair.peer));
   });
@@ -39,7 +39,7 @@ const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& p
 
 /// As Gloo writes an address: "[10.0.0.2]:4711", the host in brackets whatever its family, and the port with its bytes in the
 /// order in which they travel.
-bool names(const std::string& text, const SocketAddress& address) {
+bool names(const std::string& text, const links::SocketAddress& address) {
   if (address.length() == 0) return false;
   const std::string name = fmt::format("[{}]:{}", address.host(), htons(address.port()));
   const auto at = text.find(name);
@@ -85,9 +85,10 @@ void PairSockets::adopt() {
   for_each_socket_of(expected_, [&](int fd, const Pair& pair) {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     fork_guard_.add(fd);
-    keep_alive(fd, peer_timeout_);
-    const auto remote = SocketAddress::remote_of(fd);
-    sockets_.push_back({fd, socket_inode(fd), pair.set_rank, remote.is_ok() ? *remote : SocketAddress()});
+    links::keep_alive(fd, peer_timeout_);
+    const auto remote = links::SocketAddress::remote_of(fd);
+    sockets_.push_back(
+        {fd, socket_inode(fd), pair.set_rank, remote.is_ok() ? *remote : links::SocketAddress()});
   });
   expected_.clear();
 }
@@ -103,7 +104,7 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   const std::lock_guard lock(mutex_);
   if (peer_timeout_ <= Duration::zero()) return std::nullopt;
   for (Socket& socket : sockets_) {
-    if (socket_inode(socket.fd) != socket.inode || is_over(socket.fd)) {
+    if (socket_inode(socket.fd) != socket.inode || links::is_over(socket.fd)) {
       // The kernel may have given it up just before a look would have. One whose peer has closed it was answered
       // until then.
       const bool in_silence = socket.silence.last() >= peer_timeout_ / 4;
@@ -156,4 +157,4 @@ void PairSockets::shut_down() {
   });
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -13,7 +13,7 @@
 #include "runtime/links/network.h"
 #include "runtime/links/tcp_liveness.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class PairSockets {
  public:
@@ -21,8 +21,8 @@ class PairSockets {
   /// connects is Gloo's affair.
   struct Pair {
     int set_rank;  // the peer's in the set
-    SocketAddress own;
-    SocketAddress peer;
+    links::SocketAddress own;
+    links::SocketAddress peer;
   };
 
   PairSockets(ForkGuard& fork_guard, Duration peer_timeout)
@@ -64,8 +64,8 @@ class PairSockets {
     int fd;
     ino_t inode;
     int set_rank;
-    SocketAddress remote;
-    TcpSilence silence = {};
+    links::SocketAddress remote;
+    links::TcpSilence silence = {};
     bool was_over = false;  // at the last look; by the next the run should have ended
   };
 
@@ -76,4 +76,4 @@ class PairSockets {
   std::vector<Socket> sockets_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -7,7 +7,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 constexpr auto kAskAgain = std::chrono::seconds(1);
 
@@ -142,4 +142,4 @@ void Watchdog::ask_about_run(std::unique_lock<std::mutex>& lock) {
   if (!answer.is_ok() && ended_by_.is_ok()) ended_by_ = std::move(answer);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

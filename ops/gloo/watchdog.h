@@ -19,7 +19,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/abort_latch.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// One run at a time. While runs come, the thread looks at them now and then; with none it sleeps without a
 /// time limit.
@@ -86,4 +86,4 @@ class Watchdog {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

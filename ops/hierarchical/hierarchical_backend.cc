@@ -4,7 +4,7 @@
 
 #include "ops/hierarchical/host_leaders.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// The lowest rank of this host that shares memory with this one.
@@ -61,4 +61,4 @@ Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext&
       std::make_unique<HierarchicalBackend>(std::move(leaders), std::move(parts)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

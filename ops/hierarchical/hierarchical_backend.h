@@ -10,7 +10,7 @@
 #include "ops/hierarchical/hierarchical_collectives.h"
 #include "runtime/backend/backend_runner.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class HierarchicalBackend final : public Backend {
  public:
@@ -44,4 +44,4 @@ class HierarchicalBackend final : public Backend {
 Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context,
                                                            std::vector<Backend*> parts);
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -6,7 +6,7 @@
 
 #include "runtime/base/bytes.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 std::int64_t sum(std::span<const std::int64_t> counts) {
@@ -154,4 +154,4 @@ Status HierarchicalRun::reducescatter() {
   return run_part(between);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -19,7 +19,7 @@
 #include "runtime/backend/fusion_buffer.h"
 #include "runtime/backend/sliced_batch.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Runs a batch whose set is a part of the batch's own, or the whole, and waits.
 using RunPart = std::function<Status(const Batch&)>;
@@ -66,4 +66,4 @@ class HierarchicalRun {
   std::vector<std::vector<std::int64_t>> columns_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -7,12 +7,12 @@
 
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own) {
   const TimePoint deadline = deadline_after(context.config.start_timeout);
   const World& world = context.world;
-  Store& store = *context.store;
+  store::Store& store = *context.store;
   const auto key_of = [](Rank rank) { return fmt::format("hierarchical/leader/{}", rank); };
   constexpr const char* kAll = "hierarchical/leaders";
   // Names the ranks that have not come so far; where all have, it is the root that went after that.
@@ -22,7 +22,7 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
       if (!store.get(key_of(rank), Clock::now()).is_ok()) absent.push_back(rank);
     }
     if (absent.empty()) absent.push_back(0);
-    const AbsentRanks told = describe_absent(store, world, absent);
+    const store::AbsentRanks told = store::describe_absent(store, world, absent);
     return {Code::timeout,
             fmt::format(
                 "rank {} waited {} s in dabke_init for {} to say whom it shares memory with{}; see whether "
@@ -49,4 +49,4 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
                 fmt::format("rank 0 left {} leaders of hosts for {} ranks", leaders.size(), world.size));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

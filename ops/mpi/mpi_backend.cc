@@ -5,7 +5,7 @@
 #include "runtime/backend/activity.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// The tensors of an allreduce as one row.
@@ -22,7 +22,7 @@ Status allreduce(const Batch& batch, const MpiRun& run) {
 
 }  // namespace
 
-MpiBackend::MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes)
+MpiBackend::MpiBackend(const BackendContext& context, modules::MpiSession& session, std::size_t round_bytes)
     : context_(context),
       session_(session),
       round_bytes_(round_bytes),
@@ -72,7 +72,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   const auto row = comms_.find(batch.process_set->id);
   if (row == comms_.end())
     return {Code::transport, "the set's communicator was given up when an earlier run failed"};
-  MpiCommunicator& comm = *row->second;
+  modules::MpiCommunicator& comm = *row->second;
   Status status = without_exceptions([&] { return run_on(batch, comm); });
   if (status.is_ok()) return status;
   // MPI is somewhere in the middle, and may still read and write what is staged, for ever.
@@ -83,7 +83,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   return status;
 }
 
-Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
+Status MpiBackend::run_on(const Batch& batch, modules::MpiCommunicator& comm) {
   const std::function<Status()> interrupted = [&]() -> Status {
     DABKE_RETURN_IF_ERROR(aborted_.aborted());
     if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
@@ -140,7 +140,7 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, con
 }
 
 Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context) {
-  DABKE_RETURN_IF_ERROR(mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
+  DABKE_RETURN_IF_ERROR(modules::mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
   return std::unique_ptr<Backend>(std::make_unique<MpiBackend>(context, *context.mpi));
 }
 
@@ -157,4 +157,4 @@ bool mpi_takes_device_memory(const BackendContext& context) {
   return takes;
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -11,12 +11,13 @@
 #include "runtime/backend/packer.h"
 #include "runtime/base/threads/abort_latch.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class MpiBackend final : public Backend {
  public:
   /// The session has joined, and its threads may call MPI.
-  MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes = kMpiRoundBytes);
+  MpiBackend(const BackendContext& context, modules::MpiSession& session,
+             std::size_t round_bytes = kMpiRoundBytes);
   ~MpiBackend() override;
 
   std::string_view name() const override { return "mpi"; }
@@ -31,15 +32,15 @@ class MpiBackend final : public Backend {
 
  private:
   Status run_batch(const Batch& batch);
-  Status run_on(const Batch& batch, MpiCommunicator& comm);
+  Status run_on(const Batch& batch, modules::MpiCommunicator& comm);
   static Status run_on_device(const Batch& batch, const MpiRun& run);
   Status run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run);
 
   const BackendContext context_;
-  MpiSession& session_;
+  modules::MpiSession& session_;
   const std::size_t round_bytes_;
   std::mutex mutex_;  // guards all but the latch, in case lanes share the backend
-  std::map<ProcessSetId, std::unique_ptr<MpiCommunicator>> comms_;
+  std::map<ProcessSetId, std::unique_ptr<modules::MpiCommunicator>> comms_;
   Packer packer_;
   std::unique_ptr<MpiStaging> staging_;
   AbortLatch aborted_;
@@ -52,4 +53,4 @@ Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context)
 /// says itself.
 bool mpi_takes_device_memory(const BackendContext& context);
 
-}  // namespace dabke
+}  // namespace dabke::ops

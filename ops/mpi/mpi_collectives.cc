@@ -7,7 +7,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 Status finish(const MpiRun& run) {
@@ -347,4 +347,4 @@ Status mpi_broadcast_on_device(const MpiRun& run, std::byte* data, std::size_t e
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -24,7 +24,7 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/modules/mpi_session.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// What MPI may still be using after an abort.
 struct MpiStaging {
@@ -33,7 +33,7 @@ struct MpiStaging {
 };
 
 struct MpiRun {
-  MpiCommunicator& comm;
+  modules::MpiCommunicator& comm;
   const BatchMark& mark;
   std::span<const Rank> ranks;  // the set's, in the world
   std::size_t rank;
@@ -66,4 +66,4 @@ Status mpi_allreduce_on_device(const MpiRun& run, std::byte* data, std::size_t e
                                const kernels::Scale& result);
 Status mpi_broadcast_on_device(const MpiRun& run, std::byte* data, std::size_t elements, int root);
 
-}  // namespace dabke
+}  // namespace dabke::ops

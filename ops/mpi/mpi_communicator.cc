@@ -3,10 +3,10 @@
 
 #include "ops/mpi/mpi_process.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
-class Communicator final : public MpiCommunicator {
+class Communicator final : public modules::MpiCommunicator {
  public:
   Communicator(MpiComm comm, MpiGate& gate) : comm_(std::move(comm)), gate_(gate) {}
   ~Communicator() override {
@@ -71,8 +71,8 @@ class Communicator final : public MpiCommunicator {
 
 }  // namespace
 
-std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate) {
+std::unique_ptr<modules::MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate) {
   return std::make_unique<Communicator>(std::move(comm), gate);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -11,7 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class MpiGate {
  public:
@@ -54,4 +54,4 @@ class MpiGate {
   std::atomic<bool> is_closed_{false};
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -10,9 +10,9 @@ namespace {
 
 // MPI is one for the whole process, and so is this. Never destroyed: threads of a job that was not shut down
 // may still be in it when the process ends.
-dabke::MpiProcess& the_process() {
-  static dabke::MpiProcess& process = [&]() -> dabke::MpiProcess& {
-    auto* made = new dabke::MpiProcess;
+dabke::ops::MpiProcess& the_process() {
+  static dabke::ops::MpiProcess& process = [&]() -> dabke::ops::MpiProcess& {
+    auto* made = new dabke::ops::MpiProcess;
     std::atexit([] { the_process().finalize(); });
     return *made;
   }();
@@ -21,9 +21,11 @@ dabke::MpiProcess& the_process() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
-    std::uint32_t abi, const char* build_id, const dabke::HostServices*) {
-  static dabke::ModuleTable table{dabke::kModuleAbi, dabke::kBuildId, nullptr, nullptr};
-  if (abi == dabke::kModuleAbi && std::string_view(build_id) == dabke::kBuildId) table.mpi = &the_process();
+extern "C" __attribute__((visibility("default"))) const dabke::modules::ModuleTable* dabke_module(
+    std::uint32_t abi, const char* build_id, const dabke::modules::HostServices*) {
+  static dabke::modules::ModuleTable table{dabke::modules::kModuleAbi, dabke::modules::kBuildId, nullptr,
+                                           nullptr};
+  if (abi == dabke::modules::kModuleAbi && std::string_view(build_id) == dabke::modules::kBuildId)
+    table.mpi = &the_process();
   return &table;
 }

@@ -3,7 +3,7 @@
 
 #include "ops/mpi/mpi_process.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// Memory that MPI reads or writes. Who gives it up before MPI has ended with it leaves it to MPI for good,
@@ -19,7 +19,7 @@ struct Sending {
   Status failure;
 };
 
-class Port final : public MpiPort {
+class Port final : public modules::MpiPort {
  public:
   Port(MPI_Comm comm, int tag, MpiGate& gate) : comm_(comm), tag_(tag), gate_(gate) {}
   ~Port() override;
@@ -125,7 +125,7 @@ void Port::reap() {
   }
 }
 
-MpiPort::Progress Port::progress() {
+modules::MpiPort::Progress Port::progress() {
   const auto pass = gate_.enter();
   if (!pass) return {};  // what is under way was MPI's to end
   reap();
@@ -156,8 +156,8 @@ void Port::forget(int rank) {
 
 }  // namespace
 
-std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate) {
+std::unique_ptr<modules::MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate) {
   return std::make_unique<Port>(comm, tag, gate);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

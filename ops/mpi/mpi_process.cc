@@ -12,7 +12,7 @@
 
 #include "runtime/base/threads/signal_keeper.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 Status mpi_status(const char* call, int code) {
   if (code == MPI_SUCCESS) return {};
@@ -197,11 +197,11 @@ Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
   return others_.back().get();
 }
 
-Result<MpiPlace> MpiProcess::enter(const void* comm) {
+Result<modules::MpiPlace> MpiProcess::enter(const void* comm) {
   const std::lock_guard lock(mutex_);
   DABKE_ASSIGN_OR_RETURN(current_, membership_of(comm));
   current_->asked = 0;
-  return MpiPlace{current_->rank, current_->size, current_->agreed};
+  return modules::MpiPlace{current_->rank, current_->size, current_->agreed};
 }
 
 Status MpiProcess::allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) {
@@ -235,7 +235,7 @@ void MpiProcess::agree(std::string note) {
   current_->asked = 0;
 }
 
-Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
+Result<std::unique_ptr<modules::MpiCommunicator>> MpiProcess::make_communicator(
     std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) {
   // MPI cannot be interrupted while it makes a communicator. So all must have come before; what is left
   // between that and the making is too short for a rank to turn away, unless it dies.
@@ -282,7 +282,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   return make_mpi_communicator(MpiComm(made), gate_);
 }
 
-Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
+Result<std::unique_ptr<modules::MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
   constexpr std::uint64_t kTags = 32768;  // the fewest that the standard promises
   const std::lock_guard lock(mutex_);
   const auto pass = gate_.enter();
@@ -323,4 +323,4 @@ void MpiProcess::finalize() {
   if (is_ours_ && !is_over && !job_runs_ && world_.has_met) MPI_Finalize();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -17,7 +17,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/modules/mpi_session.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// ok, or what the MPI library says.
 Status mpi_status(const char* call, int code);
@@ -78,18 +78,18 @@ struct MpiMembership {
   std::string agreed;
 };
 
-class MpiProcess final : public MpiSession {
+class MpiProcess final : public modules::MpiSession {
  public:
   std::string library() const override;
-  Result<MpiPlace> enter(const void* comm) override;
+  Result<modules::MpiPlace> enter(const void* comm) override;
   Status allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) override;
   void agree(std::string note) override;
   bool any_thread() const override { return level_ == MPI_THREAD_MULTIPLE; }
   std::string thread_level() const override;
   bool takes_cuda_memory() const override;
-  Result<std::unique_ptr<MpiCommunicator>> make_communicator(
+  Result<std::unique_ptr<modules::MpiCommunicator>> make_communicator(
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) override;
-  Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;
+  Result<std::unique_ptr<modules::MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;
   bool job_begins() override;
   void job_ended_well() override { job_runs_ = false; }
   void on_finalize(std::function<void()> tell) override;
@@ -120,7 +120,7 @@ class MpiProcess final : public MpiSession {
 };
 
 /// The gate must outlive them.
-std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate);
-std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate);
+std::unique_ptr<modules::MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate);
+std::unique_ptr<modules::MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate);
 
-}  // namespace dabke
+}  // namespace dabke::ops

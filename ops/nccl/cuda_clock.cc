@@ -2,7 +2,7 @@
 
 #include <thread>
 
-namespace dabke {
+namespace dabke::ops {
 
 Result<std::shared_ptr<CudaClock>> CudaClock::open(std::shared_ptr<CudaDevice> device) {
   DABKE_ASSIGN_OR_RETURN(const cuda::Stream stream, device->make_stream());
@@ -79,4 +79,4 @@ std::optional<TimePoint> TimedCudaEvent::reached_at() {
          std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(milliseconds));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

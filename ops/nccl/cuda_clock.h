@@ -19,7 +19,7 @@
 #include "ops/nccl/cuda_device.h"
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Of one lane, and used by its thread alone.
 class CudaClock {
@@ -73,4 +73,4 @@ class TimedCudaEvent final : public PooledCudaEvent {
   std::shared_ptr<const CudaClock::Anchor> anchor_;  // the last that was surely reached before
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -10,7 +10,7 @@
 #include "runtime/base/text/counted.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// The driver takes null for the legacy stream or the thread's own, by how its caller was compiled: ours is the first.
@@ -368,4 +368,4 @@ Status CudaStream::with_current(const std::function<Status()>& work) {
 
 void CudaStream::keep(std::shared_ptr<void> owner) { device_->keep(std::move(owner)); }
 
-}  // namespace dabke
+}  // namespace dabke::ops

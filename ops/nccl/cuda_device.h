@@ -17,7 +17,7 @@
 #include "ops/nccl/gpu_kernels.h"
 #include "runtime/backend/device.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// While it lives the thread's calls go to this context, and break no capture.
 class CudaScope {
@@ -191,4 +191,4 @@ class CudaStream final : public DeviceStream {
   std::shared_ptr<CudaClock> clock_;  // once a timeline is recorded
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -11,7 +11,7 @@
 /// What nvcc made of kernels/elements.cu; Meson writes it.
 extern "C" const unsigned char dabke_gpu_kernels[];
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// "f32"
@@ -134,4 +134,4 @@ Status GpuKernels::fill_neutral(cuda::Stream stream, DType dtype, ReduceOp op, v
   return launch(stream, "dabke_fill", blocks, &what);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

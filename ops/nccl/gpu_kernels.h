@@ -11,7 +11,7 @@
 #include "ops/nccl/cuda_driver.h"
 #include "runtime/backend/device.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace gpu {
 struct Piece;
 }
@@ -47,4 +47,4 @@ class GpuKernels {
   std::map<std::string, cuda::Function, std::less<>> functions_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -9,18 +9,21 @@ namespace {
 
 // The driver and NCCL are one for the whole process, and so is this. Never destroyed: the device may still use what
 // it keeps.
-dabke::NcclProcess& the_process() {
-  static dabke::NcclProcess& process = *new dabke::NcclProcess;
+dabke::ops::NcclProcess& the_process() {
+  static dabke::ops::NcclProcess& process = *new dabke::ops::NcclProcess;
   return process;
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
-    std::uint32_t abi, const char* build_id, const dabke::HostServices*) {
+extern "C" __attribute__((visibility("default"))) const dabke::modules::ModuleTable* dabke_module(
+    std::uint32_t abi, const char* build_id, const dabke::modules::HostServices*) {
   // Constant: lanes of several jobs in a process ask for it at once.
-  static const dabke::ModuleTable ours{dabke::kModuleAbi, dabke::kBuildId, nullptr, &the_process()};
-  static const dabke::ModuleTable of_another_build{dabke::kModuleAbi, dabke::kBuildId, nullptr, nullptr};
-  const bool is_ours = abi == dabke::kModuleAbi && std::string_view(build_id) == dabke::kBuildId;
+  static const dabke::modules::ModuleTable ours{dabke::modules::kModuleAbi, dabke::modules::kBuildId, nullptr,
+                                                &the_process()};
+  static const dabke::modules::ModuleTable of_another_build{dabke::modules::kModuleAbi,
+                                                            dabke::modules::kBuildId, nullptr, nullptr};
+  const bool is_ours =
+      abi == dabke::modules::kModuleAbi && std::string_view(build_id) == dabke::modules::kBuildId;
   return is_ours ? &ours : &of_another_build;
 }

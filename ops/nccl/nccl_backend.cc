@@ -14,7 +14,7 @@
 #include "runtime/call/process_set_list.h"
 #include "runtime/modules/module_loader.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 constexpr Collectives kCollectives = kCollectivesOfHostBackends.without(CollectiveKind::barrier);
@@ -357,7 +357,7 @@ void NcclBackend::abort(const Status& cause) {
 
 Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& context) {
   auto find = [&config = context.config]() -> Result<NcclSession*> {
-    DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
+    DABKE_ASSIGN_OR_RETURN(const modules::ModuleTable* const table, modules::load_module(config, "nccl"));
     return table->nccl;
   };
   return std::unique_ptr<DeviceBackend>(std::make_unique<NcclBackend>(context, std::move(find)));
@@ -365,7 +365,7 @@ Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& c
 
 OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
-    DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
+    DABKE_ASSIGN_OR_RETURN(const modules::ModuleTable* const table, modules::load_module(config, "nccl"));
     DABKE_RETURN_IF_ERROR(table->nccl->load_driver());
     const DeviceRoute route = route_of(config.gpu_operations);
     if (route == DeviceRoute::device || route == DeviceRoute::hierarchical)
@@ -375,4 +375,4 @@ OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   };
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

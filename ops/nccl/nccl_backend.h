@@ -27,7 +27,7 @@
 #include "runtime/backend/packer.h"
 #include "runtime/base/threads/abort_latch.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Where the session comes from, once a device was opened.
 using FindNccl = std::function<Result<NcclSession*>()>;
@@ -119,4 +119,4 @@ Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& c
 /// Opens devices of this process through the module.
 OpenDevice cuda_devices(const Config& config, const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::ops

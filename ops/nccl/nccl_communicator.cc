@@ -14,7 +14,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// What an abort's thread keeps alive.
 class NcclHandle {
@@ -317,4 +317,4 @@ Status NcclRanks::enqueue(const NcclCall& call, nccl::Communicator all, cuda::St
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -13,7 +13,7 @@
 #include "ops/nccl/nccl_library.h"
 #include "ops/nccl/nccl_session.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class NcclHandle;
 
@@ -40,4 +40,4 @@ class NcclRanks final : public NcclCommunicator {
   const int rank_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -7,7 +7,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 inline constexpr nccl::Type ncclInt8 = 0;
 inline constexpr nccl::Type ncclUint8 = 1;
@@ -53,4 +53,4 @@ constexpr std::optional<nccl::Op> nccl_op(DType dtype, ReduceOp op) {
   return std::nullopt;
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -7,7 +7,7 @@
 #include "ops/nccl/nccl_settings.h"
 #include "ops/nccl/nvtx.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 Status NcclProcess::load_driver() {
   const std::lock_guard lock(mutex_);
@@ -81,4 +81,4 @@ Result<std::unique_ptr<NcclCommunicator>> NcclProcess::make_communicator(
   return NcclRanks::make(nccl_, std::move(opened), same, rank, size, deadline, interrupted);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -6,7 +6,7 @@
 
 #include "ops/nccl/nccl_communicator.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class NcclProcess final : public NcclSession {
  public:
@@ -31,4 +31,4 @@ class NcclProcess final : public NcclSession {
   std::map<int, std::shared_ptr<CudaDevice>> devices_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -24,7 +24,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// A collective on device memory. Counts are in elements, one for each rank.
 ///   allreduce      data, in place
@@ -90,4 +90,4 @@ class NcclSession {
 /// Whether NCCL reduces so: not 16-bit integers, not bits, but those of booleans.
 bool nccl_reduces(DType dtype, ReduceOp op);
 
-}  // namespace dabke
+}  // namespace dabke::ops

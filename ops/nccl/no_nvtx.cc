@@ -1,8 +1,8 @@
 // Where the CUDA Toolkit has no NVTX.
 #include "ops/nccl/nvtx.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 Profiler* nvtx_profiler() { return nullptr; }
 
-}  // namespace dabke
+}  // namespace dabke::ops

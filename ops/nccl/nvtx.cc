@@ -2,7 +2,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 class NvtxProfiler final : public Profiler {
@@ -33,4 +33,4 @@ Profiler* nvtx_profiler() {
   return one;
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -1,6 +1,6 @@
 #include "ops/shm/batch_marks.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 void BatchMarks::tell(const Brought& batch) {
   const auto step_of = [&](std::size_t which) { return marks_[which].step.load(std::memory_order_relaxed); };
@@ -31,4 +31,4 @@ std::optional<BatchMarks::Brought> BatchMarks::instead_of(const Brought& own) co
   return read(marks_[0]) == first ? std::optional(later) : std::nullopt;
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

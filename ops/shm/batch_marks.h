@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace dabke {
+namespace dabke::ops {
 
 class BatchMarks {
  public:
@@ -38,4 +38,4 @@ class BatchMarks {
   std::array<Mark, 2> marks_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -8,7 +8,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // An abort is noticed between blocks. Where there is a prescale, the scaled blocks of all ranks together stay
@@ -152,4 +152,4 @@ Status DirectRun::broadcast() {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -14,7 +14,7 @@
 #include "ops/shm/registered_tensors.h"
 #include "ops/shm/shm_stores.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class DirectRun {
  public:
@@ -50,4 +50,4 @@ class DirectRun {
   std::vector<std::byte> scaled_;  // a block of each rank, where there is a prescale
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

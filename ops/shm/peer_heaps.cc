@@ -13,7 +13,7 @@
 #include "runtime/links/shm/aligned_mapping.h"
 #include "runtime/links/shm/local_socket.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // A queue of datagrams may be as short as ten, and as many descriptors may be under way as a process may have
@@ -22,11 +22,13 @@ constexpr std::size_t kMostNotices = 8;
 constexpr std::size_t kMostUnderWay = 512;
 constexpr int kMostStrangers = 64;
 
-std::size_t rounded(std::size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + shm::kHugePage - 1) / shm::kHugePage * shm::kHugePage;
+}
 
 }  // namespace
 
-PeerHeaps::PeerHeaps(ShmDomain& domain, ShmSteps& steps, SharedHeap* heap, Log log)
+PeerHeaps::PeerHeaps(ShmDomain& domain, ShmSteps& steps, shm::SharedHeap* heap, Log log)
     : domain_(domain), steps_(steps), heap_(heap), log_(std::move(log)), peers_(domain.size()) {}
 
 PeerHeaps::~PeerHeaps() {
@@ -79,7 +81,7 @@ Result<Fd> PeerHeaps::open_door() {
   FdExchange& exchange = domain_.fd_exchange(domain_.own());
   DABKE_RETURN_IF_ERROR(random_bytes(exchange.secret));
   std::string name;
-  DABKE_ASSIGN_OR_RETURN(Fd fd, local_datagrams(name));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, shm::local_datagrams(name));
   if (name.empty() || name.size() > sizeof exchange.name)
     return Status(Code::internal, "the kernel chose a name of another form than expected");
   std::ranges::copy(name, exchange.name);
@@ -95,12 +97,12 @@ void PeerHeaps::send_to(const std::vector<std::size_t>& members) {
     if (index == domain_.own() || peer.was_sent || exchange.name_bytes == 0 ||
         exchange.name_bytes > sizeof exchange.name)
       continue;
-    auto socket = local_datagrams_to(std::string(exchange.name, exchange.name_bytes));
+    auto socket = shm::local_datagrams_to(std::string(exchange.name, exchange.name_bytes));
     if (!socket) continue;
     const HeapNotice notice{exchange.secret, static_cast<std::uint32_t>(domain_.own())};
     const int fd = heap_->descriptor();
     peer.was_sent =
-        send_descriptors(socket->get(), std::as_bytes(std::span(&notice, 1)), std::span(&fd, 1)).is_ok();
+        shm::send_descriptors(socket->get(), std::as_bytes(std::span(&notice, 1)), std::span(&fd, 1)).is_ok();
   }
 }
 
@@ -108,7 +110,7 @@ void PeerHeaps::take_from(int exchange, const std::vector<std::size_t>& members,
                           const std::vector<std::size_t>& extents) {
   for (int strangers = 0; strangers < kMostStrangers;) {
     HeapNotice notice{};
-    auto received = receive_descriptors(exchange, std::as_writable_bytes(std::span(&notice, 1)));
+    auto received = shm::receive_descriptors(exchange, std::as_writable_bytes(std::span(&notice, 1)));
     if (received && received->bytes == 0) return;
     const bool is_ours = received && received->bytes == sizeof notice && received->descriptors.size() == 1 &&
                          notice.secret == domain_.fd_exchange(domain_.own()).secret;
@@ -131,7 +133,7 @@ Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) < extent ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return {Code::mismatch, "what was passed is not registered memory"};
-  DABKE_ASSIGN_OR_RETURN(peer.base, map_aligned(fd, 0, rounded(extent)));
+  DABKE_ASSIGN_OR_RETURN(peer.base, shm::map_aligned(fd, 0, rounded(extent)));
   peer.mapped = rounded(extent);
   // A child has no business there, and should not keep the memory of a peer that has ended.
   (void)::madvise(peer.base, peer.mapped, MADV_DONTFORK);
@@ -147,7 +149,7 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
                         domain_.ranks()[index])};
   }
   if (peer.mapped >= extent) return {};
-  DABKE_RETURN_IF_ERROR(grow_aligned(peer.base, peer.mapped, rounded(extent)));
+  DABKE_RETURN_IF_ERROR(shm::grow_aligned(peer.base, peer.mapped, rounded(extent)));
   peer.mapped = rounded(extent);
   return {};
 }
@@ -163,4 +165,4 @@ Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
   return all;
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

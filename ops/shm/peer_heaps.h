@@ -19,18 +19,18 @@
 #include "runtime/base/log.h"
 #include "runtime/links/shm/shared_heap.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class PeerHeaps {
  public:
   /// `heap`: this rank's; null when it has none. Must outlive this.
-  PeerHeaps(ShmDomain& domain, ShmSteps& steps, SharedHeap* heap, Log log);
+  PeerHeaps(ShmDomain& domain, ShmSteps& steps, shm::SharedHeap* heap, Log log);
   PeerHeaps(const PeerHeaps&) = delete;
   PeerHeaps& operator=(const PeerHeaps&) = delete;
   ~PeerHeaps();
 
   /// This rank's; null when there is none.
-  const SharedHeap* own() const { return heap_; }
+  const shm::SharedHeap* own() const { return heap_; }
   /// The begin of the memory of rank `index` of the domain; valid until the next reach().
   std::byte* base(std::size_t index) const { return peers_[index].base; }
 
@@ -62,10 +62,10 @@ class PeerHeaps {
 
   ShmDomain& domain_;
   ShmSteps& steps_;
-  SharedHeap* const heap_;
+  shm::SharedHeap* const heap_;
   Log log_;
   std::vector<Peer> peers_;  // by index in the domain
   bool has_warned_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -5,7 +5,7 @@
 
 #include "runtime/base/bytes.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // How long the rank's memory is; the table follows.
@@ -111,7 +111,7 @@ Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::ve
 
 RegisteredTensors::Row RegisteredTensors::row_of(const Batch& batch, const BatchEntry& entry) const {
   const auto own = static_cast<std::size_t>(batch.process_set->rank);
-  const SharedHeap* const heap = heaps_.own();
+  const shm::SharedHeap* const heap = heaps_.own();
   const std::size_t bytes = input_bytes(batch, entry, own);
   if (bytes == 0) return {1, 1};  // nobody will look there
   if (heap == nullptr || spoils_input(batch, entry, own)) return {};
@@ -205,4 +205,4 @@ void RegisteredTensors::collect(const Batch& batch, const std::vector<std::size_
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -16,7 +16,7 @@
 
 #include "ops/shm/peer_heaps.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Those tensors of a batch, and where they are on each rank, in this rank's addresses.
 struct SharedEntries {
@@ -80,4 +80,4 @@ class RegisteredTensors {
   std::vector<std::size_t> extents_;  // by place: how long its memory is
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -6,7 +6,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // Who is inside looks after each block whether all is over; that is microseconds, unless it gets no core.
@@ -35,4 +35,4 @@ void RemoteAccessGuard::close(const std::vector<std::size_t>& ranks) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

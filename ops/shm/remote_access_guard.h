@@ -15,7 +15,7 @@
 
 #include "ops/shm/shm_domain.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class RemoteAccessGuard {
  public:
@@ -44,4 +44,4 @@ class RemoteAccessGuard {
   ShmDomain& domain_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

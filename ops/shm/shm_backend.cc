@@ -10,7 +10,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// Up to here one wait saves more than summing everything on every rank costs.
@@ -24,7 +24,7 @@ std::size_t input_bytes(const Batch& batch) {
 
 }  // namespace
 
-ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log log, StorePolicy stores)
+ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, shm::SharedHeap* heap, Log log, StorePolicy stores)
     : domain_(std::move(domain)),
       steps_(*domain_),
       stores_(*domain_, stores),
@@ -110,4 +110,4 @@ Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context)
       std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log, context.config.shm_stores));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -13,12 +13,12 @@
 #include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class ShmBackend final : public Backend {
  public:
   /// `heap`: this rank's registered memory; null when it has none. Must outlive this.
-  explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log(),
+  explicit ShmBackend(std::unique_ptr<ShmDomain> domain, shm::SharedHeap* heap = nullptr, Log log = Log(),
                       StorePolicy stores = StorePolicy::automatic);
 
   std::string_view name() const override { return "shm"; }
@@ -55,4 +55,4 @@ class ShmBackend final : public Backend {
 /// Null when this rank shares memory with no other. Collective.
 Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context);
 
-}  // namespace dabke
+}  // namespace dabke::ops

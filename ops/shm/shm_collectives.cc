@@ -8,7 +8,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // What is summed before it is streamed: it stays in the innermost cache meanwhile.
@@ -293,4 +293,4 @@ Status ShmRun::barrier() {
   return steps_.wait_for_all();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

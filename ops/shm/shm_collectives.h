@@ -17,7 +17,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/pieces.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class ShmRun {
  public:
@@ -68,4 +68,4 @@ class ShmRun {
   std::vector<const void*>& operands_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

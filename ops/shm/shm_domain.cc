@@ -15,7 +15,7 @@
 #include "runtime/links/shm/shm_link.h"
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
@@ -40,7 +40,7 @@ std::size_t stage_for(std::size_t ranks) {
 /// Frames of one link, waited for.
 class Conversation {
  public:
-  Conversation(const BackendContext& context, ShmLink& link, TimePoint deadline)
+  Conversation(const BackendContext& context, shm::ShmLink& link, TimePoint deadline)
       : context_(context), link_(link), deadline_(deadline) {}
 
   Status say(const std::string& text) { return named(link_.send(std::as_bytes(std::span(text)))); }
@@ -56,9 +56,9 @@ class Conversation {
     while (!sink.text) {
       const auto received = link_.receive(sink);
       if (sink.text) break;
-      if (!received.is_ok() || *received == Link::Received::closed)
+      if (!received.is_ok() || *received == links::Link::Received::closed)
         return gone(received.is_ok() ? "it closed its connection" : received.status().message());
-      if (*received == Link::Received::more || !link_.prepare_to_sleep()) continue;
+      if (*received == links::Link::Received::more || !link_.prepare_to_sleep()) continue;
       const TimePoint now = Clock::now();
       pollfd entry{link_.descriptor(), POLLIN, 0};
       if (now < deadline_)
@@ -66,7 +66,7 @@ class Conversation {
       link_.woken();
       DABKE_RETURN_IF_ERROR(context_.store->trouble());
       if (now < deadline_) continue;
-      const AbsentRanks told = absent(kSecondInitVerdict);
+      const store::AbsentRanks told = absent(store::kSecondInitVerdict);
       return Status(
           Code::timeout,
           fmt::format("{} has not come to share memory{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
@@ -76,7 +76,7 @@ class Conversation {
   }
 
  private:
-  struct Sink final : FrameSink {
+  struct Sink final : links::FrameSink {
     void on_frame(std::span<const std::byte> frame) override {
       text.emplace(reinterpret_cast<const char*>(frame.data()), frame.size());
     }
@@ -91,21 +91,21 @@ class Conversation {
             fmt::format("sharing memory with {}: {}", absent(Duration::zero()).who, failed.message())};
   }
   Status gone(const std::string& how) const {
-    DABKE_RETURN_IF_ERROR(await_trouble(*context_.store, kInitVerdict));
-    const AbsentRanks told = absent(Duration::zero());
+    DABKE_RETURN_IF_ERROR(store::await_trouble(*context_.store, store::kInitVerdict));
+    const store::AbsentRanks told = absent(Duration::zero());
     return {Code::transport,
             fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
                         how, told.reported)};
   }
 
   /// The other end, which may itself have waited in vain, and know for whom.
-  AbsentRanks absent(Duration patience) const {
+  store::AbsentRanks absent(Duration patience) const {
     const Rank rank[] = {link_.peer().rank};
-    return describe_absent(*context_.store, context_.world, rank, patience);
+    return store::describe_absent(*context_.store, context_.world, rank, patience);
   }
 
   const BackendContext& context_;
-  ShmLink& link_;
+  shm::ShmLink& link_;
   TimePoint deadline_;
 };
 
@@ -131,7 +131,7 @@ struct ShmDomain::Form {
     for (Rank rank = 0; words >> rank;) form.ranks.push_back(rank);
     return form;
   }
-  Status take_part(Segment& segment, Rank rank) const {
+  Status take_part(shm::Segment& segment, Rank rank) const {
     const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
     if (own == ranks.size()) return {Code::mismatch, "the offer is not for this rank"};
     DABKE_RETURN_IF_ERROR(segment.reserve(own * part_bytes(stage_bytes), part_bytes(stage_bytes)));
@@ -142,7 +142,7 @@ struct ShmDomain::Form {
 
 class ShmDomain::Leader {
  public:
-  Leader(const BackendContext& context, std::vector<std::unique_ptr<Link>>& links, TimePoint deadline)
+  Leader(const BackendContext& context, std::vector<std::unique_ptr<links::Link>>& links, TimePoint deadline)
       : context_(context), links_(links), deadline_(deadline) {}
 
   Result<std::unique_ptr<ShmDomain>> run() {
@@ -166,7 +166,7 @@ class ShmDomain::Leader {
  private:
   /// Null when somebody could not take it.
   Result<std::unique_ptr<ShmDomain>> offer(const Form& form) {
-    auto made = Segment::create_empty("dabke-stages", form.segment_bytes(), context_.fork_guard);
+    auto made = shm::Segment::create_empty("dabke-stages", form.segment_bytes(), context_.fork_guard);
     Status own = made.status();
     if (own.is_ok()) own = form.take_part(*made, context_.world.rank);
     if (!own.is_ok()) {
@@ -175,7 +175,7 @@ class ShmDomain::Leader {
     }
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
-      auto& member = static_cast<ShmLink&>(*link);
+      auto& member = static_cast<shm::ShmLink&>(*link);
       Conversation conversation(context_, member, deadline_);
       DABKE_RETURN_IF_ERROR(conversation.say(form.to_text()));
       DABKE_RETURN_IF_ERROR(conversation.pass(made->descriptor()));
@@ -184,7 +184,7 @@ class ShmDomain::Leader {
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
       DABKE_ASSIGN_OR_RETURN(const std::string answer,
-                             Conversation(context_, static_cast<ShmLink&>(*link), deadline_).hear());
+                             Conversation(context_, static_cast<shm::ShmLink&>(*link), deadline_).hear());
       if (answer == kTakenAnswer) continue;
       all = false;
       why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
@@ -197,26 +197,26 @@ class ShmDomain::Leader {
   Status tell(const std::string& word) {
     for (const auto& link : links_) {
       if (link->is_shared_memory())
-        DABKE_RETURN_IF_ERROR(Conversation(context_, static_cast<ShmLink&>(*link), deadline_).say(word));
+        DABKE_RETURN_IF_ERROR(Conversation(context_, static_cast<shm::ShmLink&>(*link), deadline_).say(word));
     }
     return {};
   }
 
   const BackendContext& context_;
-  std::vector<std::unique_ptr<Link>>& links_;
+  std::vector<std::unique_ptr<links::Link>>& links_;
   TimePoint deadline_;
   std::string why_not_ = "there are too many of them";
 };
 
 class ShmDomain::Member {
  public:
-  Member(const BackendContext& context, ShmLink& link, TimePoint deadline)
+  Member(const BackendContext& context, shm::ShmLink& link, TimePoint deadline)
       : context_(context), link_(link), deadline_(deadline) {}
 
   Result<std::unique_ptr<ShmDomain>> run() {
     Conversation leader(context_, link_, deadline_);
     Form form;
-    Segment segment;
+    shm::Segment segment;
     for (;;) {
       DABKE_ASSIGN_OR_RETURN(const std::string word, leader.hear());
       if (word == kAlone) return std::unique_ptr<ShmDomain>();
@@ -235,19 +235,19 @@ class ShmDomain::Member {
   }
 
  private:
-  Status take(Conversation& leader, const Form& form, Segment& segment) {
+  Status take(Conversation& leader, const Form& form, shm::Segment& segment) {
     DABKE_ASSIGN_OR_RETURN(Fd fd, leader.take());
-    DABKE_ASSIGN_OR_RETURN(segment,
-                           Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
+    DABKE_ASSIGN_OR_RETURN(
+        segment, shm::Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
     return form.take_part(segment, context_.world.rank);
   }
 
   const BackendContext& context_;
-  ShmLink& link_;
+  shm::ShmLink& link_;
   TimePoint deadline_;
 };
 
-ShmDomain::ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes)
+ShmDomain::ShmDomain(shm::Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes)
     : segment_(std::move(segment)), ranks_(std::move(ranks)), own_(own), stage_bytes_(stage_bytes) {
   segment_.close_descriptor();
 }
@@ -264,19 +264,20 @@ Result<std::unique_ptr<ShmDomain>> ShmDomain::open(const BackendContext& context
   std::vector<Rank> others(here.begin() + 1, here.end());
   if (!leads) others = {here.front()};
   const TimePoint deadline = deadline_after(context.config.start_timeout);
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
-  DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
-                                                 .neighbours = others,
-                                                 .listen_at = address,
-                                                 .store = context.store,
-                                                 .guard = context.fork_guard,
-                                                 .log = context.log,
-                                                 .deadline = deadline,
-                                                 .prefix = "shm",
-                                                 .shared_memory = SharedMemory::where_possible}));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::listening_address(world));
+  DABKE_ASSIGN_OR_RETURN(auto links,
+                         links::open_links({.world = world,
+                                            .neighbours = others,
+                                            .listen_at = address,
+                                            .store = context.store,
+                                            .guard = context.fork_guard,
+                                            .log = context.log,
+                                            .deadline = deadline,
+                                            .prefix = "shm",
+                                            .shared_memory = links::SharedMemory::where_possible}));
   if (leads) return Leader(context, links, deadline).run();
   if (!links.front()->is_shared_memory()) return std::unique_ptr<ShmDomain>();
-  return Member(context, static_cast<ShmLink&>(*links.front()), deadline).run();
+  return Member(context, static_cast<shm::ShmLink&>(*links.front()), deadline).run();
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -23,7 +23,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/links/shm/segment.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// How far a rank is, for the others to wait on. A line of its own, because it is written often.
 struct alignas(64) ShmProgress {
@@ -106,17 +106,17 @@ class ShmDomain {
   static_assert(sizeof(ShmHead) <= kHeadBytes);
   static std::size_t part_bytes(std::size_t stage_bytes) { return kHeadBytes + kShmStages * stage_bytes; }
 
-  ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes);
+  ShmDomain(shm::Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes);
   std::byte* part(std::size_t index) const {
     return segment_.bytes().data() + index * part_bytes(stage_bytes_);
   }
 
   ShmHead& head(std::size_t index) const { return *reinterpret_cast<ShmHead*>(part(index)); }
 
-  Segment segment_;
+  shm::Segment segment_;
   std::vector<Rank> ranks_;
   std::size_t own_;
   std::size_t stage_bytes_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 // Waking takes as long as some hundred yields where the core has gone to sleep meanwhile.
@@ -254,7 +254,7 @@ Status ShmSteps::wait_for(std::size_t index, std::uint64_t value) {
 
 template <class IsThere>
 Status ShmSteps::wait_until(std::size_t index, IsThere is_there) {
-  for (Waiting wait(habits_[index], kYieldsForStep); wait.again();) {
+  for (shm::Waiting wait(habits_[index], kYieldsForStep); wait.again();) {
     if (is_there()) return {};
   }
   return sleep_until(index, is_there);
@@ -306,4 +306,4 @@ void ShmSteps::abort(const Status& cause) {
   wake_all(peer->bell);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -26,7 +26,7 @@
 #include "runtime/base/threads/abort_latch.h"
 #include "runtime/links/shm/waiting.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class ShmSteps {
  public:
@@ -100,10 +100,10 @@ class ShmSteps {
   std::vector<std::uint64_t> seen_;  // by rank: how far it was when last looked at
   TimePoint deadline_ = kNever;
   WaitCheck* check_ = nullptr;
-  std::vector<WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
+  std::vector<shm::WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
 
   AbortLatch latch_;
   std::atomic<ShmProgress*> sleeps_on_{nullptr};
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -1,6 +1,6 @@
 #include "ops/shm/shm_stores.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 void ShmStores::begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
   kind_ = store_kind(bytes, is_registered);
@@ -61,4 +61,4 @@ void ShmStores::tell(const std::vector<std::size_t>& members) {
   own.streams.store(choice.streams() ? told | bit : told & ~bit, std::memory_order_relaxed);
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

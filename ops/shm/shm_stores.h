@@ -11,7 +11,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class ShmStores {
  public:
@@ -58,4 +58,4 @@ class ShmStores {
   std::size_t worked_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

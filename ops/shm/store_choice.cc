@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace dabke {
+namespace dabke::ops {
 
 void StoreChoice::saw(StoreCost cost) {
   if (cost.streams != streams()) return;  // of batches before the others were told
@@ -51,4 +51,4 @@ std::optional<StoreCost> unpacked(std::uint32_t cost) {
   return StoreCost{(cost & 1) != 0, std::bit_cast<float>(cost >> 1 << 1)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -17,7 +17,7 @@
 #include <optional>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::ops {
 
 /// What a byte of a batch costs a rank, and how it stored meanwhile.
 struct StoreCost {
@@ -71,4 +71,4 @@ struct alignas(64) ShmStoreNotes {
 std::uint32_t packed(StoreCost cost);
 std::optional<StoreCost> unpacked(std::uint32_t cost);
 
-}  // namespace dabke
+}  // namespace dabke::ops

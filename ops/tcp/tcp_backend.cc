@@ -6,7 +6,7 @@
 #include "runtime/backend/activity.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 bool TcpBackend::can_run(const CallSpec& call, const Extent& extent) const {
   // Sums of some ranks' float16 and bfloat16 travel in float32.
@@ -63,4 +63,4 @@ Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context)
   return std::unique_ptr<Backend>(std::make_unique<TcpBackend>(context, std::move(interrupt)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -11,7 +11,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 class TcpBackend final : public Backend {
  public:
@@ -46,4 +46,4 @@ class TcpBackend final : public Backend {
 /// Null when there is no other rank.
 Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context);
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -6,7 +6,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 using Bytes = std::span<std::byte>;
@@ -170,4 +170,4 @@ Status tcp_run(TcpMesh& mesh, const Batch& batch, const PackedBatch& packed, Fus
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

@@ -16,10 +16,10 @@
 #include "ops/tcp/tcp_mesh.h"
 #include "runtime/backend/packer.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Runs one batch, packed, over the mesh of its process set. `scratch` is kept for the next. Between two
 /// ranks an allreduce is scaled as well.
 Status tcp_run(TcpMesh& mesh, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch);
 
-}  // namespace dabke
+}  // namespace dabke::ops

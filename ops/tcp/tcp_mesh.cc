@@ -15,7 +15,7 @@
 #include "runtime/links/network.h"
 #include "runtime/links/setup/link_setup.h"
 
-namespace dabke {
+namespace dabke::ops {
 namespace {
 
 /// Places that are 2^k away, in both directions.
@@ -64,35 +64,36 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::open(const BackendContext& context, co
   const std::set<int> set_ranks = linked_places(set.rank, set.size());
   std::vector<Rank> ranks;
   for (const int set_rank : set_ranks) ranks.push_back(set.ranks[static_cast<std::size_t>(set_rank)]);
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(context.world));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::listening_address(context.world));
   const auto aborted = [&interrupt] { return interrupt.aborted(); };
-  DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = context.world,
-                                                 .neighbours = ranks,
-                                                 .listen_at = address,
-                                                 .store = context.store,
-                                                 .guard = context.fork_guard,
-                                                 .log = context.log,
-                                                 .deadline = deadline_after(context.config.start_timeout),
-                                                 .prefix = std::move(prefix),
-                                                 .aborted = aborted}));
+  DABKE_ASSIGN_OR_RETURN(auto links,
+                         links::open_links({.world = context.world,
+                                            .neighbours = ranks,
+                                            .listen_at = address,
+                                            .store = context.store,
+                                            .guard = context.fork_guard,
+                                            .log = context.log,
+                                            .deadline = deadline_after(context.config.start_timeout),
+                                            .prefix = std::move(prefix),
+                                            .aborted = aborted}));
   auto link = links.begin();
   for (const int set_rank : set_ranks) {
-    keep_alive((*link)->descriptor(), seconds_to_duration(context.config.peer_timeout));
+    links::keep_alive((*link)->descriptor(), seconds_to_duration(context.config.peer_timeout));
     mesh->mesh_[set_rank].link = std::move(*link++);
   }
   return mesh;
 }
 
 void TcpMesh::write_head(TcpMessage& message) const {
-  store_le(mark_.order, message.head_.data());
-  store_le(mark_.contents, message.head_.data() + 8);
-  store_le(static_cast<std::uint64_t>(message.body_bytes()), message.head_.data() + 16);
+  links::store_le(mark_.order, message.head_.data());
+  links::store_le(mark_.contents, message.head_.data() + 8);
+  links::store_le(static_cast<std::uint64_t>(message.body_bytes()), message.head_.data() + 16);
 }
 
 Status TcpMesh::check_head(const TcpMessage& message) const {
-  const BatchMark theirs{load_le<std::uint64_t>(message.head_.data()),
-                         load_le<std::uint64_t>(message.head_.data() + 8)};
-  const auto bytes = load_le<std::uint64_t>(message.head_.data() + 16);
+  const BatchMark theirs{links::load_le<std::uint64_t>(message.head_.data()),
+                         links::load_le<std::uint64_t>(message.head_.data() + 8)};
+  const auto bytes = links::load_le<std::uint64_t>(message.head_.data() + 16);
   const std::string& name = names_[static_cast<std::size_t>(message.set_rank())];
   if (theirs != mark_) return batches_differ(name, theirs, mark_);
   if (bytes == message.body_bytes()) return {};
@@ -152,7 +153,7 @@ Status TcpMesh::sleep(const TcpMessage& out, const TcpMessage& in) {
                         names_[static_cast<std::size_t>(in.is_over() ? out.set_rank() : in.set_rank())])};
   }
   const Duration limit = seconds_to_duration(peer_timeout_);
-  const TimePoint look = limit > Duration::zero() ? now + look_interval(limit) : kNever;
+  const TimePoint look = limit > Duration::zero() ? now + links::look_interval(limit) : kNever;
   const int events = ::poll(waits.data(), count, poll_timeout_ms(std::min(deadline_, look), now));
   if (events < 0 && errno != EINTR) return system_error("poll", errno);
   if (events != 0 || look == kNever) return {};
@@ -164,14 +165,14 @@ Status TcpMesh::check_silence(int set_rank) {
   Wire& wire = mesh_.at(set_rank);
   const Duration silence = wire.silence.silent_for(wire.link->descriptor(), Clock::now());
   if (silence < seconds_to_duration(peer_timeout_)) return {};
-  return lost_in_silence(names_[static_cast<std::size_t>(set_rank)], peer_timeout_);
+  return links::lost_in_silence(names_[static_cast<std::size_t>(set_rank)], peer_timeout_);
 }
 
 /// `errno_value` 0: it ended.
 Status TcpMesh::broken(int set_rank, int errno_value) const {
   const std::string& name = names_[static_cast<std::size_t>(set_rank)];
-  if (is_silence(errno_value)) return lost_in_silence(name, peer_timeout_);
-  return connection_broke(name, errno_value == 0 ? "it closed the connection" : text_of(errno_value));
+  if (links::is_silence(errno_value)) return links::lost_in_silence(name, peer_timeout_);
+  return links::connection_broke(name, errno_value == 0 ? "it closed the connection" : text_of(errno_value));
 }
 
-}  // namespace dabke
+}  // namespace dabke::ops

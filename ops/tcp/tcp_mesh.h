@@ -23,7 +23,7 @@
 #include "runtime/links/shm/waiting.h"
 #include "runtime/links/tcp_liveness.h"
 
-namespace dabke {
+namespace dabke::ops {
 
 /// Wakes whoever waits for a message, once, for good. From any thread.
 class TcpInterrupt {
@@ -92,7 +92,7 @@ class TcpMesh {
   template <class Progress>
   Status transfer(TcpMessage& out, TcpMessage& in, Progress progress) {
     if (out.left_ != 0) write_head(out);
-    Waiting wait(habits_[in.is_over() ? out.place_ : in.place_]);
+    shm::Waiting wait(habits_[in.is_over() ? out.place_ : in.place_]);
     while (!out.is_over() || !in.is_over()) {
       DABKE_ASSIGN_OR_RETURN(const bool moved, advance(out, in));
       if (moved) {
@@ -111,8 +111,8 @@ class TcpMesh {
 
  private:
   struct Wire {
-    std::unique_ptr<Link> link;
-    TcpSilence silence;
+    std::unique_ptr<links::Link> link;
+    links::TcpSilence silence;
   };
 
   TcpMesh(TcpInterrupt& interrupt, double peer_timeout)
@@ -126,16 +126,16 @@ class TcpMesh {
   Result<bool> receive_some(TcpMessage& message);
   Status sleep(const TcpMessage& out, const TcpMessage& in);
   Status check_silence(int set_rank);
-  Link& link(int set_rank) const { return *mesh_.at(set_rank).link; }
+  links::Link& link(int set_rank) const { return *mesh_.at(set_rank).link; }
   Status broken(int set_rank, int errno_value) const;
 
   TcpInterrupt& interrupt_;
-  const double peer_timeout_;           // seconds; 0: none
-  std::map<int, Wire> mesh_;            // by place in the set
-  std::map<int, WaitingHabit> habits_;  // by place: one on this very core never sends while we look
-  std::vector<std::string> names_;      // the ranks', by place: "rank 3 on b"
+  const double peer_timeout_;                // seconds; 0: none
+  std::map<int, Wire> mesh_;                 // by place in the set
+  std::map<int, shm::WaitingHabit> habits_;  // by place: one on this very core never sends while we look
+  std::vector<std::string> names_;           // the ranks', by place: "rank 3 on b"
   BatchMark mark_;
   TimePoint deadline_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::ops

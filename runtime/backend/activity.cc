@@ -11,7 +11,7 @@ RunScope::RunScope(const Batch& batch, const char* activity, std::string_view ba
   trace_.about.kind = batch.kind;
   trace_.about.name = trace_.timeline->text(activity);
   trace_.about.backend = trace_.timeline->text(backend);
-  trace_.begin(Record::What::run);
+  trace_.begin(timeline::Record::What::run);
 }
 
 }  // namespace dabke

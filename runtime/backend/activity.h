@@ -53,7 +53,7 @@ class RunScope {
   /// `activity`: null, or a literal; nothing is recorded without it.
   RunScope(const Batch& batch, const char* activity, std::string_view backend,
            std::string_view algorithm = {});
-  ~RunScope() { trace_.end(Record::What::run); }
+  ~RunScope() { trace_.end(timeline::Record::What::run); }
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
 
@@ -65,7 +65,7 @@ class RunScope {
   }
 
  private:
-  BatchTrace trace_;
+  timeline::BatchTrace trace_;
 };
 
 /// Shows it while it lives.

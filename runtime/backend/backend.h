@@ -73,11 +73,11 @@ class Backend {
 struct BackendContext {
   const World& world;
   const Config& config;
-  std::shared_ptr<Store> store;  // this job's and epoch's
+  std::shared_ptr<store::Store> store;  // this job's and epoch's
   ForkGuard& fork_guard;
   Log log;
-  MpiSession* mpi = nullptr;   // when MPI has started the job
-  SharedHeap* heap = nullptr;  // registered memory of this process, if there may be some
+  modules::MpiSession* mpi = nullptr;  // when MPI has started the job
+  shm::SharedHeap* heap = nullptr;     // registered memory of this process, if there may be some
 };
 
 }  // namespace dabke

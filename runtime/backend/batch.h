@@ -60,7 +60,7 @@ struct Batch : ExecutedCall {
   TimePoint deadline = kNever;
   WaitCheck* check = nullptr;  // of the thread that runs it, which waits for the result; null: there is none
 
-  BatchTrace trace;  // a batch that is a part of another has the other's
+  timeline::BatchTrace trace;  // a batch that is a part of another has the other's
 
   /// Where this rank's tensors are.
   Device device() const { return {device_type, device_index}; }

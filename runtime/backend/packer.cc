@@ -27,14 +27,16 @@ Result<PackedBatch> Packer::pack(const Batch& batch, DType as) {
   DABKE_RETURN_IF_ERROR(place(batch));
   DABKE_RETURN_IF_ERROR(list_pieces(batch));
 
-  const ActivityScope activity(through_buffer_ ? batch.trace : BatchTrace(), Record::What::pack);
+  const timeline::ActivityScope activity(through_buffer_ ? batch.trace : timeline::BatchTrace(),
+                                         timeline::Record::What::pack);
   const double factor = reduces(batch.kind) ? batch.prescale : 1;
   DABKE_RETURN_IF_ERROR(stream_->copy(in_, packed_.dtype, batch.dtype, factor));
   return packed_;
 }
 
 Status Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
-  const ActivityScope activity(through_buffer_ ? batch.trace : BatchTrace(), Record::What::unpack);
+  const timeline::ActivityScope activity(through_buffer_ ? batch.trace : timeline::BatchTrace(),
+                                         timeline::Record::What::unpack);
   const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
   if (by.is_one() && !converts(batch))
     std::erase_if(out_, [](const ElementCopy& piece) { return piece.to == piece.from; });

@@ -9,17 +9,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
-std::ptrdiff_t count_of(const Candidate& candidate, Trial::Outcome outcome) {
+std::ptrdiff_t count_of(const Candidate& candidate, links::Trial::Outcome outcome) {
   return std::ranges::count(candidate.seen, outcome, &Sighting::outcome);
 }
 
 /// Nobody must have failed there, and each who tried this host must have reached it somewhere, so a late answer is
 /// no refusal.
 bool will_do(const Candidate& candidate) {
-  return count_of(candidate, Trial::Outcome::failed) == 0 && count_of(candidate, Trial::Outcome::reached) > 0;
+  return count_of(candidate, links::Trial::Outcome::failed) == 0 &&
+         count_of(candidate, links::Trial::Outcome::reached) > 0;
 }
 
 std::optional<std::size_t> best_of(const HostCandidates& host, int family) {
@@ -27,7 +28,7 @@ std::optional<std::size_t> best_of(const HostCandidates& host, int family) {
   std::ptrdiff_t most = 0;
   for (std::size_t i = 0; i < host.candidates.size(); ++i) {
     const Candidate& each = host.candidates[i];
-    const auto reached = count_of(each, Trial::Outcome::reached);
+    const auto reached = count_of(each, links::Trial::Outcome::reached);
     if (each.at.address.family() != family || !will_do(each) || reached <= most) continue;
     most = reached;
     best = i;
@@ -45,7 +46,7 @@ std::optional<std::size_t> cut_off_from(const HostCandidates& host) {
   for (const Sighting& each : host.candidates.front().seen) {
     const bool has_reached = std::ranges::any_of(host.candidates, [&](const Candidate& candidate) {
       return std::ranges::any_of(candidate.seen, [&](const Sighting& sighting) {
-        return sighting.by == each.by && sighting.outcome == Trial::Outcome::reached;
+        return sighting.by == each.by && sighting.outcome == links::Trial::Outcome::reached;
       });
     });
     if (!has_reached) return each.by;
@@ -118,7 +119,7 @@ std::string describe_choice(const std::vector<HostCandidates>& hosts,
     const auto& candidates = hosts[i].candidates;
     table += fmt::format("\n  {}: {}", hosts[i].name, text_of(candidates[chosen[i]]));
     for (const Candidate& each : candidates) {
-      const auto failed = std::ranges::find(each.seen, Trial::Outcome::failed, &Sighting::outcome);
+      const auto failed = std::ranges::find(each.seen, links::Trial::Outcome::failed, &Sighting::outcome);
       if (failed == each.seen.end()) continue;
       table +=
           fmt::format("\n    not {}: from {}: {}", text_of(each), hosts[failed->by].name, failed->trouble);
@@ -127,4 +128,4 @@ std::string describe_choice(const std::vector<HostCandidates>& hosts,
   return table;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -8,17 +8,17 @@
 #include "runtime/links/address_trials.h"
 #include "runtime/links/interfaces.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// What one host's leader saw of an address of another's.
 struct Sighting {
   std::size_t by = 0;  // the host that tried, as below
-  Trial::Outcome outcome = Trial::Outcome::none;
+  links::Trial::Outcome outcome = links::Trial::Outcome::none;
   std::string trouble;
 };
 
 struct Candidate {
-  HostAddress at;
+  links::HostAddress at;
   std::vector<Sighting> seen;
 };
 
@@ -35,4 +35,4 @@ Result<std::vector<std::size_t>> choose_addresses(const std::vector<HostCandidat
 /// One row for each host: the address that was chosen, and what is wrong with the others.
 std::string describe_choice(const std::vector<HostCandidates>& hosts, const std::vector<std::size_t>& chosen);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -25,7 +25,7 @@
 #include "runtime/store/init_watch.h"
 #include "runtime/store/job_secret.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 /// A store that does not answer by then keeps what the epoch left in it.
@@ -35,14 +35,14 @@ constexpr std::string_view kHttpScheme = "http://";
 
 /// Whether MPI is of this launcher's job, and not of one inside of which the launcher runs.
 bool may_meet_by_mpi(const OtherLauncher& launcher, const Environment& environment) {
-  const MpiTraces traces = find_mpi(environment);
+  const modules::MpiTraces traces = modules::find_mpi(environment);
   if (traces.is_initialised) return true;
   return !traces.launcher.empty() && environment(traces.variable) == std::to_string(launcher.size);
 }
 
 /// Whether Slurm's PMI-2 is of this launcher's job, and MPI, which would speak it too, is not in this process.
 bool may_meet_by_pmi2(const OtherLauncher& launcher, const Environment& environment) {
-  const MpiTraces traces = find_mpi(environment);
+  const modules::MpiTraces traces = modules::find_mpi(environment);
   return traces.loaded.empty() && !traces.is_initialised &&
          environment("PMI_SIZE") == std::to_string(launcher.size) &&
          environment("PMI_RANK") == std::to_string(launcher.rank);
@@ -83,28 +83,28 @@ Status ask_mpi(PlaceInJob& place, const Config& config, const Environment& envir
   return {};
 }
 
-Result<JobSecret> secret_of(const PlaceInJob& place) {
-  return parse_job_secret(place.job_id->value, place.job_key->value);
+Result<store::JobSecret> secret_of(const PlaceInJob& place) {
+  return store::parse_job_secret(place.job_id->value, place.job_key->value);
 }
 
 /// The store of all jobs, and the secret of this one.
 struct Rendezvous {
-  std::shared_ptr<Store> store;
-  JobSecret secret;
+  std::shared_ptr<store::Store> store;
+  store::JobSecret secret;
 };
 
 Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) {
   Rendezvous found;
   if (!place.rendezvous) {
-    found.store = make_memory_store();
-    DABKE_ASSIGN_OR_RETURN(found.secret, place.job_id ? secret_of(place) : random_job_secret());
+    found.store = store::make_memory_store();
+    DABKE_ASSIGN_OR_RETURN(found.secret, place.job_id ? secret_of(place) : store::random_job_secret());
     return found;
   }
   const std::string& address = *place.rendezvous;
   if (address.starts_with(kFileScheme)) {
     const std::string directory = address.substr(kFileScheme.size());
-    DABKE_ASSIGN_OR_RETURN(found.store, open_file_store(directory));
-    DABKE_ASSIGN_OR_RETURN(found.secret, place.job_id ? secret_of(place) : job_secret_in(directory));
+    DABKE_ASSIGN_OR_RETURN(found.store, store::open_file_store(directory));
+    DABKE_ASSIGN_OR_RETURN(found.secret, place.job_id ? secret_of(place) : store::job_secret_in(directory));
     return found;
   }
   if (!address.starts_with(kHttpScheme)) {
@@ -120,12 +120,13 @@ Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) 
                               address));
   }
   DABKE_ASSIGN_OR_RETURN(found.secret, secret_of(place));
-  DABKE_ASSIGN_OR_RETURN(found.store, open_http_store(address, found.secret.id, found.secret.key, deadline));
+  DABKE_ASSIGN_OR_RETURN(found.store,
+                         store::open_http_store(address, found.secret.id, found.secret.key, deadline));
   return found;
 }
 
 std::function<std::optional<int>(Rank, TimePoint)> exit_statuses(
-    std::shared_ptr<Store> job, const std::vector<ProcessIdentity>& processes) {
+    std::shared_ptr<store::Store> job, const std::vector<links::ProcessIdentity>& processes) {
   return [job = std::move(job), processes](Rank rank, TimePoint deadline) -> std::optional<int> {
     const auto told = job->get(ended_key(rank), deadline);
     const auto ended = told.is_ok() ? read_ended_rank(*told) : std::nullopt;
@@ -170,7 +171,8 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
                           const std::weak_ptr<WaitCheck>& check) {
   if (place.rank == 0) warn_of_misspelt_variables(config);
   DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place, deadline));
-  const auto job = with_prefix(with_check(rendezvous.store, check, place.size), to_hex(rendezvous.secret.id));
+  const auto job = store::with_prefix(store::with_check(rendezvous.store, check, place.size),
+                                      to_hex(rendezvous.secret.id));
   if (!place.roster) {
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
     const Log log = log_of_rank(config, place.rank);
@@ -186,7 +188,7 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
   joined.mpi = place.mpi;
   joined.gathers_dumps = place.gathers_dumps;
   joined.merges_timeline = place.merges_timeline;
-  const auto epoch = with_prefix(job, std::to_string(place.roster->epoch));
+  const auto epoch = store::with_prefix(job, std::to_string(place.roster->epoch));
   World& world = joined.world;
   world.job_id = rendezvous.secret.id;
   world.job_key = rendezvous.secret.key;
@@ -203,10 +205,10 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
   world.is_homogeneous = equally_filled(world.hosts);
   if (place.gathers_dumps && !place.roster->processes.empty())
     joined.exit_status_of = exit_statuses(job, place.roster->processes);
-  joined.store = watch_init(epoch, world, std::move(place.roster->processes));
+  joined.store = store::watch_init(epoch, world, std::move(place.roster->processes));
   auto agreement = agree_on_address(world, config, *joined.store, deadline);
   if (!agreement.is_ok()) {
-    tell_init_failure(*joined.store, world.rank, agreement.status());
+    store::tell_init_failure(*joined.store, world.rank, agreement.status());
     return agreement.status();
   }
   AgreedAddress agreed = agreement.take();
@@ -247,10 +249,10 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 
 Status leave_epoch(const Bootstrapped& joined) {
   joined.store->hurry(kTidyingLimit);
-  tell_clean_end(*joined.store, joined.world.rank);
+  store::tell_clean_end(*joined.store, joined.world.rank);
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t left, joined.store->increment("left"));
   if (left < static_cast<std::uint64_t>(joined.world.size)) return {};
   return joined.store->remove_all("");
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

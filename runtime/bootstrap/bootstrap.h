@@ -43,12 +43,12 @@
 #include "runtime/modules/mpi_session.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 struct Bootstrapped {
   World world;
-  std::shared_ptr<Store> store;  // this job's and epoch's
-  MpiSession* mpi = nullptr;     // when MPI has started the job
+  std::shared_ptr<store::Store> store;  // this job's and epoch's
+  modules::MpiSession* mpi = nullptr;   // when MPI has started the job
   std::string network;         // rank 0's, of a job on several hosts: which address of each is used, in words
   bool gathers_dumps = false;  // whoever serves the store reads the dumps of a hang there
   /// How the process of a rank has ended, as a shell gives it, once whoever has started it says so. Nothing: not by the
@@ -76,4 +76,4 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 /// After a crash the next epoch's rank 0 does.
 Status leave_epoch(const Bootstrapped& joined);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

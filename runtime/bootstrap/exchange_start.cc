@@ -14,7 +14,7 @@
 #include "runtime/store/init_failure.h"
 #include "runtime/store/job_secret.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 /// What one process gives, both times; longer lists are told by their beginning and compared by their digest.
@@ -75,7 +75,7 @@ class Exchange {
   const Config& config_;
   const ExchangeGroup& group_;
   std::optional<Rank> rank_;
-  std::shared_ptr<Store> epoch_store_;  // rank 0's
+  std::shared_ptr<store::Store> epoch_store_;  // rank 0's
 };
 
 Status Exchange::not_a_member() const {
@@ -183,16 +183,16 @@ Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>
   std::vector<std::string> hosts;
   for (const Hello& one : *told) hosts.push_back(one.host);
   if (hosts.size() == 1 && group_.store == StoreUse::of_many_jobs) {
-    DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
+    DABKE_ASSIGN_OR_RETURN(const store::JobSecret secret, store::random_job_secret());
     return std::vector{std::string(), to_hex(secret.id), to_hex(secret.key), std::string("1")};
   }
   DABKE_ASSIGN_OR_RETURN(const ServedStore store, serve_store(config_, hosts, group_.store));
-  DABKE_ASSIGN_OR_RETURN(const JobSecret secret, parse_job_secret(store.job_id, store.job_key));
-  DABKE_ASSIGN_OR_RETURN(auto client, open_http_store(store.rendezvous, secret.id, secret.key,
-                                                      deadline_after(config_.start_timeout)));
-  const auto job = with_prefix(std::move(client), store.job_id);
+  DABKE_ASSIGN_OR_RETURN(const store::JobSecret secret, store::parse_job_secret(store.job_id, store.job_key));
+  DABKE_ASSIGN_OR_RETURN(auto client, store::open_http_store(store.rendezvous, secret.id, secret.key,
+                                                             deadline_after(config_.start_timeout)));
+  const auto job = store::with_prefix(std::move(client), store.job_id);
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(*job));
-  epoch_store_ = with_prefix(job, std::to_string(epoch));
+  epoch_store_ = store::with_prefix(job, std::to_string(epoch));
   return std::vector{store.rendezvous, store.job_id, store.job_key, std::to_string(epoch)};
 }
 
@@ -220,7 +220,7 @@ Result<ExchangeStart> Exchange::start(const Result<std::string>& host) {
   if (!told.is_ok()) return told.status();
   if (!notes.is_ok()) {
     // The others may be on their way to the links; this one they can still hear.
-    if (epoch_store_) tell_init_failure(*epoch_store_, 0, notes.status());
+    if (epoch_store_) store::tell_init_failure(*epoch_store_, 0, notes.status());
     return notes.status();
   }
   return read_note(*notes, *told);
@@ -244,4 +244,4 @@ Status fail_by_exchange(const ExchangeGroup& group, const Status& why) {
   return Exchange(config, group).fail(why);
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -23,7 +23,7 @@
 #include "runtime/base/world.h"
 #include "runtime/bootstrap/served_store.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// The processes that an exchange reaches, and those of them that are the job.
 struct ExchangeGroup {
@@ -55,4 +55,4 @@ Result<ExchangeStart> start_by_exchange(const Config& config, const ExchangeGrou
 /// Takes part for a process that cannot start, and returns why.
 Status fail_by_exchange(const ExchangeGroup& group, const Status& why);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -14,7 +14,7 @@
 #include "runtime/links/interfaces.h"
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 using namespace std::chrono_literals;
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> lines_left(const std::string& text, const std::
 }
 
 /// How a leader writes down what came of one address of another.
-std::string seen_line(const Trial& trial) {
+std::string seen_line(const links::Trial& trial) {
   return fmt::format("{} {} {} {}\n", trial.rank, trial.address.to_string(), static_cast<int>(trial.outcome),
                      one_line(trial.trouble));
 }
@@ -56,7 +56,7 @@ std::string seen_line(const Trial& trial) {
 struct SeenLine {
   Rank rank = -1;
   std::string address;
-  Trial::Outcome outcome = Trial::Outcome::none;
+  links::Trial::Outcome outcome = links::Trial::Outcome::none;
   std::string trouble;
 };
 
@@ -65,14 +65,14 @@ SeenLine parse_seen(const std::string& line) {
   SeenLine seen;
   int outcome = 0;
   words >> seen.rank >> seen.address >> outcome >> std::ws;
-  seen.outcome = static_cast<Trial::Outcome>(outcome);
+  seen.outcome = static_cast<links::Trial::Outcome>(outcome);
   std::getline(words, seen.trouble);
   return seen;
 }
 
 class Agreement {
  public:
-  Agreement(const World& world, const Config& config, Store& store, TimePoint deadline)
+  Agreement(const World& world, const Config& config, store::Store& store, TimePoint deadline)
       : world_(world), config_(config), store_(store), deadline_(deadline) {
     for (Rank rank = 0; rank < world.size; ++rank) {
       const auto& host = host_of(rank);
@@ -93,11 +93,11 @@ class Agreement {
   bool leads() const { return leaders_[own_place()] == world_.rank; }
 
   Status lead();
-  Status try_others(const Handshake::Self& self);
-  Status publish(const std::vector<HostAddress>& own, const TrialListener& door);
-  Result<std::vector<HostAddress>> addresses_of(Rank leader);
-  Result<std::vector<Trial>> trials();
-  Status report(const std::vector<Trial>& trials);
+  Status try_others(const links::Handshake::Self& self);
+  Status publish(const std::vector<links::HostAddress>& own, const links::TrialListener& door);
+  Result<std::vector<links::HostAddress>> addresses_of(Rank leader);
+  Result<std::vector<links::Trial>> trials();
+  Status report(const std::vector<links::Trial>& trials);
   Result<std::string> wait_for(const std::string& key, Rank from, TimePoint until);
   Result<std::vector<HostCandidates>> gather();
   Status take_report(std::size_t place, std::vector<HostCandidates>& hosts);
@@ -106,10 +106,10 @@ class Agreement {
 
   const World& world_;
   const Config& config_;
-  Store& store_;
+  store::Store& store_;
   const TimePoint deadline_;
   std::vector<Rank> leaders_;  // of each host, in the order of the hosts
-  std::unique_ptr<TrialListener> door_;
+  std::unique_ptr<links::TrialListener> door_;
   std::string table_;
 };
 
@@ -117,7 +117,7 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
   auto text = store_.get(key, until);
   if (text.is_ok() || text.status().code() != Code::timeout) return text;
   const Rank absent[] = {from};
-  const AbsentRanks told = describe_absent(store_, world_, absent);
+  const store::AbsentRanks told = store::describe_absent(store_, world_, absent);
   return Status(Code::timeout,
                 fmt::format("{} has not said at which addresses hosts reach each other{}; the limit is {} s "
                             "(DABKE_START_TIMEOUT_SECONDS)",
@@ -125,57 +125,59 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
 }
 
 /// Addresses that cannot be listened on are left out.
-Status Agreement::publish(const std::vector<HostAddress>& own, const TrialListener& door) {
+Status Agreement::publish(const std::vector<links::HostAddress>& own, const links::TrialListener& door) {
   std::string text = fmt::format("{}\n", kGood);
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const SocketAddress& at = door.listens_at()[i];
+    const links::SocketAddress& at = door.listens_at()[i];
     if (at.port() != 0) text += fmt::format("{} {}\n", at.to_string(), own[i].interface);
   }
   return store_.set(addresses_key(world_.rank), text);
 }
 
-Result<std::vector<HostAddress>> Agreement::addresses_of(Rank leader) {
+Result<std::vector<links::HostAddress>> Agreement::addresses_of(Rank leader) {
   DABKE_ASSIGN_OR_RETURN(const std::string text, wait_for(addresses_key(leader), leader, deadline_));
   DABKE_ASSIGN_OR_RETURN(const auto lines, lines_left(text, world_.name_of(leader)));
-  std::vector<HostAddress> addresses;
+  std::vector<links::HostAddress> addresses;
   for (const std::string& line : lines) {
     const auto space = line.find(' ');
-    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::parse(line.substr(0, space)));
+    DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address,
+                           links::SocketAddress::parse(line.substr(0, space)));
     addresses.push_back({address, space == std::string::npos ? "" : line.substr(space + 1)});
   }
   return addresses;
 }
 
-Result<std::vector<Trial>> Agreement::trials() {
-  std::vector<Trial> trials;
+Result<std::vector<links::Trial>> Agreement::trials() {
+  std::vector<links::Trial> trials;
   for (std::size_t distance = 1; distance < leaders_.size(); distance *= 2) {
     const Rank leader = leaders_[(own_place() + distance) % leaders_.size()];
     DABKE_ASSIGN_OR_RETURN(const auto addresses, addresses_of(leader));
-    for (const HostAddress& each : addresses) trials.push_back({leader, each.address});
+    for (const links::HostAddress& each : addresses) trials.push_back({leader, each.address});
   }
   return trials;
 }
 
-Status Agreement::report(const std::vector<Trial>& trials) {
+Status Agreement::report(const std::vector<links::Trial>& trials) {
   std::string text = fmt::format("{}\n", kGood);
-  for (const Trial& each : trials) text += seen_line(each);
+  for (const links::Trial& each : trials) text += seen_line(each);
   return store_.set(seen_key(world_.rank), text);
 }
 
 Status Agreement::lead() {
-  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config_, store_.describe()));
-  std::vector<SocketAddress> addresses;
-  for (const HostAddress& each : own) addresses.push_back(each.address);
-  const Handshake::Self self{world_.job_id, world_.job_key, world_.epoch, world_.rank,
-                             identity_of_this_process()};
-  DABKE_ASSIGN_OR_RETURN(door_, TrialListener::open(self, addresses));
+  DABKE_ASSIGN_OR_RETURN(const std::vector<links::HostAddress> own,
+                         links::candidate_addresses(config_, store_.describe()));
+  std::vector<links::SocketAddress> addresses;
+  for (const links::HostAddress& each : own) addresses.push_back(each.address);
+  const links::Handshake::Self self{world_.job_id, world_.job_key, world_.epoch, world_.rank,
+                                    links::identity_of_this_process()};
+  DABKE_ASSIGN_OR_RETURN(door_, links::TrialListener::open(self, addresses));
   DABKE_RETURN_IF_ERROR(publish(own, *door_));
   return try_others(self);
 }
 
-Status Agreement::try_others(const Handshake::Self& self) {
-  DABKE_ASSIGN_OR_RETURN(std::vector<Trial> trials, this->trials());
-  DABKE_RETURN_IF_ERROR(try_addresses(self, trials, deadline_, [this] { return store_.trouble(); }));
+Status Agreement::try_others(const links::Handshake::Self& self) {
+  DABKE_ASSIGN_OR_RETURN(std::vector<links::Trial> trials, this->trials());
+  DABKE_RETURN_IF_ERROR(links::try_addresses(self, trials, deadline_, [this] { return store_.trouble(); }));
   return report(trials);
 }
 
@@ -203,7 +205,7 @@ Result<std::vector<HostCandidates>> Agreement::gather() {
   for (const Rank leader : leaders_) {
     DABKE_ASSIGN_OR_RETURN(const auto addresses, addresses_of(leader));
     HostCandidates& host = hosts.emplace_back(HostCandidates{world_.name_of(leader), {}});
-    for (const HostAddress& each : addresses) host.candidates.push_back({each, {}});
+    for (const links::HostAddress& each : addresses) host.candidates.push_back({each, {}});
   }
   for (std::size_t place = 0; place < leaders_.size(); ++place)
     DABKE_RETURN_IF_ERROR(take_report(place, hosts));
@@ -233,7 +235,7 @@ Result<AgreedAddress> Agreement::run() {
   if (leads()) {
     if (const Status led = lead(); !led.is_ok()) {
       // Whoever waits for either is told; rank 0 makes it everybody's.
-      const std::string text = bad_text(init_failure_of(world_.name_of(world_.rank), led));
+      const std::string text = bad_text(store::init_failure_of(world_.name_of(world_.rank), led));
       DABKE_RETURN_IF_ERROR(store_.set(seen_key(world_.rank), text));
       DABKE_RETURN_IF_ERROR(store_.set(addresses_key(world_.rank), text));
     }
@@ -247,13 +249,13 @@ Result<AgreedAddress> Agreement::run() {
 
 }  // namespace
 
-Result<AgreedAddress> agree_on_address(const World& world, const Config& config, Store& epoch,
+Result<AgreedAddress> agree_on_address(const World& world, const Config& config, store::Store& epoch,
                                        TimePoint deadline) {
   const bool is_one_host =
       std::ranges::all_of(world.hosts, [&](const auto& host) { return host == world.hosts.front(); });
   if (!is_one_host) return Agreement(world, config, epoch, deadline).run();
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, address_on_one_host(config));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::address_on_one_host(config));
   return AgreedAddress{address.host(), ""};
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -19,7 +19,7 @@
 #include "runtime/base/world.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 struct AgreedAddress {
   std::string address;  // as World::address
@@ -27,7 +27,7 @@ struct AgreedAddress {
 };
 
 /// `epoch` is the store of the job's epoch. Every rank calls it.
-Result<AgreedAddress> agree_on_address(const World& world, const Config& config, Store& epoch,
+Result<AgreedAddress> agree_on_address(const World& world, const Config& config, store::Store& epoch,
                                        TimePoint deadline);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -8,7 +8,7 @@
 #include "runtime/bootstrap/exchange_start.h"
 #include "runtime/modules/module_loader.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 /// What the ranks have agreed on is told to later starts over the same communicator.
@@ -17,8 +17,8 @@ std::string note_of(const ServedStore& store) {
 }
 
 /// The first start of these ranks: MPI carries the exchange.
-Status exchange_over(MpiSession& session, const Config& config, const std::string& host, TimePoint deadline,
-                     MpiStart& start) {
+Status exchange_over(modules::MpiSession& session, const Config& config, const std::string& host,
+                     TimePoint deadline, MpiStart& start) {
   bool is_interrupted = false;
   ExchangeGroup group;
   group.number = start.rank;
@@ -45,7 +45,7 @@ Status exchange_over(MpiSession& session, const Config& config, const std::strin
 Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Environment& environment,
                                                const void* comm, const std::string& host,
                                                TimePoint deadline) {
-  const MpiTraces traces = find_mpi(environment);
+  const modules::MpiTraces traces = modules::find_mpi(environment);
   if (comm != nullptr && traces.loaded.empty()) {
     return Status(
         Code::invalid_argument,
@@ -53,7 +53,7 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
         "application to the shared library of one of them, or leave mpi_comm NULL");
   }
   if (comm == nullptr && traces.launcher.empty() && !traces.is_initialised) return std::optional<MpiStart>();
-  auto loaded = load_mpi(config, traces);
+  auto loaded = modules::load_mpi(config, traces);
   if (!loaded) {
     const auto count = traces.is_initialised ? std::nullopt : environment(traces.variable);
     // Alone; MPI is not needed for that.
@@ -67,8 +67,8 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
                                                 traces.variable, count.value_or("")),
                               loaded.status().message()));
   }
-  MpiSession& session = **loaded;
-  DABKE_ASSIGN_OR_RETURN(const MpiPlace place, session.enter(comm));
+  modules::MpiSession& session = **loaded;
+  DABKE_ASSIGN_OR_RETURN(const modules::MpiPlace place, session.enter(comm));
   MpiStart start{&session, place.rank, place.size, {}, {}};
   if (place.agreed.empty()) {
     DABKE_RETURN_IF_ERROR(exchange_over(session, config, host, deadline, start));
@@ -80,7 +80,7 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
   return std::optional(std::move(start));
 }
 
-void begin_mpi_job(MpiSession& session, const World& world, const Log& log) {
+void begin_mpi_job(modules::MpiSession& session, const World& world, const Log& log) {
   const bool is_first = session.job_begins();
   if (!is_first || session.any_thread() || world.rank != 0) return;
   log.warning(
@@ -96,4 +96,4 @@ std::optional<std::string_view> setting_that_uses_mpi(const Config& config) {
   return std::nullopt;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

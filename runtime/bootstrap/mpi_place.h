@@ -13,10 +13,10 @@
 #include "runtime/bootstrap/served_store.h"
 #include "runtime/modules/mpi_session.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 struct MpiStart {
-  MpiSession* session = nullptr;
+  modules::MpiSession* session = nullptr;
   int rank = 0;
   int size = 1;
   ServedStore store;
@@ -30,10 +30,10 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
 
 /// The job uses MPI from now on. The first one of the process warns, on rank 0, where MPI can carry no more
 /// than the meeting of the ranks.
-void begin_mpi_job(MpiSession& session, const World& world, const Log& log);
+void begin_mpi_job(modules::MpiSession& session, const World& world, const Log& log);
 
 /// The setting by which MPI carries messages or data of a job, such as "DABKE_CONTROLLER=mpi"; nothing where
 /// it carries neither.
 std::optional<std::string_view> setting_that_uses_mpi(const Config& config);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

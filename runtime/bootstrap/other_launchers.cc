@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 /// One row a launcher, the innermost first: torchrun may run inside of mpirun or srun, and mpirun starts its
@@ -92,4 +92,4 @@ Status cannot_meet(const OtherLauncher& launcher) {
           launcher.remedy)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

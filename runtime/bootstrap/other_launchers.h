@@ -7,7 +7,7 @@
 
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// The most ranks, or processes of which some are a job.
 inline constexpr int kMostProcesses = 1 << 20;
@@ -29,4 +29,4 @@ std::optional<OtherLauncher> find_other_launcher(const Environment& environment)
 /// What init says where such a launcher has started more than one process and they cannot meet.
 Status cannot_meet(const OtherLauncher& launcher);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

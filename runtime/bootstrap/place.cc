@@ -12,7 +12,7 @@
 
 #include "runtime/bootstrap/other_launchers.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 struct Number {
@@ -158,4 +158,4 @@ Result<PlaceInJob> place_from_environment(const Environment& environment) {
   return given;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

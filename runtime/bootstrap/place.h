@@ -10,7 +10,7 @@
 #include "runtime/bootstrap/roster.h"
 #include "runtime/modules/mpi_session.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// A variable's value and the name under which it was found.
 struct Variable {
@@ -34,7 +34,7 @@ struct PlaceInJob {
   std::optional<std::string> rendezvous;  // as in DABKE_RENDEZVOUS
   std::optional<Variable> job_id;
   std::optional<Variable> job_key;
-  MpiSession* mpi = nullptr;
+  modules::MpiSession* mpi = nullptr;
   bool gathers_dumps = false;
   std::string merges_timeline;
   std::optional<Roster> roster;  // when the ranks have met already
@@ -46,4 +46,4 @@ Result<std::string> host_name(const Environment& environment);
 /// What the environment says; a job of one where it says nothing. Errors name the variable and the remedy.
 Result<PlaceInJob> place_from_environment(const Environment& environment);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 constexpr std::size_t kMostNamedParts = 8;
@@ -71,4 +71,4 @@ std::string name_ranks(const std::vector<int>& ranks, const std::vector<PlacedRa
   return text;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

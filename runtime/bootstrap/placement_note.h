@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 inline constexpr const char* kPlacementKey = "placement";
 
@@ -26,4 +26,4 @@ std::vector<PlacedRanks> read_placement_note(std::string_view note);
 /// known are named without it.
 std::string name_ranks(const std::vector<int>& ranks, const std::vector<PlacedRanks>& placed);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -18,7 +18,7 @@
 #include "runtime/base/threads/thread.h"
 #include "runtime/bootstrap/exchange_start.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 /// PMI-2 bounds values by 1024 characters, without saying whether the end counts.
@@ -180,4 +180,4 @@ Result<std::optional<Pmi2Start>> start_from_pmi2(const Config& config, const Env
   return Start(std::move(start));
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -13,7 +13,7 @@
 #include "runtime/bootstrap/roster.h"
 #include "runtime/bootstrap/served_store.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 struct Pmi2Start {
   int rank = 0;
@@ -27,4 +27,4 @@ struct Pmi2Start {
 Result<std::optional<Pmi2Start>> start_from_pmi2(const Config& config, const Environment& environment,
                                                  const std::string& host, TimePoint deadline);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

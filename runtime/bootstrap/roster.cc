@@ -17,7 +17,7 @@
 #include "runtime/store/init_failure.h"
 #include "runtime/store/init_watch.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 using namespace std::chrono_literals;
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 }
 
 /// What is there now; nothing is no error.
-Result<std::optional<std::string>> look(Store& store, const std::string& key) {
+Result<std::optional<std::string>> look(store::Store& store, const std::string& key) {
   auto value = store.get(key, Clock::now());
   if (value.is_ok()) return std::optional(value.take());
   if (value.status().code() == Code::timeout) return std::optional<std::string>();
@@ -98,13 +98,13 @@ struct Absent {
 /// What rank 0 left of an epoch, as one rank reads it.
 struct Verdict {
   std::vector<std::string> hosts;
-  std::vector<ProcessIdentity> processes;
+  std::vector<links::ProcessIdentity> processes;
   bool is_in = false;  // this process is the one that counts for its rank
 };
 
 class Meeting {
  public:
-  Meeting(Store& job, const Hello& self, const Config& config, TimePoint deadline, std::string token,
+  Meeting(store::Store& job, const Hello& self, const Config& config, TimePoint deadline, std::string token,
           const WaitReports& reports)
       : job_(job),
         self_(self),
@@ -129,15 +129,15 @@ class Meeting {
 
   std::string hello() const {
     return fmt::format("{}\n{}\n{}\n{}\n{}\n", token_, self_.size, self_.host, self_.process_sets,
-                       to_text(process_));
+                       links::to_text(process_));
   }
   Result<std::vector<Member>> gather(std::uint64_t epoch);
-  bool is_dead(const ProcessIdentity& process) const {
-    return process_.shares_pids_with(process) && process.pid != process_.pid && has_ended(process.pid);
+  bool is_dead(const links::ProcessIdentity& process) const {
+    return process_.shares_pids_with(process) && process.pid != process_.pid && links::has_ended(process.pid);
   }
   Status check_lives(std::uint64_t epoch, std::vector<Member>& members) const;
   Status check_ended() const;
-  Status bury_root(std::uint64_t epoch, const ProcessIdentity& root);
+  Status bury_root(std::uint64_t epoch, const links::ProcessIdentity& root);
   Status named(const Status& status) const;
   Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
                                   std::vector<Member>& members);
@@ -157,13 +157,13 @@ class Meeting {
   Status explain_absence(std::uint64_t epoch) const;
   Status explain_root(std::uint64_t turned_away) const;
 
-  Store& job_;
+  store::Store& job_;
   const Hello& self_;
   const double patience_;
   const std::string_view init_;  // as the program calls it
   const TimePoint deadline_;
   const std::string token_;
-  const ProcessIdentity process_ = identity_of_this_process();
+  const links::ProcessIdentity process_ = links::identity_of_this_process();
   const WaitReports& reports_;
   TimePoint reports_at_;
 };
@@ -224,7 +224,7 @@ Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) cons
 Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) const {
   for (Member& member : members) {
     if (member.ended_at == kNever) {
-      if (is_dead(parse_process(member.process))) member.ended_at = Clock::now();
+      if (is_dead(links::parse_process(member.process))) member.ended_at = Clock::now();
       continue;
     }
     const auto again = job_.get(hello_key(epoch, member.rank), Clock::now());
@@ -234,7 +234,7 @@ Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) c
     } else if (Clock::now() >= member.ended_at + kReplacement) {
       std::vector<std::string> hosts(static_cast<std::size_t>(self_.size));
       hosts[static_cast<std::size_t>(member.rank)] = member.host;
-      return process_ended_in_init(member.rank, hosts, parse_process(member.process).pid);
+      return store::process_ended_in_init(member.rank, hosts, links::parse_process(member.process).pid);
     }
   }
   return {};
@@ -292,7 +292,7 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
   } else {
     const Status told =
         members.status().code() == Code::interrupted
-            ? init_failure_of(fmt::format("rank {} on {}", self_.rank, self_.host), members.status())
+            ? store::init_failure_of(fmt::format("rank {} on {}", self_.rank, self_.host), members.status())
             : members.status();
     roster = fmt::format("error\n{}\n{}\n", static_cast<int>(told.code()), one_line(told.message()));
   }
@@ -313,7 +313,7 @@ Result<Roster> Meeting::open() {
   Roster roster{epoch, {}};
   for (const Member& member : *members) {
     roster.hosts.push_back(member.host);
-    roster.processes.push_back(parse_process(member.process));
+    roster.processes.push_back(links::parse_process(member.process));
   }
   return roster;
 }
@@ -326,7 +326,7 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
   while (true) {
     const bool reports = self_.rank == 1 && turned_away == 0 && !is_quiet && reports_at_ < until;
     const TimePoint next = is_quiet ? quiet : reports ? reports_at_ : until;
-    const TimePoint look = std::min(next, Clock::now() + look_interval(self_.size));
+    const TimePoint look = std::min(next, Clock::now() + store::look_interval(self_.size));
     const auto opened = job_.get(kOpenedKey, look);
     if (opened.is_ok()) {
       const auto open = Opened::read(*opened);
@@ -371,7 +371,7 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
     if (space == std::string::npos || second == std::string::npos)
       return Status(Code::internal, "rank 0 left a roster that makes no sense");
     if (rank == me) verdict.is_in = line.substr(0, space) == token_;
-    verdict.processes.push_back(parse_process(line.substr(space + 1, second - space - 1)));
+    verdict.processes.push_back(links::parse_process(line.substr(space + 1, second - space - 1)));
     verdict.hosts.push_back(line.substr(second + 1));
   }
   return verdict;
@@ -379,10 +379,10 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
 
 /// Says in the stead of rank 0, whose process has ended, that the epoch comes to nothing. Whoever is new waits for the
 /// next one.
-Status Meeting::bury_root(std::uint64_t epoch, const ProcessIdentity& root) {
+Status Meeting::bury_root(std::uint64_t epoch, const links::ProcessIdentity& root) {
   const auto hello = job_.get(hello_key(epoch, 0), Clock::now());
   const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();
-  const Status why = process_ended_in_init(
+  const Status why = store::process_ended_in_init(
       0, lines.size() < 3 ? std::vector<std::string>() : std::vector{lines[2]}, root.pid);
   const auto opened = look(job_, kOpenedKey);
   if (opened.is_ok() && *opened == Opened{epoch, self_.size}.text()) (void)job_.remove_all(kOpenedKey);
@@ -396,7 +396,7 @@ Status Meeting::bury_root(std::uint64_t epoch, const ProcessIdentity& root) {
 Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
   using Either = std::variant<std::string, Opened>;
   const TimePoint until = deadline_ + kLastAhead;
-  std::optional<ProcessIdentity> root;
+  std::optional<links::ProcessIdentity> root;
   TimePoint root_ended_at = kNever;
   for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestLook)) {
     if (root && process_.shares_pids_with(*root)) pause = std::min(pause, kDeathLook);
@@ -418,7 +418,7 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     if (!root) {
       const auto hello = job_.get(hello_key(open.epoch, 0), Clock::now());
       const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();
-      if (lines.size() == kHelloLines) root = parse_process(lines[4]);
+      if (lines.size() == kHelloLines) root = links::parse_process(lines[4]);
     }
     if (root_ended_at == kNever && root && is_dead(*root)) root_ended_at = Clock::now();
     if (root_ended_at == kNever) continue;
@@ -514,7 +514,7 @@ Status Meeting::explain_root(std::uint64_t turned_away) const {
 
 }  // namespace
 
-Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline,
+Result<Roster> meet(store::Store& job, const Hello& self, const Config& config, TimePoint deadline,
                     const WaitReports& reports) {
   std::array<std::byte, 8> noise{};
   DABKE_RETURN_IF_ERROR(random_bytes(noise));
@@ -522,9 +522,9 @@ Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoi
   return self.rank == 0 ? meeting.open() : meeting.join();
 }
 
-Result<std::uint64_t> draw_epoch(Store& job) { return job.increment(kEpochKey); }
+Result<std::uint64_t> draw_epoch(store::Store& job) { return job.increment(kEpochKey); }
 
-void sweep(Store& job, std::uint64_t epoch) {
+void sweep(store::Store& job, std::uint64_t epoch) {
   constexpr std::uint64_t kMostAtOnce = 8;
   for (std::uint64_t old = epoch > kMostAtOnce ? epoch - kMostAtOnce : 1; old < epoch; ++old) {
     // Only tidying: what cannot be removed now costs a little space and harms nobody.
@@ -560,4 +560,4 @@ std::string one_line(std::string text) {
   return text;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

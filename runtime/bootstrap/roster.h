@@ -31,7 +31,7 @@
 #include "runtime/links/process_identity.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// What a rank tells of itself.
 struct Hello {
@@ -43,8 +43,8 @@ struct Hello {
 
 struct Roster {
   std::uint64_t epoch = 1;
-  std::vector<std::string> hosts;               // by rank
-  std::vector<ProcessIdentity> processes = {};  // by rank; empty where they are not known
+  std::vector<std::string> hosts;                      // by rank
+  std::vector<links::ProcessIdentity> processes = {};  // by rank; empty where they are not known
 };
 
 /// How it is said for whom an init waits: by rank 0, and by rank 1 where rank 0 has not come.
@@ -56,14 +56,14 @@ struct WaitReports {
 /// Meets the other ranks in `job`, the job's part of the store. So init costs each rank a handful of store
 /// calls, and all ranks see the same list or the same error.
 ///   errors  timeout, naming the ranks that did not come; peer_lost, naming one that ended; mismatch of sizes or process sets, naming two ranks
-Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline,
+Result<Roster> meet(store::Store& job, const Hello& self, const Config& config, TimePoint deadline,
                     const WaitReports& reports = {});
 
 /// What rank 0 does where the ranks have met without the store: draws the epoch.
-Result<std::uint64_t> draw_epoch(Store& job);
+Result<std::uint64_t> draw_epoch(store::Store& job);
 
 /// Removes what crashed epochs before `epoch` have left. Everybody must be past them.
-void sweep(Store& job, std::uint64_t epoch);
+void sweep(store::Store& job, std::uint64_t epoch);
 
 /// The static process sets in words that are alike on ranks that mean the same. What cannot be understood
 /// stays as it is: whoever reads it next refuses it.
@@ -75,4 +75,4 @@ std::vector<std::string> lines_of(std::string_view text);
 /// `text` as one line of such a text.
 std::string one_line(std::string text);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -11,14 +11,14 @@
 #include "runtime/store/job_secret.h"
 #include "runtime/store/rendezvous_server.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 namespace {
 
 struct Served {
   StoreUse use;
   std::vector<std::string> addresses;
   ServedStore store;
-  std::unique_ptr<RendezvousServer> server;
+  std::unique_ptr<store::RendezvousServer> server;
 };
 
 struct Servers {
@@ -54,12 +54,13 @@ void serve_until_exit(Served served) {
 Result<std::vector<std::string>> addresses_for(const Config& config, const std::vector<std::string>& hosts) {
   std::vector<std::string> addresses;
   if (std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); })) {
-    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, address_on_one_host(config));
+    DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::address_on_one_host(config));
     addresses.push_back(address.host());
     return addresses;
   }
-  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> candidates, candidate_addresses(config, ""));
-  for (const HostAddress& each : candidates) addresses.push_back(each.address.host());
+  DABKE_ASSIGN_OR_RETURN(const std::vector<links::HostAddress> candidates,
+                         links::candidate_addresses(config, ""));
+  for (const links::HostAddress& each : candidates) addresses.push_back(each.address.host());
   return addresses;
 }
 
@@ -73,13 +74,13 @@ Result<ServedStore> serve_store(const Config& config, const std::vector<std::str
         servers().all, [&](const Served& one) { return one.use == use && one.addresses == addresses; });
     if (known != servers().all.end()) return known->store;
   }
-  DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
-  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                         RendezvousServer::listen(addresses, secret.id, secret.key));
+  DABKE_ASSIGN_OR_RETURN(const store::JobSecret secret, store::random_job_secret());
+  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<store::RendezvousServer> server,
+                         store::RendezvousServer::listen(addresses, secret.id, secret.key));
   DABKE_RETURN_IF_ERROR(server->start());
   ServedStore store{server->url(), to_hex(secret.id), to_hex(secret.key)};
   serve_until_exit({use, addresses, store, std::move(server)});
   return store;
 }
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -7,7 +7,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::bootstrap {
 
 /// What the other ranks must know of it, as in DABKE_RENDEZVOUS, DABKE_JOB_ID and DABKE_JOB_KEY. Of a job on several hosts
 /// the first lists all addresses of rank 0's host, or those that DABKE_NETWORK_INTERFACE selects (store_address.h).
@@ -24,4 +24,4 @@ enum class StoreUse { of_its_own, of_many_jobs };
 /// jobs is served again, with its secret, where the addresses are the same.
 Result<ServedStore> serve_store(const Config& config, const std::vector<std::string>& hosts, StoreUse use);
 
-}  // namespace dabke
+}  // namespace dabke::bootstrap

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace dabke {
+namespace dabke::control {
 
 class Baton {
  public:
@@ -31,4 +31,4 @@ class Baton {
   std::atomic<int> wanted_{0};
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

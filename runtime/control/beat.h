@@ -12,7 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/links/little_endian.h"
 
-namespace dabke {
+namespace dabke::control {
 
 /// A time of some host's monotonic clock, in nanoseconds. They compare with those of the same host alone.
 using HostTime = std::int64_t;
@@ -36,7 +36,7 @@ inline std::array<std::byte, kBeatBytes> encode_beat(const Beat& beat) {
   bytes[0] = kBeatTag;
   std::byte* out = bytes.data() + 1;
   for (const HostTime time : {beat.sent, beat.heard_sent, beat.heard_at}) {
-    store_le(static_cast<std::uint64_t>(time), out);
+    links::store_le(static_cast<std::uint64_t>(time), out);
     out += sizeof time;
   }
   return bytes;
@@ -46,7 +46,7 @@ inline std::array<std::byte, kBeatBytes> encode_beat(const Beat& beat) {
 inline std::optional<Beat> decode_beat(std::span<const std::byte> frame) {
   if (frame.size() != kBeatBytes || frame[0] != kBeatTag) return std::nullopt;
   const auto time = [&](std::size_t i) {
-    return static_cast<HostTime>(load_le<std::uint64_t>(frame.data() + 1 + i * sizeof(HostTime)));
+    return static_cast<HostTime>(links::load_le<std::uint64_t>(frame.data() + 1 + i * sizeof(HostTime)));
   };
   const Beat beat{time(0), time(1), time(2)};
   const auto can_be = [](HostTime at) {
@@ -56,4 +56,4 @@ inline std::optional<Beat> decode_beat(std::span<const std::byte> frame) {
   return beat;
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace dabke {
+namespace dabke::control {
 
 void ClockComparison::take(const Beat& beat, TimePoint now) {
   const HostTime at = host_time(now);
@@ -67,4 +67,4 @@ std::optional<ClockOffset> ClockComparison::offset(TimePoint now) const {
                      nanoseconds(error_of(last, drifts) + std::abs(age) * drifts.error), drifts.rate};
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

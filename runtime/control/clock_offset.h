@@ -14,7 +14,7 @@
 
 #include "runtime/control/beat.h"
 
-namespace dabke {
+namespace dabke::control {
 
 /// At some moment of our clock.
 struct ClockOffset {
@@ -59,4 +59,4 @@ class ClockComparison {
   std::size_t in_last_ = kBlock;
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -12,7 +12,7 @@
 #include "runtime/control/baton.h"
 #include "runtime/control/clock_offset.h"
 
-namespace dabke {
+namespace dabke::control {
 
 /// Receives what a channel saw; called on the thread inside poll().
 class ControlSink {
@@ -79,4 +79,4 @@ inline void poll(ControlChannel& channel, TimePoint deadline, ControlSink& sink)
   channel.poll(deadline, sink, baton);
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -17,7 +17,7 @@
 #include "runtime/negotiation/wire/wire.h"
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::control {
 namespace {
 
 using namespace std::chrono_literals;
@@ -30,17 +30,17 @@ constexpr Duration kLastWordsInAll = 1s;
 // However busy shared memory is, sockets, pidfds and timers get their turn once in so many calls.
 constexpr int kMostPollsWithoutKernel = 32;
 
-SharedMemory shared_memory_of(const Config& config) {
+links::SharedMemory shared_memory_of(const Config& config) {
   switch (config.controller) {
-    case Controller::automatic: return SharedMemory::where_possible;
-    case Controller::shm: return SharedMemory::required;
+    case Controller::automatic: return links::SharedMemory::where_possible;
+    case Controller::shm: return links::SharedMemory::required;
     case Controller::tcp:
-    case Controller::gloo: return SharedMemory::never;
+    case Controller::gloo: return links::SharedMemory::never;
     // The links of a job under MPI carry notices, and as many as the negotiation has messages
     // (mpi_channel.h).
-    case Controller::mpi: return SharedMemory::where_possible;
+    case Controller::mpi: return links::SharedMemory::where_possible;
   }
-  return SharedMemory::where_possible;
+  return links::SharedMemory::where_possible;
 }
 
 // What an epoll event is about: a peer's index, and which of its descriptors.
@@ -55,7 +55,7 @@ Status epoll_add(int epoll, int fd, std::uint64_t tag) {
 }
 
 /// Hands a link's frames on as messages of its peer; beats end here.
-class MessageSink final : public FrameSink {
+class MessageSink final : public links::FrameSink {
  public:
   MessageSink(Rank peer, ClockComparison& clock, ControlSink& sink)
       : peer_(peer), clock_(clock), sink_(sink) {}
@@ -76,7 +76,7 @@ class MessageSink final : public FrameSink {
 /// To a peer: this rank is lost to the job, or has given up another, because of this.
 std::vector<std::byte> words_of(const std::string& why) {
   std::vector<std::byte> words;
-  dabke::encode(FailMessage{Code::peer_lost, why}, words);
+  dabke::wire::encode(wire::FailMessage{Code::peer_lost, why}, words);
   return words;
 }
 
@@ -95,40 +95,44 @@ std::string end_of_process(const LinkNeighbour& peer, std::string_view gloss) {
   return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, gloss);
 }
 
+/// What is said to the others where this rank's set-up fails.
+std::function<std::vector<std::byte>(const Status&)> last_words_of(const World& world) {
+  return [&world](const Status& why) {
+    return words_of(store::init_failure_of(world.name_of(world.rank), why).message());
+  };
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlChannel>> LinkChannel::open(const World& world,
                                                           std::span<const Rank> neighbours,
-                                                          const Config& config, std::shared_ptr<Store> store,
+                                                          const Config& config,
+                                                          std::shared_ptr<store::Store> store,
                                                           ForkGuard& guard, Log log) {
-  DABKE_ASSIGN_OR_RETURN(auto channel, open_as(identity_of_this_process(), world, neighbours, config,
+  DABKE_ASSIGN_OR_RETURN(auto channel, open_as(links::identity_of_this_process(), world, neighbours, config,
                                                std::move(store), guard, std::move(log)));
   return std::unique_ptr<ControlChannel>(std::move(channel));
 }
 
-Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity& self, const World& world,
-                                                          std::span<const Rank> neighbours,
-                                                          const Config& config, std::shared_ptr<Store> store,
-                                                          ForkGuard& guard, Log log) {
+Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(
+    const links::ProcessIdentity& self, const World& world, std::span<const Rank> neighbours,
+    const Config& config, std::shared_ptr<store::Store> store, ForkGuard& guard, Log log) {
   std::unique_ptr<LinkChannel> channel(new LinkChannel(config, guard, log));
   DABKE_RETURN_IF_ERROR(channel->start());
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
-  std::function<std::vector<std::byte>(const Status&)> say;
-  if (channel->tells_failures_)
-    say = [&world](const Status& why) {
-      return words_of(init_failure_of(world.name_of(world.rank), why).message());
-    };
-  DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
-                                                 .neighbours = neighbours,
-                                                 .listen_at = address,
-                                                 .store = std::move(store),
-                                                 .guard = guard,
-                                                 .log = log,
-                                                 .deadline = deadline_after(config.start_timeout),
-                                                 .self = self,
-                                                 .peer_timeout = seconds_to_duration(config.peer_timeout),
-                                                 .shared_memory = shared_memory_of(config),
-                                                 .last_words = say}));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::listening_address(world));
+  DABKE_ASSIGN_OR_RETURN(
+      auto links,
+      links::open_links({.world = world,
+                         .neighbours = neighbours,
+                         .listen_at = address,
+                         .store = std::move(store),
+                         .guard = guard,
+                         .log = log,
+                         .deadline = deadline_after(config.start_timeout),
+                         .self = self,
+                         .peer_timeout = seconds_to_duration(config.peer_timeout),
+                         .shared_memory = shared_memory_of(config),
+                         .last_words = channel->tells_failures_ ? last_words_of(world) : nullptr}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
   for (auto& link : links) DABKE_RETURN_IF_ERROR(channel->add_peer(self, world, std::move(link)));
   if (channel->any_beats_) channel->next_beat_ = Clock::now() + channel->beat_;
@@ -147,7 +151,8 @@ Status LinkChannel::start() {
   return epoll_add(epoll_.get(), wake_.descriptor(), kWakeTag);
 }
 
-Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link) {
+Status LinkChannel::add_peer(const links::ProcessIdentity& self, const World& world,
+                             std::unique_ptr<links::Link> link) {
   const std::uint64_t index = peers_.size();
   Peer& peer = peers_.emplace_back();
   peer.rank = link->peer().rank;
@@ -156,7 +161,7 @@ Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, st
   ++(peer.link->is_shared_memory() ? shared_ : over_tcp_);
   peer.last_heard = Clock::now();
   DABKE_RETURN_IF_ERROR(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
-  const ProcessIdentity& process = peer.link->peer().process;
+  const links::ProcessIdentity& process = peer.link->peer().process;
   const bool can_watch = self.shares_pids_with(process);
   // Containers may share their process ids and have networks of their own, or the other way round: a process
   // can be watched, but the network to it may still end without a word.
@@ -180,7 +185,7 @@ std::optional<ClockOffset> LinkChannel::clock_of(Rank rank, TimePoint now) const
 }
 
 Status LinkChannel::watch_process_of(Peer& peer, std::uint64_t index) {
-  auto watched = watch_process(peer.link->peer().process.pid);
+  auto watched = links::watch_process(peer.link->peer().process.pid);
   if (watched.is_ok()) {
     peer.process = GuardedFd(watched.take(), guard_);
     return epoll_add(epoll_.get(), peer.process.get(), process_tag(index));
@@ -228,7 +233,7 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
   while (true) {
     bool seen = false;
     if (shared_ > 0 && !failures_) {
-      for (Waiting wait; !seen && wait.again();) {
+      for (shm::Waiting wait; !seen && wait.again();) {
         seen = look_into_memory(sink);
         if (has_helpers_ || baton.is_wanted()) break;
       }
@@ -333,7 +338,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   if (ended) peer.last_word = Clock::now() + kLastWords;
   MessageSink messages(peer.rank, peer.clock, sink);
   const auto received = peer.link->receive(messages);
-  if (received.is_ok() && *received != Link::Received::closed) return messages.delivered();
+  if (received.is_ok() && *received != links::Link::Received::closed) return messages.delivered();
   std::string cause;
   if (ended) {
     cause = end_of_process(peer, ended_gloss_);
@@ -438,7 +443,7 @@ void LinkChannel::forget(Peer& peer) {
 }
 
 void LinkChannel::close(TimePoint deadline) {
-  std::vector<Link*> open;
+  std::vector<links::Link*> open;
   for (Peer& peer : peers_) {
     if (peer.link && peer.failure.is_ok()) open.push_back(peer.link.get());
   }
@@ -448,4 +453,4 @@ void LinkChannel::close(TimePoint deadline) {
   next_beat_ = kNever;
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -34,7 +34,7 @@
 #include "runtime/links/link.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::control {
 
 class LinkChannel final : public ControlChannel {
  public:
@@ -42,12 +42,13 @@ class LinkChannel final : public ControlChannel {
   /// config.start_timeout seconds, naming the ranks and hosts that are missing. `guard` must outlive the
   /// channel.
   static Result<std::unique_ptr<ControlChannel>> open(const World& world, std::span<const Rank> neighbours,
-                                                      const Config& config, std::shared_ptr<Store> store,
-                                                      ForkGuard& guard, Log log);
+                                                      const Config& config,
+                                                      std::shared_ptr<store::Store> store, ForkGuard& guard,
+                                                      Log log);
   /// The same as a process that says to be `self`, by which a test makes one host look like two.
-  static Result<std::unique_ptr<LinkChannel>> open_as(const ProcessIdentity& self, const World& world,
+  static Result<std::unique_ptr<LinkChannel>> open_as(const links::ProcessIdentity& self, const World& world,
                                                       std::span<const Rank> neighbours, const Config& config,
-                                                      std::shared_ptr<Store> store, ForkGuard& guard,
+                                                      std::shared_ptr<store::Store> store, ForkGuard& guard,
                                                       Log log);
   ~LinkChannel() override = default;
 
@@ -79,7 +80,7 @@ class LinkChannel final : public ControlChannel {
         guard_(guard),
         log_(std::move(log)) {}
   Status start();
-  Status add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link);
+  Status add_peer(const links::ProcessIdentity& self, const World& world, std::unique_ptr<links::Link> link);
   Status watch_process_of(Peer& peer, std::uint64_t index);
 
   bool report_failures(ControlSink& sink);
@@ -121,4 +122,4 @@ class LinkChannel final : public ControlChannel {
   std::uint64_t wake_ups_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

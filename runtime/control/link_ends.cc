@@ -6,19 +6,19 @@
 #include <cerrno>
 #include <span>
 
-namespace dabke {
+namespace dabke::control {
 namespace {
 
 using namespace std::chrono_literals;
 
-class NullSink final : public FrameSink {
+class NullSink final : public links::FrameSink {
  public:
   void on_frame(std::span<const std::byte>) override {}
 };
 
 }  // namespace
 
-void finish_links(std::vector<Link*> open, TimePoint deadline) {
+void finish_links(std::vector<links::Link*> open, TimePoint deadline) {
   NullSink nothing;
   std::vector<bool> finished(open.size(), false);
   while (true) {
@@ -39,7 +39,7 @@ void finish_links(std::vector<Link*> open, TimePoint deadline) {
         continue;
       }
       // A stream stays readable for ever at its end; then only time or room to send is worth waiting for.
-      const bool at_end = *received == Link::Received::closed;
+      const bool at_end = *received == links::Link::Received::closed;
       const int events = (at_end ? 0 : POLLIN) | (open[i]->wants_write() ? POLLOUT : 0);
       ++unfinished;
       if (events != 0) waiting.push_back({open[i]->descriptor(), static_cast<short>(events), 0});
@@ -48,18 +48,18 @@ void finish_links(std::vector<Link*> open, TimePoint deadline) {
     if (unfinished == 0 || now >= deadline) return;
     // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
     constexpr Duration kLook = 2ms;
-    for (Link* link : open) {
+    for (links::Link* link : open) {
       // Room in shared memory shows only to who has asked; that something is there already is seen in a
       // moment.
       if (link != nullptr) (void)link->prepare_to_sleep();
     }
     const int timeout_ms = poll_timeout_ms(std::min(deadline, now + kLook), now);
     const bool failed = ::poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR;
-    for (Link* link : open) {
+    for (links::Link* link : open) {
       if (link != nullptr) link->woken();
     }
     if (failed) return;
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

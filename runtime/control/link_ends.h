@@ -6,11 +6,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/links/link.h"
 
-namespace dabke {
+namespace dabke::control {
 
 /// Waits until the host of every link's peer has all that was sent, until `deadline` at the latest. What
 /// comes meanwhile is read and dropped: two ranks that close at the same time must not wait for each other's
 /// room, and closing with unread bytes would cut off the last ones.
-void finish_links(std::vector<Link*> open, TimePoint deadline);
+void finish_links(std::vector<links::Link*> open, TimePoint deadline);
 
-}  // namespace dabke
+}  // namespace dabke::control

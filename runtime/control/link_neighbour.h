@@ -8,12 +8,12 @@
 #include "runtime/control/clock_offset.h"
 #include "runtime/links/link.h"
 
-namespace dabke {
+namespace dabke::control {
 
 struct LinkNeighbour {
   Rank rank = -1;
   std::string name;  // "rank 3 on host-b"
-  std::unique_ptr<Link> link;
+  std::unique_ptr<links::Link> link;
   GuardedFd process;  // pidfd; empty when not watched
   bool beats = false;
   ClockComparison clock;         // a peer with beats only
@@ -25,4 +25,4 @@ struct LinkNeighbour {
   Status failure;                // found outside poll(), to be reported by the next one
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -9,7 +9,7 @@
 #include "runtime/links/link.h"
 #include "runtime/links/shm/waiting.h"
 
-namespace dabke {
+namespace dabke::control {
 namespace {
 
 using namespace std::chrono_literals;
@@ -44,11 +44,12 @@ class MpiChannel::BellSink final : public ControlSink {
   MpiChannel& channel_;
 };
 
-Result<std::unique_ptr<ControlChannel>> MpiChannel::open(MpiSession* session, const World& world,
+Result<std::unique_ptr<ControlChannel>> MpiChannel::open(modules::MpiSession* session, const World& world,
                                                          std::span<const Rank> neighbours,
-                                                         const Config& config, std::shared_ptr<Store> store,
+                                                         const Config& config,
+                                                         std::shared_ptr<store::Store> store,
                                                          ForkGuard& guard, Log log) {
-  DABKE_RETURN_IF_ERROR(mpi_can_serve(session, "DABKE_CONTROLLER=mpi"));
+  DABKE_RETURN_IF_ERROR(modules::mpi_can_serve(session, "DABKE_CONTROLLER=mpi"));
   DABKE_ASSIGN_OR_RETURN(auto port, session->open_port(world.epoch, deadline_after(config.start_timeout)));
   DABKE_ASSIGN_OR_RETURN(
       auto notices, LinkChannel::open(world, neighbours, config, std::move(store), guard, std::move(log)));
@@ -57,7 +58,7 @@ Result<std::unique_ptr<ControlChannel>> MpiChannel::open(MpiSession* session, co
 }
 
 MpiChannel::MpiChannel(const World& world, std::span<const Rank> neighbours,
-                       std::unique_ptr<ControlChannel> notices, std::unique_ptr<MpiPort> port)
+                       std::unique_ptr<ControlChannel> notices, std::unique_ptr<modules::MpiPort> port)
     : notices_(std::move(notices)), port_(std::move(port)) {
   for (const Rank rank : neighbours) {
     Peer& peer = peers_.emplace_back();
@@ -81,11 +82,11 @@ void MpiChannel::send(Rank rank, std::span<const std::byte> message) {
   Peer* const peer = find(rank);
   assert(peer != nullptr && "only neighbours can be sent to");
   if (peer->is_gone || peer->said_end || !peer->lost.is_ok() || !peer->broken.is_ok()) return;
-  if (message.size() > kMaxFrameBytes) {
+  if (message.size() > links::kMaxFrameBytes) {
     // The peer would wait for this message for ever, so nothing can follow it.
     return break_off(
         *peer, {Code::invalid_argument, fmt::format("a message of {} bytes is too long; the longest has {}",
-                                                    message.size(), kMaxFrameBytes)});
+                                                    message.size(), links::kMaxFrameBytes)});
   }
   const auto sent = port_->send(rank, message);
   if (!sent.is_ok()) return break_off(*peer, sent.status());
@@ -163,7 +164,7 @@ bool MpiChannel::deliver(ControlSink& sink) {
   if (awaited_ == 0 && ending_ == 0 && !works_for_others()) return false;
   bool seen = false;
   std::size_t sends = 0;
-  for (Waiting wait; !seen && (awaited_ > 0 || works_for_others()) && wait.again();) {
+  for (shm::Waiting wait; !seen && (awaited_ > 0 || works_for_others()) && wait.again();) {
     if (works_for_others()) sends = work_for_others();
     for (Peer& peer : peers_) seen = take_from(peer, sink) || seen;
   }
@@ -218,7 +219,7 @@ bool MpiChannel::report_loss(Peer& peer, TimePoint now, ControlSink& sink) {
 
 /// Returns how many sends are under way.
 std::size_t MpiChannel::work_for_others() {
-  const MpiPort::Progress progress = port_->progress();
+  const modules::MpiPort::Progress progress = port_->progress();
   if (progress.failed_rank >= 0) {
     if (Peer* const peer = find(progress.failed_rank)) break_off(*peer, progress.failure);
   }
@@ -260,10 +261,10 @@ void MpiChannel::close(TimePoint deadline) {
   while (Clock::now() < deadline) {
     if (deliver(nothing)) continue;
     if (all_closed() && !works_for_others()) break;
-    dabke::poll(*notices_, before_sleep(deadline), notices);
+    dabke::control::poll(*notices_, before_sleep(deadline), notices);
   }
   notices_->close(deadline);
   port_.reset();
 }
 
-}  // namespace dabke
+}  // namespace dabke::control

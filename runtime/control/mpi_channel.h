@@ -29,19 +29,19 @@
 #include "runtime/modules/mpi_session.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::control {
 
 class MpiChannel final : public ControlChannel {
  public:
   /// Collective over the job. Errors as LinkChannel::open, and what keeps MPI from it with the remedy; a null
   /// `session` is one.
-  static Result<std::unique_ptr<ControlChannel>> open(MpiSession* session, const World& world,
+  static Result<std::unique_ptr<ControlChannel>> open(modules::MpiSession* session, const World& world,
                                                       std::span<const Rank> neighbours, const Config& config,
-                                                      std::shared_ptr<Store> store, ForkGuard& guard,
+                                                      std::shared_ptr<store::Store> store, ForkGuard& guard,
                                                       Log log);
   /// Over channels that are open: `notices` to the same neighbours, and nobody else uses either.
   MpiChannel(const World& world, std::span<const Rank> neighbours, std::unique_ptr<ControlChannel> notices,
-             std::unique_ptr<MpiPort> port);
+             std::unique_ptr<modules::MpiPort> port);
 
   int process_of(Rank peer) const override { return notices_->process_of(peer); }
   std::string_view name() const override { return "mpi"; }
@@ -82,7 +82,7 @@ class MpiChannel final : public ControlChannel {
   bool all_closed() const;
 
   std::unique_ptr<ControlChannel> notices_;
-  std::unique_ptr<MpiPort> port_;
+  std::unique_ptr<modules::MpiPort> port_;
   std::vector<Peer> peers_;  // by rank
   std::atomic<bool> woken_{false};
   std::size_t awaited_ = 0;                   // announced messages of all peers
@@ -91,4 +91,4 @@ class MpiChannel final : public ControlChannel {
   int naps_ = 0;                              // in a row
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/guarded_fd.h"
 
-namespace dabke {
+namespace dabke::control {
 
 class PollWake {
  public:
@@ -59,4 +59,4 @@ class PollWake {
   std::atomic<bool> asleep_{false};  // poll() is, or is about to be, in the kernel
 };
 
-}  // namespace dabke
+}  // namespace dabke::control

@@ -6,7 +6,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 // Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
@@ -69,8 +69,8 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
   return {};
 }
 
-Dump Coordinator::describe(std::string reason, Duration limit) {
-  const auto answer = std::make_shared<std::promise<Dump>>();
+diagnosis::Dump Coordinator::describe(std::string reason, Duration limit) {
+  const auto answer = std::make_shared<std::promise<diagnosis::Dump>>();
   auto described = answer->get_future();
   if (post(Describe{reason, answer})) {
     if (auto dump = answer_within(described, limit)) return std::move(*dump);
@@ -79,8 +79,8 @@ Dump Coordinator::describe(std::string reason, Duration limit) {
       std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
 }
 
-std::optional<JobFigures> Coordinator::figures(Duration limit) {
-  const auto answer = std::make_shared<std::promise<JobFigures>>();
+std::optional<diagnosis::JobFigures> Coordinator::figures(Duration limit) {
+  const auto answer = std::make_shared<std::promise<diagnosis::JobFigures>>();
   auto taken = answer->get_future();
   if (!post(TakeFigures{answer})) return std::nullopt;
   return answer_within(taken, limit);
@@ -152,4 +152,4 @@ void Coordinator::end_broken() noexcept {
   driver_.end_broken(std::move(cause));
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

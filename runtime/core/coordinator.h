@@ -19,7 +19,7 @@
 #include "runtime/core/last_words.h"
 #include "runtime/links/shm/waiting.h"
 
-namespace dabke {
+namespace dabke::core {
 
 class Coordinator final : private DriverOwner {
  public:
@@ -47,13 +47,13 @@ class Coordinator final : private DriverOwner {
   void ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
   /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
   /// `limit`, the flight recorder alone, and the reason says so.
-  Dump describe(std::string reason, Duration limit);
+  diagnosis::Dump describe(std::string reason, Duration limit);
   /// Rank 0 only: all ranks are to send their figures, and what has come until now. Nothing where the
   /// coordinator thread does not answer within `limit`, or the job is over.
   void gather_figures() { post(GatherFigures{}); }
-  std::optional<JobFigures> figures(Duration limit);
+  std::optional<diagnosis::JobFigures> figures(Duration limit);
   /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.
-  bool change_timeline(TimelineChange change, std::uint64_t from) {
+  bool change_timeline(wire::TimelineChange change, std::uint64_t from) {
     return post(ChangeTimeline{std::move(change), from});
   }
   /// The trace of the timeline that stopped on this path is made; see TimelineSwitch::follow().
@@ -64,7 +64,7 @@ class Coordinator final : private DriverOwner {
   /// Whether nothing but a rank's leaving has ended the job. Asked after shut_down().
   bool ended_well() const;
   std::string_view channel_name() const { return channel_->name(); }
-  Lanes& lanes() { return driver_.lanes(); }
+  lanes::Lanes& lanes() { return driver_.lanes(); }
 
  private:
   explicit Coordinator(Parts parts);
@@ -81,21 +81,21 @@ class Coordinator final : private DriverOwner {
   bool take_baton();
   bool drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept;
   bool something_comes(int& looks);
-  void hand_over(std::unique_ptr<Run> run) override;
+  void hand_over(std::unique_ptr<lanes::Run> run) override;
 
   bool post(Command command, Wake wake = Wake::at_once);
   void post_and_wake(Command command) override { post(std::move(command)); }
 
   const World& world_;
   const Config& config_;
-  Reporter& reporter_;
+  diagnosis::Reporter& reporter_;
   const Log log_;
-  Baton baton_;                   // all below that is not said to be for any thread
-  bool ended_ = false;            // nobody drives any more
-  bool helped_ = false;           // who holds it waits for a result without limit, and may run its batch
-  std::unique_ptr<Run> own_run_;  // the one that the holder is to run
-  WaitingHabit habit_;            // the helpers'
-  const std::unique_ptr<ControlChannel> channel_;
+  control::Baton baton_;  // all below that is not said to be for any thread
+  bool ended_ = false;    // nobody drives any more
+  bool helped_ = false;   // who holds it waits for a result without limit, and may run its batch
+  std::unique_ptr<lanes::Run> own_run_;  // the one that the holder is to run
+  shm::WaitingHabit habit_;              // the helpers'
+  const std::unique_ptr<control::ControlChannel> channel_;
   const bool can_be_helped_ = channel_->can_be_helped();
   Inbox inbox_;
   LastWords last_words_;
@@ -104,4 +104,4 @@ class Coordinator final : private DriverOwner {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -6,7 +6,7 @@
 #include "runtime/core/coordinator.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 // Waking takes as long as some fifty yields, and what is waited for comes that soon as a rule.
@@ -27,8 +27,8 @@ void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck
       // The lane may be giving the operation its extras just now; those of a group's member are there from
       // the start.
       const Request& request = *operation.request;
-      post(Want{request.process_set,
-                request.is_group ? group_key(operation.extras().group) : std::string(NameKey(request))},
+      post(WantedHint{request.process_set, request.is_group ? negotiation::group_key(operation.extras().group)
+                                                            : std::string(negotiation::NameKey(request))},
            Wake::left_to_help);
       is_told = false;
     });
@@ -47,7 +47,7 @@ bool Coordinator::take_baton() {
   bool is_ours = baton_.try_lock();
   if (!is_ours) {
     baton_.want();
-    for (Waiting wait(kYieldsBeforeSleep); !is_ours && wait.again();) is_ours = baton_.try_lock();
+    for (shm::Waiting wait(kYieldsBeforeSleep); !is_ours && wait.again();) is_ours = baton_.try_lock();
     baton_.want_no_more();
   }
   if (!is_ours || (!ended_ && !driver_.is_broken())) return is_ours;
@@ -72,7 +72,7 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
   } catch (...) {
     driver_.break_off(caught());
   }
-  const std::unique_ptr<Run> run = std::move(own_run_);
+  const std::unique_ptr<lanes::Run> run = std::move(own_run_);
   helped_ = false;
   // The coordinator's thread sleeps, or is about to, and does not know what has happened since.
   sleep_.begin();
@@ -85,7 +85,7 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
 }
 
 bool Coordinator::something_comes(int& looks) {
-  for (Waiting wait(habit_, kYieldsBeforeSleep); wait.again();) {
+  for (shm::Waiting wait(habit_, kYieldsBeforeSleep); wait.again();) {
     if (channel_->look(driver_) || inbox_.has_news()) return true;
     if (baton_.is_waited_for() && --looks < 0) return false;
   }
@@ -93,7 +93,7 @@ bool Coordinator::something_comes(int& looks) {
 }
 
 /// Hands runs over in order. What a helper runs itself is the first batch of its round.
-void Coordinator::hand_over(std::unique_ptr<Run> run) {
+void Coordinator::hand_over(std::unique_ptr<lanes::Run> run) {
   const bool is_for_host = run->batch.device_type == DeviceType::host;
   if (helped_ && !own_run_ && is_for_host && lanes().host().reserve_for(*run)) {
     own_run_ = std::move(run);
@@ -102,4 +102,4 @@ void Coordinator::hand_over(std::unique_ptr<Run> run) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -7,12 +7,12 @@
 
 #include "runtime/control/control_channel.h"
 
-namespace dabke {
+namespace dabke::core {
 
 class CoordinatorSleep {
  public:
   /// `channel` outlives it.
-  explicit CoordinatorSleep(ControlChannel& channel) : channel_(channel) {}
+  explicit CoordinatorSleep(control::ControlChannel& channel) : channel_(channel) {}
 
   /// Wakes the thread if it sleeps, or is about to. From any thread.
   void wake() {
@@ -24,7 +24,7 @@ class CoordinatorSleep {
   void begin() { sleeping_ = true; }
   /// Sleeps until something comes, until it is woken, or until `next` at the latest; at once if `is_needed`.
   /// After begin().
-  void sleep(bool is_needed, TimePoint next, ControlSink& sink, Baton& baton) {
+  void sleep(bool is_needed, TimePoint next, control::ControlSink& sink, control::Baton& baton) {
     channel_.poll(is_needed ? Clock::now() : until(next), sink, baton);
     sleeping_ = false;
   }
@@ -39,9 +39,9 @@ class CoordinatorSleep {
     return until_;
   }
 
-  ControlChannel& channel_;
+  control::ControlChannel& channel_;
   std::atomic<bool> sleeping_{false};
   TimePoint until_ = kNever;  // the thread's, when nobody else holds the baton
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

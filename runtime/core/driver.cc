@@ -9,7 +9,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/lanes/run_maker.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 // For the report of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is
@@ -25,15 +25,16 @@ BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_
 }
 
 /// "its process 4711 is stopped", of a neighbour on this host.
-std::string process_of(const ControlChannel& channel, Rank rank) {
+std::string process_of(const control::ControlChannel& channel, Rank rank) {
   const int pid = channel.process_of(rank);
   return pid > 0 ? fmt::format("its process {} {}", pid, process_state(pid)) : "";
 }
 
-Negotiator::Options negotiator_options(const World& world, const Config& config, const BatchSizes& sizes,
-                                       const ControlChannel& channel,
-                                       std::vector<std::vector<Rank>> static_sets) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options negotiator_options(const World& world, const Config& config,
+                                                    const BatchSizes& sizes,
+                                                    const control::ControlChannel& channel,
+                                                    std::vector<std::vector<Rank>> static_sets) {
+  negotiation::Negotiator::Options options;
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
   options.duplicates_are_errors = config.duplicate_names == DuplicateNames::error;
@@ -58,11 +59,12 @@ Negotiator::Options negotiator_options(const World& world, const Config& config,
 
 }  // namespace
 
-std::shared_ptr<const Topology> topology_of(const World& world, const Config& config) {
-  return std::make_shared<const Topology>(world.size, world.hosts, static_cast<int>(config.tree_radix));
+std::shared_ptr<const negotiation::Topology> topology_of(const World& world, const Config& config) {
+  return std::make_shared<const negotiation::Topology>(world.size, world.hosts,
+                                                       static_cast<int>(config.tree_radix));
 }
 
-Driver::Driver(CoordinatorParts& parts, ControlChannel& channel, Inbox& inbox, DriverOwner& owner)
+Driver::Driver(CoordinatorParts& parts, control::ControlChannel& channel, Inbox& inbox, DriverOwner& owner)
     : world_(parts.world),
       config_(parts.config),
       channel_(channel),
@@ -112,7 +114,7 @@ void Driver::round() {
   wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
   for (const DeviceType type : kDeviceTypes) negotiator_.set_data_plane_busy(type, lanes_.is_busy(type));
   negotiator_.tick(now);
-  std::vector<Action> actions = negotiator_.take_actions(now);
+  std::vector<negotiation::Action> actions = negotiator_.take_actions(now);
   reports_.take_readiness();  // before the orders that it led to
   perform(std::move(actions), now);
   reports_.take_profile();
@@ -149,7 +151,7 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
   for (Command& command : commands) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
       accept(*operation, now);
-    } else if (const auto* wanted = std::get_if<Want>(&command)) {
+    } else if (const auto* wanted = std::get_if<WantedHint>(&command)) {
       negotiator_.want(wanted->process_set, wanted->name, now);
     } else if (auto* cause = std::get_if<Status>(&command)) {
       negotiator_.abort(*cause);
@@ -158,7 +160,7 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
     } else if (const auto* released = std::get_if<ReleaseTimeline>(&command)) {
       negotiator_.release_timeline(released->path, now);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
-      negotiator_.ask_for_dumps(asked->reason, Negotiator::Dumped::as_asked, now);
+      negotiator_.ask_for_dumps(asked->reason, negotiation::Negotiator::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
       question->answer->set_value(reports_.describe(std::move(question->reason), now));
     } else if (std::holds_alternative<GatherFigures>(command)) {
@@ -231,47 +233,47 @@ void Driver::peer_ended(Rank peer, std::optional<int> status) {
   negotiator_.peer_lost(peer, cause);
 }
 
-void Driver::perform(std::vector<Action> actions, TimePoint now) {
-  for (Action& action : actions) {
-    if (auto* send = std::get_if<SendAction>(&action)) {
+void Driver::perform(std::vector<negotiation::Action> actions, TimePoint now) {
+  for (negotiation::Action& action : actions) {
+    if (auto* send = std::get_if<negotiation::SendAction>(&action)) {
       reports_.message_sent();
       channel_.send(send->peer, *send->message);
-    } else if (auto* run = std::get_if<ExecuteAction>(&action)) {
+    } else if (auto* run = std::get_if<negotiation::ExecuteAction>(&action)) {
       execute(*run, now);
-    } else if (auto* done = std::get_if<CompleteAction>(&action)) {
+    } else if (auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
       std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
       call->first().value = done->value;
       note_departure(done->status);
       for (const OperationRef& one : call->operations()) reports_.refused(*one->request, done->status);
       complete(std::move(call), done->status);
-    } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
+    } else if (auto* set = std::get_if<negotiation::ProcessSetAction>(&action)) {
       change_process_set(*set);
-    } else if (auto* warn = std::get_if<WarnAction>(&action)) {
+    } else if (auto* warn = std::get_if<negotiation::WarnAction>(&action)) {
       reports_.warned(*warn);
-    } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
+    } else if (const auto* failed = std::get_if<negotiation::FailGroupAction>(&action)) {
       note_departure(failed->status);
       for (OperationRef& member : groups_.take(failed->process_set, failed->group)) {
         reports_.refused(*member->request, failed->status);
         complete(std::move(member), failed->status);
       }
-    } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
+    } else if (const auto* asked = std::get_if<negotiation::DumpAction>(&action)) {
       reports_.dump(*asked, now);
-    } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {
+    } else if (const auto* timeline = std::get_if<negotiation::TimelineAction>(&action)) {
       reports_.change_timeline(timeline->change);
-    } else if (std::holds_alternative<FiguresAction>(action)) {
+    } else if (std::holds_alternative<negotiation::FiguresAction>(action)) {
       negotiator_.give_figures(reports_.figures(now), now);
-    } else if (std::holds_alternative<StackAction>(action)) {
+    } else if (std::holds_alternative<negotiation::StackAction>(action)) {
       reports_.give_places([this](std::string text) { owner_.post_and_wake(ThreadPlaces{std::move(text)}); },
                            now);
-    } else if (auto* end = std::get_if<OverAction>(&action)) {
+    } else if (auto* end = std::get_if<negotiation::OverAction>(&action)) {
       job_is_over(end->cause);
     }
   }
 }
 
-void Driver::change_process_set(const ProcessSetAction& action) {
+void Driver::change_process_set(const negotiation::ProcessSetAction& action) {
   if (!action.ranks.empty()) return process_sets_.add(action.id, action.ranks);
-  auto release = std::make_unique<Run>();
+  auto release = std::make_unique<lanes::Run>();
   release->process_set = process_sets_.find(action.id);
   process_sets_.remove(action.id);
   if (release->process_set && release->process_set->rank >= 0) owner_.hand_over(std::move(release));
@@ -291,12 +293,13 @@ void Driver::note_departure(const Status& status) {
   log_.error("{}", status.message());
 }
 
-void Driver::execute(const ExecuteAction& action, TimePoint now) {
+void Driver::execute(const negotiation::ExecuteAction& action, TimePoint now) {
   reports_.ordered(action, now);
   for (auto first = action.tensors.cbegin(); first != action.tensors.cend();) {
-    const auto last = std::find_if(first, action.tensors.cend(),
-                                   [&](const BatchedTensor& one) { return one.batch != first->batch; });
-    owner_.hand_over(make_run(action, {first, last}, calls_, process_sets_, reports_.timeline()));
+    const auto last = std::find_if(first, action.tensors.cend(), [&](const negotiation::BatchedTensor& one) {
+      return one.batch != first->batch;
+    });
+    owner_.hand_over(lanes::make_run(action, {first, last}, calls_, process_sets_, reports_.timeline()));
     first = last;
   }
 }
@@ -393,4 +396,4 @@ void Driver::end_broken(Status cause) noexcept {
   (void)attempt([&] { channel_.close(Clock::now() + kCloseTime); });
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

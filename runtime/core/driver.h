@@ -23,13 +23,13 @@
 #include "runtime/operation/names_in_use.h"
 #include "runtime/operation/process_set_table.h"
 
-namespace dabke {
+namespace dabke::core {
 
 /// The parts of which a job's coordinator is made.
 struct CoordinatorParts {
   const World& world;
   const Config& config;
-  std::unique_ptr<ControlChannel> channel;
+  std::unique_ptr<control::ControlChannel> channel;
   const Backends& backends;
   OpenDevice open_device;  // empty where there are no devices
   ProcessSetTable& process_sets;
@@ -38,7 +38,7 @@ struct CoordinatorParts {
 };
 
 /// The tree of this job's negotiation.
-std::shared_ptr<const Topology> topology_of(const World& world, const Config& config);
+std::shared_ptr<const negotiation::Topology> topology_of(const World& world, const Config& config);
 
 /// The time for what is queued to leave, at the end.
 inline constexpr Duration kCloseTime = std::chrono::seconds(2);
@@ -51,19 +51,19 @@ class DriverOwner {
   virtual void post_and_wake(Command command) = 0;
   virtual void wake() = 0;
   /// Takes runs in order, by whoever drives.
-  virtual void hand_over(std::unique_ptr<Run> run) = 0;
+  virtual void hand_over(std::unique_ptr<lanes::Run> run) = 0;
 };
 
-class Driver final : public ControlSink, private LaneObserver {
+class Driver final : public control::ControlSink, private lanes::LaneObserver {
  public:
   /// All that it is given outlives it.
-  Driver(CoordinatorParts& parts, ControlChannel& channel, Inbox& inbox, DriverOwner& owner);
+  Driver(CoordinatorParts& parts, control::ControlChannel& channel, Inbox& inbox, DriverOwner& owner);
 
   /// Makes the threads that the job needs beside the coordinator's.
   Status start();
 
   // ---- from any thread
-  Lanes& lanes() { return lanes_; }
+  lanes::Lanes& lanes() { return lanes_; }
   /// Whether a name may be pending once alone: then take_name() comes before the command, and the name comes
   /// back when the operation ends, or by give_name_back().
   bool names_are_unique() const { return names_ != nullptr; }
@@ -71,7 +71,7 @@ class Driver final : public ControlSink, private LaneObserver {
   void give_name_back(const Request& request) noexcept;
   /// A call with so many tensors has been taken.
   void note_call(std::size_t tensors) { reports_.note_call(tensors); }
-  /// Whether orders wait for a tensor that a waiting thread may name (Want).
+  /// Whether orders wait for a tensor that a waiting thread may name (WantedHint).
   bool has_learned_batches() const { return has_learned_batches_; }
   void break_off(Status cause) noexcept;
   bool is_broken() const { return failures_.is_broken(); }
@@ -98,8 +98,8 @@ class Driver final : public ControlSink, private LaneObserver {
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) override;
-  void batch_starts(const Run& run) override { reports_.batch_starts(run); }
-  void batch_ran(const Run& run, const BatchReport& batch, const Status& status) override {
+  void batch_starts(const lanes::Run& run) override { reports_.batch_starts(run); }
+  void batch_ran(const lanes::Run& run, const reports::BatchReport& batch, const Status& status) override {
     reports_.batch_ran(run, batch, status);
   }
   void run_ended(bool has_room) override;
@@ -108,9 +108,9 @@ class Driver final : public ControlSink, private LaneObserver {
   bool is_room_awaited();
   void obey_commands(std::vector<Command>& commands, TimePoint now);
   void accept(OperationRef& operation, TimePoint now);
-  void perform(std::vector<Action> actions, TimePoint now);
-  void execute(const ExecuteAction& action, TimePoint now);
-  void change_process_set(const ProcessSetAction& action);
+  void perform(std::vector<negotiation::Action> actions, TimePoint now);
+  void execute(const negotiation::ExecuteAction& action, TimePoint now);
+  void change_process_set(const negotiation::ProcessSetAction& action);
   void job_is_over(const Status& cause);
   void note_departure(const Status& status);
   void peer_ended(Rank peer, std::optional<int> status);
@@ -120,19 +120,19 @@ class Driver final : public ControlSink, private LaneObserver {
 
   const World& world_;
   const Config& config_;
-  ControlChannel& channel_;
+  control::ControlChannel& channel_;
   Inbox& inbox_;
   DriverOwner& owner_;
   ProcessSetTable& process_sets_;
-  Reporter& reporter_;
+  diagnosis::Reporter& reporter_;
   const Log log_;
   OutstandingCalls calls_;
   FailureArbiter failures_;
-  Negotiator negotiator_;
+  negotiation::Negotiator negotiator_;
   GroupCollector groups_;
   const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
   CallbackThread callbacks_;
-  Lanes lanes_;
+  lanes::Lanes lanes_;
   JobReports reports_;
   LostPeers lost_peers_;  // of which the negotiation does not know yet
 
@@ -143,4 +143,4 @@ class Driver final : public ControlSink, private LaneObserver {
   bool has_logged_departure_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

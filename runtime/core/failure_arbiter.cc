@@ -4,7 +4,7 @@
 
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
@@ -85,4 +85,4 @@ Status FailureArbiter::take_break_cause() {
   return std::move(broken_by_);
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

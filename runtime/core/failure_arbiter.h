@@ -14,7 +14,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/operation/negotiated_call.h"
 
-namespace dabke {
+namespace dabke::core {
 
 /// A call whose run has failed.
 struct FailedCall {
@@ -59,4 +59,4 @@ class FailureArbiter {
   std::atomic<bool> is_broken_{false};
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -6,7 +6,7 @@
 
 #include "runtime/core/submit_check.h"
 
-namespace dabke {
+namespace dabke::core {
 
 RequestRef request_of(NegotiatedCall& call) {
   const Operation& first = call.first();
@@ -73,4 +73,4 @@ std::vector<OperationRef> GroupCollector::take(ProcessSetId process_set, const s
   return node.empty() ? std::vector<OperationRef>() : std::move(node.mapped());
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

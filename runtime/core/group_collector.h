@@ -9,7 +9,7 @@
 
 #include "runtime/lanes/run.h"
 
-namespace dabke {
+namespace dabke::core {
 
 /// The request that stands for all operations of a call: the first one's, with every tensor.
 RequestRef request_of(NegotiatedCall& call);
@@ -38,4 +38,4 @@ class GroupCollector {
   std::map<Key, std::vector<OperationRef>> groups_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -2,7 +2,7 @@
 
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::core {
 
 bool Inbox::put(Command command, std::size_t& waiting) {
   const std::lock_guard lock(mutex_);
@@ -45,4 +45,4 @@ Status Inbox::closed_by() {
   return copy_of(closed_by_);
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -14,10 +14,10 @@
 #include "runtime/negotiation/wire/wire.h"
 #include "runtime/operation/operation.h"
 
-namespace dabke {
+namespace dabke::core {
 
 /// A thread is about to wait for what has this name.
-struct Want {
+struct WantedHint {
   ProcessSetId process_set;
   std::string name;
 };
@@ -26,7 +26,7 @@ struct AskForDumps {
 };
 struct Describe {
   std::string reason;
-  std::shared_ptr<std::promise<Dump>> answer;
+  std::shared_ptr<std::promise<diagnosis::Dump>> answer;
 };
 /// Where this rank's threads are.
 struct ThreadPlaces {
@@ -36,7 +36,7 @@ struct ThreadPlaces {
 struct GatherFigures {};
 /// What has been told since.
 struct TakeFigures {
-  std::shared_ptr<std::promise<JobFigures>> answer;
+  std::shared_ptr<std::promise<diagnosis::JobFigures>> answer;
 };
 /// How the process of a rank whose link has ended has ended itself; nothing: nobody knows.
 struct ExitStatus {
@@ -45,7 +45,7 @@ struct ExitStatus {
 };
 /// The timeline is to start or stop on all ranks.
 struct ChangeTimeline {
-  TimelineChange change;
+  wire::TimelineChange change;
   std::uint64_t from;
 };
 /// The trace of the timeline that stopped on this path is made: another may start there.
@@ -53,7 +53,7 @@ struct ReleaseTimeline {
   std::string path;
 };
 /// A Status: the job is to end with that cause.
-using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
+using Command = std::variant<OperationRef, WantedHint, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
                              Describe, ThreadPlaces, GatherFigures, TakeFigures, ExitStatus>;
 
 /// May be used from any thread, but for what is the driver's.
@@ -97,4 +97,4 @@ class Inbox {
   bool leaves_then_ = false;    // the driver's
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

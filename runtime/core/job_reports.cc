@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 /// How long a failure waits for its dump to be written.
@@ -14,20 +14,22 @@ constexpr Duration kBetweenClocks = std::chrono::seconds(1);
 
 }  // namespace
 
-JobReports::JobReports(Parts parts, Negotiator& negotiator, const OutstandingCalls& calls, Lanes& lanes)
+JobReports::JobReports(Parts parts, negotiation::Negotiator& negotiator, const OutstandingCalls& calls,
+                       lanes::Lanes& lanes)
     : parts_(std::move(parts)), negotiator_(negotiator), calls_(calls), lanes_(lanes) {
   note_timeline();
 }
 
-void JobReports::batch_starts(const Run& run) {
-  parts_.recorder.record(FlightEvent::What::started, run.batch.kind, run.process_set->id, run.batch.order,
-                         run.tensors.size(), 0, run.tensors.front().tensor->name);
+void JobReports::batch_starts(const lanes::Run& run) {
+  parts_.recorder.record(diagnosis::FlightEvent::What::started, run.batch.kind, run.process_set->id,
+                         run.batch.order, run.tensors.size(), 0, run.tensors.front().tensor->name);
 }
 
-void JobReports::batch_ran(const Run& run, const BatchReport& batch, const Status& status) {
-  parts_.recorder.record(status.is_ok() ? FlightEvent::What::finished : FlightEvent::What::failed,
-                         run.batch.kind, run.process_set->id, run.batch.order, run.tensors.size(),
-                         batch.size_bytes, run.tensors.front().tensor->name);
+void JobReports::batch_ran(const lanes::Run& run, const reports::BatchReport& batch, const Status& status) {
+  parts_.recorder.record(
+      status.is_ok() ? diagnosis::FlightEvent::What::finished : diagnosis::FlightEvent::What::failed,
+      run.batch.kind, run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
+      run.tensors.front().tensor->name);
   ++parts_.statistics.batches;
   parts_.statistics.bytes += batch.size_bytes;
   parts_.statistics.execution_seconds += batch.seconds;
@@ -36,8 +38,8 @@ void JobReports::batch_ran(const Run& run, const BatchReport& batch, const Statu
 
 void JobReports::submitted(const Request& request, TimePoint at) {
   last_submit_ = std::max(last_submit_, at);
-  parts_.recorder.record(FlightEvent::What::submitted, request.kind, request.process_set, ++submitted_,
-                         request.tensors.size(), request.size_bytes(), request.name, at);
+  parts_.recorder.record(diagnosis::FlightEvent::What::submitted, request.kind, request.process_set,
+                         ++submitted_, request.tensors.size(), request.size_bytes(), request.name, at);
 }
 
 void JobReports::refused(const Request& request, const Status& status) {
@@ -51,17 +53,17 @@ void JobReports::refused(const Request& request, const Status& status) {
   }
 }
 
-void JobReports::ordered(const ExecuteAction& action, TimePoint now) {
+void JobReports::ordered(const negotiation::ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(parts_.config.stall_check_time);
   if (timeline()) timeline()->mark_cycle();
-  std::map<CollectiveKind, Profile::Wait> waits;
-  for (const OrderedRequest& ordered : action.requests) {
+  std::map<CollectiveKind, reports::Profile::Wait> waits;
+  for (const negotiation::OrderedRequest& ordered : action.requests) {
     const Request& agreed = *ordered.agreed;
-    parts_.recorder.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
-                           agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
+    parts_.recorder.record(diagnosis::FlightEvent::What::ordered, agreed.kind, agreed.process_set,
+                           ordered.number, agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
     NegotiatedCall* const call = calls_.find(ordered.token);
     if (call == nullptr) continue;
-    Profile::Wait& wait = waits[agreed.kind];
+    reports::Profile::Wait& wait = waits[agreed.kind];
     for (const OperationRef& operation : call->operations()) {
       operation->ordered_at = now;
       const double seconds = std::chrono::duration<double>(now - operation->submitted_at).count();
@@ -79,7 +81,7 @@ void JobReports::completed(std::size_t tensors, bool is_well) {
   if (!is_well) parts_.statistics.tensors_failed += tensors;
 }
 
-void JobReports::warned(const WarnAction& warning) {
+void JobReports::warned(const negotiation::WarnAction& warning) {
   const bool is_told_elsewhere = parts_.reporter.is_gathered() && !warning.brief.empty();
   parts_.log.warning("{}", is_told_elsewhere ? warning.brief : warning.text);
   parts_.recorder.note(warning.text);
@@ -90,9 +92,9 @@ void JobReports::failed(const Status& cause) {
   parts_.log.error("{}", parts_.reporter.is_gathered() ? text.substr(0, text.find('\n')) : text);
 }
 
-void JobReports::change_timeline(const TimelineChange& change) {
+void JobReports::change_timeline(const wire::TimelineChange& change) {
   take_readiness();  // the timeline's until now
-  const Timeline* const before = timeline().get();
+  const timeline::Timeline* const before = timeline().get();
   if (const auto merging = parts_.timeline.follow(change)) negotiator_.hold_timeline(*merging);
   if (timeline().get() != before) note_timeline();
 }
@@ -105,14 +107,14 @@ void JobReports::stop_timeline_at_limit(TimePoint now) {
 void JobReports::note_timeline() {
   negotiator_.record_readiness(timeline() ? ++timelines_ : 0);
   const auto& hosts = parts_.hosts;
-  const NegotiationState& state = negotiator_.state();
+  const negotiation::NegotiationState& state = negotiator_.state();
   const bool compares =
       timeline() && parts_.config.records_timeline() && !state.is_root() &&
       hosts[static_cast<std::size_t>(state.parent())] != hosts[static_cast<std::size_t>(state.options.rank)];
   next_clock_ = compares ? Clock::now() : kNever;
 }
 
-void JobReports::compare_clocks(const std::optional<ClockOffset>& parent, TimePoint now) {
+void JobReports::compare_clocks(const std::optional<control::ClockOffset>& parent, TimePoint now) {
   next_clock_ = now + kBetweenClocks;
   if (!parent || !timeline()) return;
   const auto nanoseconds = [](Duration time) {
@@ -122,51 +124,53 @@ void JobReports::compare_clocks(const std::optional<ClockOffset>& parent, TimePo
                    .batch = nanoseconds(parent->error),
                    .bytes = nanoseconds(parent->ahead),
                    .number = static_cast<std::uint32_t>(negotiator_.state().parent()),
-                   .what = Record::What::clock});
+                   .what = timeline::Record::What::clock});
 }
 
 void JobReports::take_readiness() {
-  for (const Negotiator::Readiness& ready : negotiator_.take_readiness()) {
+  for (const negotiation::Negotiator::Readiness& ready : negotiator_.take_readiness()) {
     if (!timeline()) continue;
-    timeline()->ready(timeline()->tensor(ready.name), ready.kind, ready.process_set,
-                      static_cast<std::uint32_t>(ready.set_rank),
-                      (ready.first ? Record::kFirst : 0) | (ready.last ? Record::kLast : 0));
+    timeline()->ready(
+        timeline()->tensor(ready.name), ready.kind, ready.process_set,
+        static_cast<std::uint32_t>(ready.set_rank),
+        (ready.first ? timeline::Record::kFirst : 0) | (ready.last ? timeline::Record::kLast : 0));
   }
 }
 
 void JobReports::take_profile() {
-  for (const Negotiator::Lateness& late : negotiator_.take_lateness()) {
+  for (const negotiation::Negotiator::Lateness& late : negotiator_.take_lateness()) {
     parts_.profile.late(late.rank, late.kind, std::chrono::duration<double>(late.by).count());
   }
   parts_.profile.cache(negotiator_.cache_counts().hits, negotiator_.cache_counts().misses);
 }
 
-Dump JobReports::describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot,
-                          TimePoint now) const {
+diagnosis::Dump JobReports::describe(std::string reason, std::uint64_t incident,
+                                     const negotiation::Snapshot& snapshot, TimePoint now) const {
   constexpr std::string_view kStates[] = {"announced", "kept back", "queued"};
-  Dump dump = parts_.reporter.begin(std::move(reason), incident);
+  diagnosis::Dump dump = parts_.reporter.begin(std::move(reason), incident);
   dump.last_order = snapshot.last_order;
   dump.submitted = submitted_;
   dump.process_sets = snapshot.sets;
-  for (const Snapshot::Pending& pending : snapshot.pending) {
+  for (const negotiation::Snapshot::Pending& pending : snapshot.pending) {
     const Duration age = now - calls_.find(pending.token)->first().submitted_at;
     dump.pending.push_back({pending.request->name, std::string(name_of(pending.request->kind)),
                             pending.request->process_set, pending.request->describe(),
                             std::chrono::duration<double>(age).count(),
                             std::string(kStates[static_cast<std::size_t>(pending.state)])});
   }
-  for (const Snapshot::Group& group : snapshot.groups) {
+  for (const negotiation::Snapshot::Group& group : snapshot.groups) {
     dump.pending.push_back({group.name, std::string(name_of(group.kind)), group.process_set, group.members,
                             std::chrono::duration<double>(now - group.since).count(), "incomplete"});
   }
   return dump;
 }
 
-void JobReports::dump(const DumpAction& action, TimePoint now) {
+void JobReports::dump(const negotiation::DumpAction& action, TimePoint now) {
   const bool stalled = action.job_fails && negotiator_.cause().code() == Code::stalled;
-  const auto why = action.job_fails && !stalled ? Reporter::Why::failure : Reporter::Why::hang;
+  const auto why =
+      action.job_fails && !stalled ? diagnosis::Reporter::Why::failure : diagnosis::Reporter::Why::hang;
   // Signals end the sleeps of an application, so a warning sends none.
-  using Stacks = Reporter::Stacks;
+  using Stacks = diagnosis::Reporter::Stacks;
   const auto stacks = action.asked || stalled ? Stacks::signals
                       : action.job_fails      ? Stacks::none
                                               : Stacks::places;
@@ -178,8 +182,8 @@ void JobReports::dump(const DumpAction& action, TimePoint now) {
 RankFigures JobReports::figures(TimePoint now) const {
   constexpr Duration kIdle = std::chrono::seconds(5);
   constexpr std::size_t kMostText = 120;
-  const ActiveTimeline::Steps steps = parts_.timeline.steps();
-  const Statistics& counts = parts_.statistics;
+  const reports::ActiveTimeline::Steps steps = parts_.timeline.steps();
+  const reports::Statistics& counts = parts_.statistics;
   RankFigures figures{.rank = negotiator_.state().options.rank,
                       .steps = steps.count,
                       .step = steps.last,
@@ -189,7 +193,7 @@ RankFigures JobReports::figures(TimePoint now) const {
                       .pending = counts.tensors_submitted -
                                  std::min<std::uint64_t>(counts.tensors_submitted, counts.tensors_completed)};
   TimePoint since = last_submit_;
-  const Snapshot snapshot = negotiator_.snapshot();
+  const negotiation::Snapshot snapshot = negotiator_.snapshot();
   if (const auto running = running_batch()) {
     figures.state = RankFigures::State::communicates;
     figures.what = running->what;
@@ -197,7 +201,7 @@ RankFigures JobReports::figures(TimePoint now) const {
   } else if (!snapshot.pending.empty()) {
     figures.state = RankFigures::State::waits;
     since = now;
-    for (const Snapshot::Pending& pending : snapshot.pending) {
+    for (const negotiation::Snapshot::Pending& pending : snapshot.pending) {
       const TimePoint at = calls_.find(pending.token)->first().submitted_at;
       if (at > since) continue;
       since = at;
@@ -213,10 +217,10 @@ RankFigures JobReports::figures(TimePoint now) const {
   return figures;
 }
 
-JobFigures JobReports::job_figures(TimePoint now) const {
+diagnosis::JobFigures JobReports::job_figures(TimePoint now) const {
   const auto late = parts_.profile.lateness();
-  JobFigures job{.size = static_cast<int>(parts_.hosts.size()),
-                 .time_s = std::chrono::duration<double>(now.time_since_epoch()).count()};
+  diagnosis::JobFigures job{.size = static_cast<int>(parts_.hosts.size()),
+                            .time_s = std::chrono::duration<double>(now.time_since_epoch()).count()};
   for (const auto& [rank, answer] : negotiator_.figures()) {
     const auto caused = late.find(rank);
     job.ranks.push_back({.figures = answer.figures,
@@ -233,18 +237,19 @@ void JobReports::give_places(std::function<void(std::string text)> answer, TimeP
 }
 
 /// The batch that some lane has been running the longest; nothing when none runs.
-std::optional<Negotiator::Running> JobReports::running_batch() const {
+std::optional<negotiation::Negotiator::Running> JobReports::running_batch() const {
   const auto running = lanes_.running();
   if (!running) return std::nullopt;
   const auto events = parts_.recorder.events();
-  const auto batch = std::ranges::find_if(events.rbegin(), events.rend(), [&](const FlightEvent& event) {
-    return event.what == FlightEvent::What::started && event.number == running->order;
-  });
+  const auto batch =
+      std::ranges::find_if(events.rbegin(), events.rend(), [&](const diagnosis::FlightEvent& event) {
+        return event.what == diagnosis::FlightEvent::What::started && event.number == running->order;
+      });
   if (batch == events.rend()) return std::nullopt;
   const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
-  return Negotiator::Running{batch->number, batch->process_set,
-                             fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more),
-                             running->since};
+  return negotiation::Negotiator::Running{batch->number, batch->process_set,
+                                          fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more),
+                                          running->since};
 }
 
 void JobReports::look_for_long_runs(TimePoint now) {
@@ -269,4 +274,4 @@ void JobReports::look_for_long_runs(TimePoint now) {
   negotiator_.note_long_run(*running, now);
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

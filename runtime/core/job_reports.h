@@ -17,64 +17,65 @@
 #include "runtime/reports/statistics.h"
 #include "runtime/reports/timeline_switch.h"
 
-namespace dabke {
+namespace dabke::core {
 
 class JobReports {
  public:
   struct Parts {
     const Config& config;
     const std::vector<std::string>& hosts;  // by rank
-    Statistics& statistics;
-    Profile& profile;
-    FlightRecorder& recorder;
-    Reporter& reporter;
+    reports::Statistics& statistics;
+    reports::Profile& profile;
+    diagnosis::FlightRecorder& recorder;
+    diagnosis::Reporter& reporter;
     Log log;
-    TimelineSwitch& timeline;
+    reports::TimelineSwitch& timeline;
   };
 
   /// All that it is given outlives it.
-  JobReports(Parts parts, Negotiator& negotiator, const OutstandingCalls& calls, Lanes& lanes);
+  JobReports(Parts parts, negotiation::Negotiator& negotiator, const OutstandingCalls& calls,
+             lanes::Lanes& lanes);
 
   /// From any thread: a call with so many tensors has been taken.
   void note_call(std::size_t tensors) { parts_.statistics.tensors_submitted += tensors; }
 
   // ---- by the lanes, on the thread that runs the batch
-  void batch_starts(const Run& run);
-  void batch_ran(const Run& run, const BatchReport& batch, const Status& status);
+  void batch_starts(const lanes::Run& run);
+  void batch_ran(const lanes::Run& run, const reports::BatchReport& batch, const Status& status);
 
   // ---- by the coordinator's driver
   void submitted(const Request& request, TimePoint at);
   /// What failed before it had an order; nothing where `status` is ok.
   void refused(const Request& request, const Status& status);
   /// The operations are told when they were ordered.
-  void ordered(const ExecuteAction& action, TimePoint now);
+  void ordered(const negotiation::ExecuteAction& action, TimePoint now);
   void completed(std::size_t tensors, bool is_well);
   void message_sent() { ++parts_.statistics.messages_sent; }
   void message_received() { ++parts_.statistics.messages_received; }
-  void warned(const WarnAction& warning);
+  void warned(const negotiation::WarnAction& warning);
   /// Logs what ended the job. Of what the launcher tells, where its ranks are, the first line is enough.
   void failed(const Status& cause);
   /// Null: none is written.
-  const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline.current(); }
-  void change_timeline(const TimelineChange& change);
+  const std::shared_ptr<timeline::Timeline>& timeline() const { return parts_.timeline.current(); }
+  void change_timeline(const wire::TimelineChange& change);
   /// Asks that all ranks stop, once this rank's file is nearly full. Before anything more is submitted to the negotiation.
   void stop_timeline_at_limit(TimePoint now);
   void job_is_over(const Status& cause) noexcept { parts_.timeline.job_is_over(cause); }
   /// When the timeline is to have the parent's clock, while the parent is on another host; kNever: not.
   TimePoint next_clock() const { return next_clock_; }
-  void compare_clocks(const std::optional<ClockOffset>& parent, TimePoint now);
+  void compare_clocks(const std::optional<control::ClockOffset>& parent, TimePoint now);
   /// What the negotiation has seen since: in front of the orders that it led to.
   void take_readiness();
   void take_profile();
 
-  Dump describe(std::string reason, TimePoint now) {
+  diagnosis::Dump describe(std::string reason, TimePoint now) {
     return describe(std::move(reason), 0, negotiator_.snapshot(), now);
   }
-  void dump(const DumpAction& action, TimePoint now);
+  void dump(const negotiation::DumpAction& action, TimePoint now);
   /// What this rank does, for whoever looks at the job.
   RankFigures figures(TimePoint now) const;
   /// Root only: what all ranks have told of themselves, and what rank 0 knows of them.
-  JobFigures job_figures(TimePoint now) const;
+  diagnosis::JobFigures job_figures(TimePoint now) const;
   /// Asks where the threads are; `answer` may come on any thread.
   void give_places(std::function<void(std::string text)> answer, TimePoint now);
   /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
@@ -82,14 +83,15 @@ class JobReports {
   TimePoint next_check() const { return std::min(next_run_check_, next_clock_); }
 
  private:
-  Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
+  diagnosis::Dump describe(std::string reason, std::uint64_t incident, const negotiation::Snapshot& snapshot,
+                           TimePoint now) const;
   void note_timeline();
-  std::optional<Negotiator::Running> running_batch() const;
+  std::optional<negotiation::Negotiator::Running> running_batch() const;
 
   Parts parts_;
-  Negotiator& negotiator_;
+  negotiation::Negotiator& negotiator_;
   const OutstandingCalls& calls_;
-  Lanes& lanes_;
+  lanes::Lanes& lanes_;
   std::uint64_t timelines_ = 0;  // until now
   std::uint64_t submitted_ = 0;  // operations
   TimePoint last_submit_{};
@@ -97,4 +99,4 @@ class JobReports {
   TimePoint next_clock_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -5,7 +5,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 // The memory that the end of a job takes when there is none left. Never touched, so it costs none until then;
@@ -17,7 +17,8 @@ constexpr std::size_t kReserveBytes = 1 << 20;
 void LastWords::prepare(std::vector<Rank> neighbours) {
   neighbours_ = std::move(neighbours);
   reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
-  encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, out_of_memory_);
+  wire::encode(wire::FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()},
+               out_of_memory_);
 }
 
 Status LastWords::of_this_rank(const Status& cause) const {
@@ -26,7 +27,7 @@ Status LastWords::of_this_rank(const Status& cause) const {
 
 void LastWords::send(const Status& cause) {
   std::vector<std::byte> message;
-  encode(FailMessage{cause.code(), of_this_rank(cause).message()}, message);
+  wire::encode(wire::FailMessage{cause.code(), of_this_rank(cause).message()}, message);
   send_to_all(message);
 }
 
@@ -36,4 +37,4 @@ void LastWords::send_to_all(std::span<const std::byte> message) {
   for (const Rank peer : neighbours_) channel_.send(peer, message);
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

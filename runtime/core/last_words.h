@@ -9,12 +9,12 @@
 #include "runtime/base/world.h"
 #include "runtime/control/control_channel.h"
 
-namespace dabke {
+namespace dabke::core {
 
 class LastWords {
  public:
   /// Both outlive it.
-  LastWords(const World& world, ControlChannel& channel) : world_(world), channel_(channel) {}
+  LastWords(const World& world, control::ControlChannel& channel) : world_(world), channel_(channel) {}
   /// Called once, while there is memory: the end may come when there is none left.
   void prepare(std::vector<Rank> neighbours);
 
@@ -30,10 +30,10 @@ class LastWords {
   void send_to_all(std::span<const std::byte> message);
 
   const World& world_;
-  ControlChannel& channel_;
+  control::ControlChannel& channel_;
   std::vector<Rank> neighbours_;
   std::vector<std::byte> out_of_memory_;  // "rank 1 on host-b: out of memory", as a message
   std::unique_ptr<std::byte[]> reserve_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

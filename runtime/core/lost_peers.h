@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::core {
 
 class LostPeers {
  public:
@@ -40,4 +40,4 @@ class LostPeers {
   std::vector<Lost> lost_;  // the oldest first
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

@@ -16,7 +16,7 @@
 #include "runtime/core/submit_check.h"
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 constexpr Duration kDescribeTime = std::chrono::seconds(1);
@@ -24,43 +24,43 @@ constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 
 }  // namespace
 
-Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendContext& context) {
+Result<std::unique_ptr<control::ControlChannel>> Runtime::make_channel(const BackendContext& context) {
   const std::vector<Rank> neighbours =
       topology_of(context.world, context.config)->neighbours(context.world.rank);
   if (context.config.controller == Controller::mpi) {
-    return MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
-                            context.fork_guard, context.log);
+    return control::MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
+                                     context.fork_guard, context.log);
   }
-  return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
-                           context.log);
+  return control::LinkChannel::open(context.world, neighbours, context.config, context.store,
+                                    context.fork_guard, context.log);
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
                                                const Factories& factories, const void* mpi_comm,
                                                ProcessParts process) {
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped bootstrapped,
-                         bootstrap(config, environment, mpi_comm, process.init_check));
+  DABKE_ASSIGN_OR_RETURN(bootstrap::Bootstrapped bootstrapped,
+                         bootstrap::bootstrap(config, environment, mpi_comm, process.init_check));
   return open(config, std::move(bootstrapped), factories, std::move(process));
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped bootstrapped,
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, bootstrap::Bootstrapped bootstrapped,
                                                const Factories& factories, ProcessParts process) {
   const DefaultFloatingPoint floats;
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(bootstrapped), std::move(process)));
   if (Status started = runtime->start(factories); !started.is_ok()) {
     runtime->bootstrapped_.store->hurry(kLastStoreWords);
-    tell_init_failure(*runtime->bootstrapped_.store, runtime->world().rank, started);
+    store::tell_init_failure(*runtime->bootstrapped_.store, runtime->world().rank, started);
     if (runtime->coordinator_) runtime->fail_init(started);
     return started;
   }
   return runtime;
 }
 
-Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts process)
+Runtime::Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, ProcessParts process)
     : config_(config),
       bootstrapped_(std::move(bootstrapped)),
       heap_(std::move(process.heap)),
-      log_(log_of_rank(config, world().rank)),
+      log_(bootstrap::log_of_rank(config, world().rank)),
       fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
                  bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_,
@@ -82,7 +82,7 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN_OR_RETURN(backends_, factories.backends(context));
   DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
   const Status traced = timeline_.start_with_job();
-  if (bootstrapped_.mpi != nullptr) begin_mpi_job(*bootstrapped_.mpi, world(), log_);
+  if (bootstrapped_.mpi != nullptr) bootstrap::begin_mpi_job(*bootstrapped_.mpi, world(), log_);
   if (factories.device_route) device_route_ = factories.device_route(context);
   DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(),
                                                           config_,
@@ -94,26 +94,26 @@ Status Runtime::start(const Factories& factories) {
                                                           {config_, world().hosts, statistics_, profile_,
                                                            recorder_, reporter_, log_, timeline_}}));
   timeline_.listen(
-      [this](TimelineChange change, std::uint64_t from) {
+      [this](wire::TimelineChange change, std::uint64_t from) {
         return coordinator_->change_timeline(std::move(change), from);
       },
       [this](std::string path) { coordinator_->timeline_merged(std::move(path)); });
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
-  if (const auto setting = setting_that_uses_mpi(config_); bootstrapped_.mpi != nullptr && setting)
+  if (const auto setting = bootstrap::setting_that_uses_mpi(config_); bootstrapped_.mpi != nullptr && setting)
     bootstrapped_.mpi->on_finalize([this, setting = *setting] { end_with_mpi(setting); });
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN_OR_RETURN(dump_signal_,
-                           DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
+                           diagnosis::DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
                              ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
                            }));
   }
-  if (!config_.top.empty() && world().rank == Negotiator::kRoot) {
+  if (!config_.top.empty() && world().rank == negotiation::Negotiator::kRoot) {
     DABKE_ASSIGN_OR_RETURN(
         live_statistics_server_,
-        LiveStatisticsServer::open({world(), config_.top,
-                                    bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, *fork_guard_,
-                                    log_, [this] { coordinator_->gather_figures(); },
-                                    [this](Duration limit) { return coordinator_->figures(limit); }}));
+        diagnosis::LiveStatisticsServer::open(
+            {world(), config_.top, bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, *fork_guard_,
+             log_, [this] { coordinator_->gather_figures(); },
+             [this](Duration limit) { return coordinator_->figures(limit); }}));
   }
   if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
@@ -124,7 +124,7 @@ Status Runtime::start(const Factories& factories) {
 
 /// Tells the ranks that are linked to this one already and may be past their init.
 void Runtime::fail_init(const Status& why) {
-  coordinator_->abort(init_failure_of(world().name_of(world().rank), why));
+  coordinator_->abort(store::init_failure_of(world().name_of(world().rank), why));
 }
 
 /// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
@@ -231,7 +231,7 @@ Status Runtime::dump(const std::string& path) {
 }
 
 void Runtime::print_profile() const {
-  if (!config_.profile || world().rank != Negotiator::kRoot) return;
+  if (!config_.profile || world().rank != negotiation::Negotiator::kRoot) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
   std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
 }
@@ -248,11 +248,11 @@ Status Runtime::shut_down() noexcept {
   (void)attempt([&] { print_profile(); });
   if (bootstrapped_.mpi != nullptr && coordinator_->ended_well()) bootstrapped_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
-  (void)without_exceptions([&] { return leave_epoch(bootstrapped_); });
+  (void)without_exceptions([&] { return bootstrap::leave_epoch(bootstrapped_); });
   return without_exceptions([&]() -> Status {
     timeline_.close();
     return {};
   });
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

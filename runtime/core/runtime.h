@@ -11,16 +11,16 @@
 #include "runtime/diagnosis/dump_signal.h"
 #include "runtime/diagnosis/live/live_statistics_server.h"
 
-namespace dabke {
+namespace dabke::core {
 
 /// What belongs to the process, and outlives its jobs.
 struct ProcessParts {
-  std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
-  std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();  // what dabke_alloc gives out
+  std::shared_ptr<diagnosis::StackSource> stacks = std::make_shared<diagnosis::StackSource>();
+  std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();  // what dabke_alloc gives out
   // The descriptors of this job alone. The process has it before init opens the first of them, because
   // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
-  std::shared_ptr<ActiveTimeline> timeline = std::make_shared<ActiveTimeline>();
+  std::shared_ptr<reports::ActiveTimeline> timeline = std::make_shared<reports::ActiveTimeline>();
   std::weak_ptr<WaitCheck>
       init_check;  // of the thread that opens it, for as long as that waits for other ranks
 };
@@ -30,30 +30,31 @@ class Runtime {
   /// How to make the backends, which the runtime does not know, and the channel, which a test may want to be another.
   struct Factories {
     std::function<Result<Backends>(const BackendContext&)> backends;
-    std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel = make_channel;
+    std::function<Result<std::unique_ptr<control::ControlChannel>>(const BackendContext&)> channel =
+        make_channel;
     OpenDevice open_device = {};  // empty where there are no devices
     /// The route of tensors on devices; empty: by the device's backend.
     std::function<DeviceRoute(const BackendContext&)> device_route = {};
   };
   /// The channel that the configuration asks for.
-  static Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context);
+  static Result<std::unique_ptr<control::ControlChannel>> make_channel(const BackendContext& context);
 
   /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
   static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
                                                const Factories& factories, const void* mpi_comm = nullptr,
                                                ProcessParts process = {});
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped bootstrapped,
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, bootstrap::Bootstrapped bootstrapped,
                                                const Factories& factories, ProcessParts process = {});
   ~Runtime();
 
   const World& world() const { return bootstrapped_.world; }
   const Config& config() const { return config_; }
   const ProcessSetTable& process_sets() const { return process_sets_; }
-  const Statistics& statistics() const { return statistics_; }
-  const Profile& profile() const { return profile_; }
+  const reports::Statistics& statistics() const { return statistics_; }
+  const reports::Profile& profile() const { return profile_; }
   std::vector<std::string_view> backend_names() const;
   /// Null when MPI has not started the job.
-  const MpiSession* mpi() const { return bootstrapped_.mpi; }
+  const modules::MpiSession* mpi() const { return bootstrapped_.mpi; }
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
@@ -84,7 +85,7 @@ class Runtime {
   /// timeline_switch.h
   Status start_timeline(const std::string& path, bool mark_cycles);
   Status stop_timeline();
-  ActiveTimeline& timeline() { return *active_timeline_; }
+  reports::ActiveTimeline& timeline() { return *active_timeline_; }
   /// Writes what this rank has done and waits for, with stacks, to `path`.
   Status dump(const std::string& path);
   /// Every rank writes a dump to its usual place.
@@ -93,7 +94,7 @@ class Runtime {
   Status shut_down() noexcept;
 
  private:
-  Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts process);
+  Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, ProcessParts process);
   Status start(const Factories& factories);
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
@@ -103,23 +104,24 @@ class Runtime {
 
   Config config_;
   DeviceRoute device_route_ = DeviceRoute::device;  // what this rank says
-  Bootstrapped bootstrapped_;
-  const std::shared_ptr<SharedHeap> heap_;
+  bootstrap::Bootstrapped bootstrapped_;
+  const std::shared_ptr<shm::SharedHeap> heap_;
   Log log_;
   std::shared_ptr<ForkGuard> fork_guard_;
-  Statistics statistics_;
-  Profile profile_;
-  FlightRecorder recorder_;
-  Reporter reporter_;
+  reports::Statistics statistics_;
+  reports::Profile profile_;
+  diagnosis::FlightRecorder recorder_;
+  diagnosis::Reporter reporter_;
   TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;
   Backends backends_;
-  const std::shared_ptr<ActiveTimeline> active_timeline_;
-  TimelineSwitch timeline_;
+  const std::shared_ptr<reports::ActiveTimeline> active_timeline_;
+  reports::TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<DumpSignal> dump_signal_;
-  std::unique_ptr<LiveStatisticsServer> live_statistics_server_;  // rank 0's, where somebody may look
+  std::unique_ptr<diagnosis::DumpSignal> dump_signal_;
+  std::unique_ptr<diagnosis::LiveStatisticsServer>
+      live_statistics_server_;  // rank 0's, where somebody may look
   bool left_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::core

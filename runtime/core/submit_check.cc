@@ -13,12 +13,12 @@
 #include "runtime/call/request_check.h"
 #include "runtime/lanes/batch_builder.h"
 
-namespace dabke {
+namespace dabke::core {
 namespace {
 
 class SubmitCheck {
  public:
-  SubmitCheck(Operation& operation, const ProcessSetInfo& set, Lanes& lanes)
+  SubmitCheck(Operation& operation, const ProcessSetInfo& set, lanes::Lanes& lanes)
       : op_(operation), request_(*operation.request), set_(set), lanes_(lanes) {}
 
   Status run() {
@@ -91,7 +91,7 @@ class SubmitCheck {
     }
     Shape wanted = tensor.shape;
     const bool is_part = scatters(request_.kind);
-    if (is_part) wanted.set(0, scattered_rows(wanted[0], set_.size(), set_.rank));
+    if (is_part) wanted.set(0, lanes::scattered_rows(wanted[0], set_.size(), set_.rank));
     if (output.data == nullptr && (is_part || wanted.elements() != 0)) {
       output = TensorView{is_part ? nullptr : input.data, tensor.dtype, input.device, wanted};
       return {};
@@ -130,7 +130,8 @@ class SubmitCheck {
     std::size_t part = 0;
     if (scatters(request_.kind)) {
       std::int64_t rows = 0;
-      for (int rank = 0; rank < set_.rank; ++rank) rows += scattered_rows(tensor.shape[0], set_.size(), rank);
+      for (int rank = 0; rank < set_.rank; ++rank)
+        rows += lanes::scattered_rows(tensor.shape[0], set_.size(), rank);
       part = to_size(rows * tensor.shape.row_elements()) * size_of(tensor.dtype);
       if (out == in + part) return {};
     }
@@ -155,7 +156,7 @@ class SubmitCheck {
   Operation& op_;
   const Request& request_;
   const ProcessSetInfo& set_;
-  Lanes& lanes_;
+  lanes::Lanes& lanes_;
 };
 
 struct MemorySpan {
@@ -172,7 +173,7 @@ std::optional<MemorySpan> span_of(const TensorView& view, const TensorSpec& tens
 /// Outputs whose sizes are known, and that the caller leaves to us. Here, before anybody hears of the
 /// operation: a rank that has no memory tells the others with the request, and the operation fails on all of
 /// them.
-void provide_outputs(Operation& operation, Lanes& lanes) {
+void provide_outputs(Operation& operation, lanes::Lanes& lanes) {
   Request& request = *operation.request;
   if (!scatters(request.kind)) return;
   for (std::size_t i = 0; i < request.tensors.size() && request.refused.is_ok(); ++i) {
@@ -183,7 +184,7 @@ void provide_outputs(Operation& operation, Lanes& lanes) {
 
 /// What the inputs are ready behind. Now, on the caller's thread: what is enqueued on his stream once the call has
 /// returned is not meant, and he may have one stream for each thread.
-Status note_ready_points(Operation& operation, Lanes& lanes) {
+Status note_ready_points(Operation& operation, lanes::Lanes& lanes) {
   const ProgramStream stream = operation.extras().stream;
   const ProgramEvent event = operation.extras().ready_event;
   if (stream.handle == nullptr && event.handle == nullptr) return {};
@@ -235,7 +236,7 @@ Status check_outputs_apart(std::span<const OperationRef> operations) {
   return {};
 }
 
-Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes) {
+Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes::Lanes& lanes) {
   const auto set = sets.find(operation.request->process_set);
   if (!set || set->rank < 0) {
     return {Code::unknown_process_set,
@@ -251,4 +252,4 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes&
   return note_ready_points(operation, lanes);
 }
 
-}  // namespace dabke
+}  // namespace dabke::core

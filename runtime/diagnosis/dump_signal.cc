@@ -14,7 +14,7 @@
 #include "runtime/base/threads/dump_signals.h"
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 // A handler is told nothing but the signal, so this must be where it finds it. -1: nobody handles a signal.
@@ -80,4 +80,4 @@ DumpSignal::~DumpSignal() {
   (void)!::write(event_.get(), &end, sizeof end);
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 class DumpSignal {
  public:
@@ -32,4 +32,4 @@ class DumpSignal {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

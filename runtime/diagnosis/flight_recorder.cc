@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr std::string_view kLeftOut = "...";
@@ -65,4 +65,4 @@ std::vector<FlightEvent> FlightRecorder::events() const {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

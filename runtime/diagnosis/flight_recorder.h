@@ -18,7 +18,7 @@
 #include "runtime/base/kinds.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct FlightEvent {
   enum class What : std::uint8_t {
@@ -80,4 +80,4 @@ class FlightRecorder {
   std::atomic<std::uint64_t> next_{0};
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

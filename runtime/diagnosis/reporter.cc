@@ -15,7 +15,7 @@
 #include "runtime/diagnosis/dumps/short_stack.h"
 #include "runtime/diagnosis/stacks/thread_places.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr std::size_t kEventsForLauncher = 256;
@@ -198,4 +198,4 @@ std::optional<std::string> Reporter::path_of(Rank rank) const {
 
 std::string Reporter::job_of_dumps() const { return to_hex(parts_.world.job_id).substr(0, 8); }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -21,7 +21,7 @@
 #include "runtime/diagnosis/stacks/stack_source.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 class Reporter {
  public:
@@ -30,7 +30,7 @@ class Reporter {
     const Config& config;
     const FlightRecorder& recorder;
     std::shared_ptr<StackSource> stacks;
-    std::shared_ptr<Store> launcher;  // where the launcher gathers dumps; null: nobody does
+    std::shared_ptr<store::Store> launcher;  // where the launcher gathers dumps; null: nobody does
     Log log;
     /// How a rank's process has ended, by the deadline; empty: nobody says.
     std::function<std::optional<int>(Rank rank, TimePoint deadline)> exit_status_of = {};
@@ -100,4 +100,4 @@ class Reporter {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

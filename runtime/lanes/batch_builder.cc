@@ -10,7 +10,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/possible_shape.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
   return rows / ranks + (index < rows % ranks ? 1 : 0);
@@ -102,7 +102,7 @@ std::vector<Status> BatchBuilder::apply_verdict() {
       continue;
     }
     if (run_.timeline) {  // now: the rest of the batch goes on without it
-      Record record = run_.records[i];
+      timeline::Record record = run_.records[i];
       record.time_ns = 0;
       run_.timeline->error(record, status);
     }
@@ -227,7 +227,7 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   TensorView& output = entry.operation->outputs[entry.index];
   output.shape = std::move(shape);
   if (output.data == nullptr) {
-    const ActivityScope activity(run_.batch.trace, Record::What::allocate);
+    const timeline::ActivityScope activity(run_.batch.trace, timeline::Record::What::allocate);
     DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index, stream_->memory()));
   }
   out.output = output.data;
@@ -262,4 +262,4 @@ Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
   return stream_->copy({&piece, 1}, run_.batch.dtype, run_.batch.dtype, 1);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -6,7 +6,7 @@
 #include "runtime/lanes/output_verdict.h"
 #include "runtime/lanes/run.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class BatchBuilder {
  public:
@@ -59,4 +59,4 @@ class BatchBuilder {
 /// Rows of each rank's block when `rows` are dealt out: the first rows % ranks blocks have one more.
 std::int64_t scattered_rows(std::int64_t rows, int ranks, int index);
 
-}  // namespace dabke
+}  // namespace dabke::lanes

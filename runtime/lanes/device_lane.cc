@@ -7,7 +7,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::lanes {
 namespace {
 
 // A device's batch takes tens of microseconds; polling its event costs a core as much.
@@ -35,7 +35,7 @@ Status DeviceLane::start() {
 /// All is planned from what the ranks have agreed on, so their host lanes have the same parts.
 void DeviceLane::push(std::unique_ptr<Run> run) {
   Batch& batch = run->batch;
-  batch.trace.begin(Record::What::queue);
+  batch.trace.begin(timeline::Record::What::queue);
   batch.stream = parts_.stream.get();
   batch.device_index = parts_.stream->device().index;
   DevicePlan plan;
@@ -210,7 +210,7 @@ void DeviceLane::end(DeviceRun& run) {
     DeviceLane& lane;
   };
   const OneLess one_less{*this};
-  const BatchReport report = run.finish();
+  const reports::BatchReport report = run.finish();
   running_.ends();
   if (!runs_.empty() && runs_.front()->begun_at())
     running_.starts(runs_.front()->run().batch.order, *runs_.front()->begun_at());
@@ -218,4 +218,4 @@ void DeviceLane::end(DeviceRun& run) {
   tell(ended, observer_);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -15,7 +15,7 @@
 #include "runtime/lanes/device_run.h"
 #include "runtime/lanes/host_lane.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class DeviceLane final : public Lane {
  public:
@@ -69,4 +69,4 @@ class DeviceLane final : public Lane {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

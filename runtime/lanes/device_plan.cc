@@ -2,7 +2,7 @@
 
 #include "runtime/backend/fusion_buffer.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 DevicePlan DevicePlanner::plan(const Run& run) {
   DevicePlan plan;
@@ -75,4 +75,4 @@ std::size_t DevicePlanner::growth(const Run& run, const DevicePlan& plan) {
   return there = FusionBuffer::grown(there, needed);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

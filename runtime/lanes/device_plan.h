@@ -25,7 +25,7 @@
 #include "runtime/backend/host_layout.h"
 #include "runtime/lanes/run.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 struct DevicePlan {
   DeviceBackend* backend = nullptr;         // null: the host runs all of it
@@ -70,4 +70,4 @@ class DevicePlanner {
   std::vector<std::int64_t> elements_;  // of the run that is planned
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

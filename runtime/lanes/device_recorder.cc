@@ -4,9 +4,9 @@
 
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
-void DeviceRecorder::put(const Record& record) noexcept {
+void DeviceRecorder::put(const timeline::Record& record) noexcept {
   attempt([&] {
     auto event = stream_.record_with_time();
     kept_.push_back({event ? event.take() : nullptr, record});
@@ -41,4 +41,4 @@ void DeviceRecorder::tell_first() {
   timeline_.put(first.record);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -14,16 +14,16 @@
 #include "runtime/backend/device.h"
 #include "runtime/timeline/recording/timeline.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// Of one run, and the lane's thread. `stream` and `timeline` outlive it.
-class DeviceRecorder final : public StreamRecorder {
+class DeviceRecorder final : public timeline::StreamRecorder {
  public:
-  DeviceRecorder(DeviceStream& stream, Timeline& timeline) : stream_(stream), timeline_(timeline) {}
+  DeviceRecorder(DeviceStream& stream, timeline::Timeline& timeline) : stream_(stream), timeline_(timeline) {}
   DeviceRecorder(const DeviceRecorder&) = delete;
   DeviceRecorder& operator=(const DeviceRecorder&) = delete;
 
-  void put(const Record& record) noexcept override;
+  void put(const timeline::Record& record) noexcept override;
   /// No record is from before now.
   void begin_now() { latest_ = Clock::now(); }
   void tell();
@@ -32,14 +32,14 @@ class DeviceRecorder final : public StreamRecorder {
  private:
   struct Kept {
     std::shared_ptr<DeviceEvent> event;  // null: there was none
-    Record record;
+    timeline::Record record;
   };
   void tell_first();
 
   DeviceStream& stream_;
-  Timeline& timeline_;
+  timeline::Timeline& timeline_;
   std::deque<Kept> kept_;
   TimePoint latest_ = Clock::now();
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

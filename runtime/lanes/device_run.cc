@@ -5,7 +5,7 @@
 #include "runtime/backend/packer.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::lanes {
 namespace {
 
 /// The most bytes that a backend of the host is given in device memory. They are a copy, so larger batches
@@ -27,7 +27,7 @@ DeviceRun::DeviceRun(DeviceLaneParts& lane, std::unique_ptr<Run> run, DevicePlan
 
 void DeviceRun::begin(TimePoint now) {
   begun_at_ = now;
-  run_->batch.trace.end(Record::What::queue);
+  run_->batch.trace.end(timeline::Record::What::queue);
   report_ = {.kind = run_->batch.kind, .tensors = run_->tensors.size()};
 }
 
@@ -78,18 +78,18 @@ Status DeviceRun::build() {
 }
 
 Status DeviceRun::wait_for_inputs() {
-  BatchTrace trace = run_->batch.trace;
+  timeline::BatchTrace trace = run_->batch.trace;
   if (trace.timeline != nullptr) {
     recorder_.emplace(*plan_.stream, *trace.timeline);
     // Behind what the device still runs.
-    if (!is_oldest_) trace.begin(Record::What::queue);
+    if (!is_oldest_) trace.begin(timeline::Record::What::queue);
     trace.stream = &*recorder_;
-    if (!is_oldest_) trace.end(Record::What::queue);
+    if (!is_oldest_) trace.end(timeline::Record::What::queue);
   }
-  std::optional<ActivityScope> waiting;
+  std::optional<timeline::ActivityScope> waiting;
   for (const RunTensor& tensor : run_->tensors) {
     if (tensor.operation == nullptr || tensor.operation->extras().ready.empty()) continue;
-    if (!waiting) waiting.emplace(trace, Record::What::wait_for_data);
+    if (!waiting) waiting.emplace(trace, timeline::Record::What::wait_for_data);
     // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
     const auto ready = std::move(tensor.operation->make_extras().ready);
     for (const auto& point : ready) DABKE_RETURN_IF_ERROR(plan_.stream->wait_for(point));
@@ -286,7 +286,7 @@ bool DeviceRun::may_end() {
   return event_ == nullptr;
 }
 
-BatchReport DeviceRun::finish() {
+reports::BatchReport DeviceRun::finish() {
   if (!failed_.is_ok() && is_direct_) {
     (void)lane_.direct.release();  // the host's backend cannot be made to let go of it
     lane_.direct = std::make_unique<FusionBuffer>(*lane_.stream);
@@ -296,4 +296,4 @@ BatchReport DeviceRun::finish() {
   return report_;
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

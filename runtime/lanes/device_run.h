@@ -30,7 +30,7 @@
 #include "runtime/lanes/staged_batch.h"
 #include "runtime/reports/profile.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// The things that the runs of one lane share; the thread's, but for the monitor.
 struct DeviceLaneParts {
@@ -82,7 +82,7 @@ class DeviceRun {
     if (recorder_) recorder_->tell();
   }
   /// Called once, when it has ended; its batch as the lane reports it, and what was refused of it.
-  BatchReport finish();
+  reports::BatchReport finish();
   const Refusals& refused() { return host_.data().refused; }
 
   /// When it came first, or nothing.
@@ -150,9 +150,9 @@ class DeviceRun {
   bool has_enqueued_ = false;               // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event_;      // what is on its way at the device
   std::optional<DeviceRecorder> recorder_;  // while a timeline is recorded
-  BatchReport report_;
+  reports::BatchReport report_;
   Status failed_;
   TimePoint abandon_at_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

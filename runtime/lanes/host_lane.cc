@@ -6,7 +6,7 @@
 #include "runtime/base/threads/thread.h"
 #include "runtime/lanes/batch_builder.h"
 
-namespace dabke {
+namespace dabke::lanes {
 HostLane::HostLane(const std::vector<std::unique_ptr<Backend>>& backends, LaneObserver& observer)
     : runner_(backends), observer_(observer) {}
 
@@ -18,7 +18,7 @@ Status HostLane::start() {
 HostLane::~HostLane() { stop(); }
 
 void HostLane::push(std::unique_ptr<Run> run) {
-  run->batch.trace.begin(Record::What::queue);
+  run->batch.trace.begin(timeline::Record::What::queue);
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(run), {}});
@@ -60,7 +60,7 @@ void HostLane::run_here(Run& run) {
   std::fenv_t callers;
   std::fegetenv(&callers);
   std::fesetenv(FE_DFL_ENV);
-  run.batch.trace.begin(Record::What::queue);
+  run.batch.trace.begin(timeline::Record::What::queue);
   perform(run);
   std::fesetenv(&callers);
 }
@@ -136,11 +136,11 @@ void HostLane::loop() {
 }
 
 std::vector<EndedCall> HostLane::execute(Run& run) {
-  run.batch.trace.end(Record::What::queue);
+  run.batch.trace.end(timeline::Record::What::queue);
   const TimePoint start = Clock::now();
   running_.starts(run.batch.order, start);
   observer_.batch_starts(run);
-  BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
+  reports::BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
   Refusals refused;
   const Status status = without_exceptions([&] { return run_batch(run, report, refused); });
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -148,7 +148,7 @@ std::vector<EndedCall> HostLane::execute(Run& run) {
   return end_run(run, report, status, refused, observer_);
 }
 
-Status HostLane::run_batch(Run& run, BatchReport& report, Refusals& refused) {
+Status HostLane::run_batch(Run& run, reports::BatchReport& report, Refusals& refused) {
   DABKE_RETURN_IF_ERROR(runner_.aborted());
   BatchBuilder builder(run);
   if (builder.needs_exchange()) {
@@ -166,4 +166,4 @@ Status HostLane::run_batch(Run& run, BatchReport& report, Refusals& refused) {
   return runner_.run_on(*backend, run.batch);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -16,7 +16,7 @@
 #include "runtime/lanes/lane.h"
 #include "runtime/lanes/run_ending.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class HostLane final : public Lane {
  public:
@@ -59,7 +59,7 @@ class HostLane final : public Lane {
   void give_back();
   void perform(Run& run) noexcept;
   std::vector<EndedCall> execute(Run& run);
-  Status run_batch(Run& run, BatchReport& report, Refusals& refused);
+  Status run_batch(Run& run, reports::BatchReport& report, Refusals& refused);
 
   BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;
@@ -73,4 +73,4 @@ class HostLane final : public Lane {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

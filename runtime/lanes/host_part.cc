@@ -3,7 +3,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 void HostPart::run(BackendRunner& host) {
   Status status = without_exceptions([&] { return take_steps(host); });
@@ -91,4 +91,4 @@ Status HostPart::wait_for(DeviceStep step) {
   return monitor_.aborted();
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

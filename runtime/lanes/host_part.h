@@ -13,7 +13,7 @@
 #include "runtime/lanes/lane_monitor.h"
 #include "runtime/lanes/run_ending.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class HostPart {
  public:
@@ -91,4 +91,4 @@ class HostPart {
   Status status_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

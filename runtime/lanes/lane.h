@@ -9,7 +9,7 @@
 #include "runtime/lanes/run.h"
 #include "runtime/reports/profile.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// A lane that has had nothing to do for so long tells its backends.
 inline constexpr Duration kLaneIdleAfter = std::chrono::seconds(5);
@@ -46,7 +46,7 @@ class LaneObserver {
   virtual void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) = 0;
   virtual void batch_starts(const Run& run) = 0;
   /// One batch has run; its calls are told next.
-  virtual void batch_ran(const Run& run, const BatchReport& batch, const Status& status) = 0;
+  virtual void batch_ran(const Run& run, const reports::BatchReport& batch, const Status& status) = 0;
   /// One run less is outstanding. `has_room`: the lane is not busy now.
   virtual void run_ended(bool has_room) = 0;
   /// The lane could not do its part, for want of memory: some calls will never be told as finished.
@@ -70,4 +70,4 @@ class Lane {
   virtual void stop() = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// A mutex, and the condition that something under it has changed. Also keeps the cause of an abort, which
 /// ends every wait.
@@ -80,4 +80,4 @@ class LaneMonitor {
   TimePoint abandon_at_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

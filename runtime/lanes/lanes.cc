@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::lanes {
 
 Lanes::Lanes(const Backends& backends, OpenDevice open_device, std::span<const std::string> hosts,
              LaneObserver& observer, Log log)
@@ -153,4 +153,4 @@ void Lanes::stop() {
   host_.stop();
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -10,7 +10,7 @@
 
 #include "runtime/lanes/device_lane.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class Lanes {
  public:
@@ -74,4 +74,4 @@ class Lanes {
   Status aborted_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::lanes {
 
 namespace {
 
@@ -101,4 +101,4 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
                   name_of(kind), tensor.name, what, ending.remedy)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -19,7 +19,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/call/request.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// The size from which memory of our own is not taken for certain; in bytes of all ranks' outputs together.
 inline constexpr double kUncertainBytes = 16 << 20;
@@ -55,4 +55,4 @@ class OutputVerdict {
   Batch batch_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

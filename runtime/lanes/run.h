@@ -8,7 +8,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/operation/negotiated_call.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 /// A tensor of a run, and who is told what becomes of it.
 struct RunTensor {
@@ -22,11 +22,11 @@ struct RunTensor {
 struct Run {
   Batch batch;  // what runs, from the beginning; its entries are BatchBuilder's to fill in
   std::shared_ptr<const ProcessSetInfo> process_set;
-  std::shared_ptr<Timeline> timeline;
-  std::vector<Record> records;        // what the tensors' say; none when the timeline is off
-  std::vector<RequestRef> requests;   // those of tensors without an operation
-  std::vector<RunTensor> tensors;     // none: the set was removed, drop what belongs to it
-  std::vector<DeviceBuffer> scratch;  // memory of its own: neutral data, scaled inputs, staged tensors
+  std::shared_ptr<timeline::Timeline> timeline;
+  std::vector<timeline::Record> records;  // what the tensors' say; none when the timeline is off
+  std::vector<RequestRef> requests;       // those of tensors without an operation
+  std::vector<RunTensor> tensors;         // none: the set was removed, drop what belongs to it
+  std::vector<DeviceBuffer> scratch;      // memory of its own: neutral data, scaled inputs, staged tensors
   std::vector<std::unique_ptr<std::int64_t[]>> counts;
 
   bool is_release() const { return tensors.empty(); }
@@ -40,4 +40,4 @@ inline std::size_t input_bytes(const Run& run) {
   return bytes;
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -2,18 +2,18 @@
 
 #include "runtime/base/threads/exceptions.h"
 
-namespace dabke {
+namespace dabke::lanes {
 namespace {
 
 /// Those that were refused have ended already.
 void note_in_timeline(const Run& run, std::string_view backend, const Status& status,
                       const Refusals& refused) {
-  Timeline& timeline = *run.timeline;
+  timeline::Timeline& timeline = *run.timeline;
   const std::uint16_t backend_text = timeline.text(backend);
   const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     if (!refused.empty() && !refused[i].is_ok()) continue;
-    Record record = run.records[i];
+    timeline::Record record = run.records[i];
     record.time_ns = now;
     record.thread = 0;
     record.backend = backend_text;
@@ -36,7 +36,7 @@ struct LeftBehind {
 
 }  // namespace
 
-std::vector<EndedCall> end_run(const Run& run, const BatchReport& report, const Status& status,
+std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& report, const Status& status,
                                const Refusals& refused, LaneObserver& observer) {
   if (run.timeline) note_in_timeline(run, report.backend, status, refused);
   observer.batch_ran(run, report, status);
@@ -67,4 +67,4 @@ void tell(std::vector<EndedCall>& ended, LaneObserver& observer) {
   for (EndedCall* const one : awaited) observer.call_finished(std::move(one->call), one->status);
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

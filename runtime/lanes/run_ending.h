@@ -7,7 +7,7 @@
 
 #include "runtime/lanes/lane.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 struct EndedCall {
   std::unique_ptr<NegotiatedCall> call;
@@ -18,11 +18,11 @@ struct EndedCall {
 using Refusals = std::vector<Status>;
 
 /// Tells the timeline and the observer of the batch, and says which calls it was the last of.
-std::vector<EndedCall> end_run(const Run& run, const BatchReport& report, const Status& status,
+std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& report, const Status& status,
                                const Refusals& refused, LaneObserver& observer);
 
 /// Tells the observer of these calls. Where it throws, those that are left belong to nobody, and are found in the
 /// coordinator's table.
 void tell(std::vector<EndedCall>& ended, LaneObserver& observer);
 
-}  // namespace dabke
+}  // namespace dabke::lanes

@@ -1,6 +1,6 @@
 #include "runtime/lanes/run_maker.h"
 
-namespace dabke {
+namespace dabke::lanes {
 namespace {
 
 /// The tensors of a call are its operations' one behind the other.
@@ -11,10 +11,11 @@ RunTensor tensor_of(NegotiatedCall& call, std::size_t index) {
 }
 
 /// What the timeline says of the batch from here on, and that its tensors are in it.
-void record_order(const ExecuteAction& action, std::span<const BatchedTensor> batch, Run& run) {
-  Timeline& timeline = *run.timeline;
+void record_order(const negotiation::ExecuteAction& action, std::span<const negotiation::BatchedTensor> batch,
+                  Run& run) {
+  timeline::Timeline& timeline = *run.timeline;
   timeline.batch_ordered();
-  Record& about = run.batch.trace.about;
+  timeline::Record& about = run.batch.trace.about;
   about.order = about.batch = run.batch.order;
   about.number = batch.front().tensor;
   about.kind = run.batch.kind;
@@ -25,8 +26,8 @@ void record_order(const ExecuteAction& action, std::span<const BatchedTensor> ba
   const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const TensorSpec& tensor = *run.tensors[i].tensor;
-    Record& record = run.records.emplace_back(about);
-    record.what = Record::What::order;
+    timeline::Record& record = run.records.emplace_back(about);
+    record.what = timeline::Record::What::order;
     record.time_ns = now;
     record.order = action.requests[batch[i].request].number;
     record.name = timeline.tensor(tensor.name);
@@ -38,10 +39,11 @@ void record_order(const ExecuteAction& action, std::span<const BatchedTensor> ba
 
 }  // namespace
 
-std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch,
+std::unique_ptr<Run> make_run(const negotiation::ExecuteAction& action,
+                              std::span<const negotiation::BatchedTensor> batch,
                               const OutstandingCalls& calls, const ProcessSetTable& process_sets,
-                              std::shared_ptr<Timeline> timeline) {
-  const OrderedRequest& first = action.requests[batch.front().request];
+                              std::shared_ptr<timeline::Timeline> timeline) {
+  const negotiation::OrderedRequest& first = action.requests[batch.front().request];
   auto run = std::make_unique<Run>();
   run->process_set = process_sets.find(first.agreed->process_set);
   static_cast<ExecutedCall&>(run->batch) =
@@ -52,7 +54,7 @@ std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const Batch
   run->timeline = std::move(timeline);
   run->tensors.reserve(batch.size());
   for (const auto [number, request, tensor] : batch) {
-    const OrderedRequest& ordered = action.requests[request];
+    const negotiation::OrderedRequest& ordered = action.requests[request];
     if (NegotiatedCall* const call = calls.find(ordered.token)) {
       run->tensors.push_back(tensor_of(*call, tensor));
     } else {
@@ -64,4 +66,4 @@ std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const Batch
   return run;
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

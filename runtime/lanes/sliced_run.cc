@@ -5,7 +5,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/settings/fusion_settings.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 Status SlicedRun::begin(DeviceStream& stream) {
   // Only integers are widened: device backends add 16-bit floats by themselves.
@@ -46,4 +46,4 @@ Status SlicedRun::round_once(DeviceStream& stream) const {
   return stream.copy(pieces, batch_.dtype, wide_.dtype, batch_.result_scale());
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

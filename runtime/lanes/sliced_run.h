@@ -7,7 +7,7 @@
 #include "runtime/backend/fusion_buffer.h"
 #include "runtime/backend/sliced_batch.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class SlicedRun {
  public:
@@ -38,4 +38,4 @@ class SlicedRun {
   Batch after_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

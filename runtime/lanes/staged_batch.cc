@@ -8,7 +8,7 @@
 #include "runtime/backend/sliced_batch.h"
 #include "runtime/base/bytes.h"
 
-namespace dabke {
+namespace dabke::lanes {
 namespace {
 
 std::int64_t output_elements(const Batch& batch, const BatchEntry& entry) {
@@ -86,4 +86,4 @@ Status StagedBatch::copy_back(DeviceStream& stream) const {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::lanes

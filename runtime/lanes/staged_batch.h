@@ -6,7 +6,7 @@
 #include "runtime/backend/fusion_buffer.h"
 #include "runtime/lanes/run.h"
 
-namespace dabke {
+namespace dabke::lanes {
 
 class StagedBatch {
  public:
@@ -35,4 +35,4 @@ class StagedBatch {
   bool is_on_device_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::lanes

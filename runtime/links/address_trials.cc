@@ -14,7 +14,7 @@
 #include "runtime/links/handshake_io.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 using namespace std::chrono_literals;
@@ -240,4 +240,4 @@ Status try_addresses(const Handshake::Self& self, std::span<Trial> trials, TimeP
   return Trials(self, trials, deadline, trouble).run();
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

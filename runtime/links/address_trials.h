@@ -16,7 +16,7 @@
 #include "runtime/links/handshake.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// Answers whoever tries this host's addresses, as long as it lives, on a thread of its own.
 class TrialListener {
@@ -58,4 +58,4 @@ Status try_addresses(
     const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline,
     const std::function<Status()>& trouble = [] { return Status(); });
 
-}  // namespace dabke
+}  // namespace dabke::links

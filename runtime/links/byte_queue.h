@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-namespace dabke {
+namespace dabke::links {
 
 class ByteQueue {
  public:
@@ -64,4 +64,4 @@ class ByteQueue {
   std::size_t end_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -4,7 +4,7 @@
 
 #include "runtime/links/little_endian.h"
 
-namespace dabke {
+namespace dabke::links {
 
 std::array<std::byte, kFrameHeaderBytes> frame_header(std::size_t length) {
   std::array<std::byte, kFrameHeaderBytes> header{};
@@ -39,4 +39,4 @@ Status FrameDecoder::deliver(FrameSink& sink) {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

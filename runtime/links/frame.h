@@ -12,7 +12,7 @@
 #include "runtime/links/byte_queue.h"
 #include "runtime/links/link.h"
 
-namespace dabke {
+namespace dabke::links {
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 
@@ -33,4 +33,4 @@ class FrameDecoder {
   ByteQueue bytes_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

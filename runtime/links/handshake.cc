@@ -8,7 +8,7 @@
 
 #include "runtime/links/little_endian.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'D', 'A', 'B', 'K', 'E', 'L', 'N', 'K'};
@@ -266,4 +266,4 @@ Status Handshake::refuse(Code code, std::string text) {
   return fail(code, std::move(text));
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -28,7 +28,7 @@
 #include "runtime/base/world.h"
 #include "runtime/links/process_identity.h"
 
-namespace dabke {
+namespace dabke::links {
 
 inline constexpr std::uint32_t kWireVersion = 9;
 
@@ -108,4 +108,4 @@ class Handshake {
   ProcessIdentity peer_process_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

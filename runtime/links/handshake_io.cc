@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 /// Then others have their turn, should a client never stop sending.
@@ -58,4 +58,4 @@ HandshakeTurn converse_over(int fd, Handshake& handshake) {
   return {Status(), refused};
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -4,7 +4,7 @@
 #include "runtime/base/status.h"
 #include "runtime/links/handshake.h"
 
-namespace dabke {
+namespace dabke::links {
 
 struct HandshakeTurn {
   Status ended;    // the connection is of no use any more
@@ -15,4 +15,4 @@ struct HandshakeTurn {
 /// until it closes: closing first would destroy the refusal on its way.
 HandshakeTurn converse_over(int fd, Handshake& handshake);
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -21,7 +21,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 std::optional<SocketAddress> address_in(const ifaddrs& entry) {
@@ -257,4 +257,4 @@ Result<SocketAddress> address_on_one_host(const Config& config) {
                                              describe_interfaces(interfaces)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// An address (port 0) and the interface that has it.
 struct HostAddress {
@@ -43,4 +43,4 @@ Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const
 /// Where ranks of a job on this host alone listen: loopback, or what config.network_interface selects first.
 Result<SocketAddress> address_on_one_host(const Config& config);
 
-}  // namespace dabke
+}  // namespace dabke::links

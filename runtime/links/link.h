@@ -13,7 +13,7 @@
 #include "runtime/base/world.h"
 #include "runtime/links/process_identity.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// No message is longer; a length above it is taken for garbage.
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{256} << 20;
@@ -81,4 +81,4 @@ class Link {
   virtual void send_wakes() {}
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -4,7 +4,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace dabke {
+namespace dabke::links {
 
 template <std::unsigned_integral T>
 constexpr void store_le(T value, std::byte* out) {
@@ -19,4 +19,4 @@ constexpr T load_le(const std::byte* in) {
   return value;
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::links {
 
 SocketAddress::SocketAddress(const sockaddr* address, socklen_t length) : length_(length) {
   std::memcpy(&storage_, address, std::min<std::size_t>(length, sizeof storage_));
@@ -113,4 +113,4 @@ Result<SocketAddress> listening_address(const World& world) {
   return SocketAddress::of_host(world.address.empty() ? "127.0.0.1" : world.address);
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

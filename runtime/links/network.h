@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// A numeric IPv4 or IPv6 address with a port.
 class SocketAddress {
@@ -44,4 +44,4 @@ class SocketAddress {
 /// Where this rank listens for the others, whatever for: World::address, port 0.
 Result<SocketAddress> listening_address(const World& world);
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -16,7 +16,7 @@
 
 #include "runtime/base/hmac.h"
 
-namespace dabke {
+namespace dabke::links {
 
 ProcessIdentity identity_of_this_process() {
   ProcessIdentity self;
@@ -66,4 +66,4 @@ Result<Fd> watch_process(std::uint32_t pid) {
   return system_error(fmt::format("pidfd_open({})", pid), errno);
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

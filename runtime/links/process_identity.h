@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// A pid means the same process only under the same kernel (boot id) and in the same pid namespace.
 struct ProcessIdentity {
@@ -41,4 +41,4 @@ bool has_ended(std::uint32_t pid);
 /// A descriptor that becomes readable when the process ends. Code peer_lost when it has ended already.
 Result<Fd> watch_process(std::uint32_t pid);
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 constexpr int kSocketType = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -180,4 +180,4 @@ bool TcpLink::all_arrived() const {
   return unacknowledged == 0;
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -10,7 +10,7 @@
 #include "runtime/links/link.h"
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// Listens on `address` (whose port may be 0: any free one) and nowhere else. Non-blocking, CLOEXEC.
 Result<Fd> tcp_listen(const SocketAddress& address);
@@ -50,4 +50,4 @@ class TcpLink final : public Link {
   Status broken_;  // what sending ran into
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -11,7 +11,7 @@
 
 #include "runtime/links/network.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 using std::chrono::seconds;
@@ -80,4 +80,4 @@ Status connection_broke(const std::string& peer, const std::string& why) {
   return {Code::transport, fmt::format("lost the connection to {}: {}", peer, why)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

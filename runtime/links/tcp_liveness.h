@@ -14,7 +14,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::links {
 
 /// Breaks the connection (ETIMEDOUT) when nothing moves and its other end's host has been silent for about
 /// `timeout`, of whole seconds. Zero: never.
@@ -51,4 +51,4 @@ Status lost_in_silence(const std::string& peer, double timeout_seconds);
 /// Code transport.
 Status connection_broke(const std::string& peer, const std::string& why);
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -8,10 +8,13 @@
 
 #include <cstdint>
 
-namespace dabke {
+namespace dabke::ops {
+class NcclSession;
+}
+
+namespace dabke::modules {
 
 class MpiSession;
-class NcclSession;
 
 inline constexpr std::uint32_t kModuleAbi = 2;
 
@@ -26,10 +29,10 @@ struct ModuleTable {
   const char* build_id;
   // What the module is for; it lives as long as the process. Null: for the other, or the build ids differ.
   MpiSession* mpi;
-  NcclSession* nccl;
+  ops::NcclSession* nccl;
 };
 
 using ModuleEntry = const ModuleTable*(std::uint32_t abi, const char* build_id, const HostServices* host);
 inline constexpr char kModuleEntry[] = "dabke_module";
 
-}  // namespace dabke
+}  // namespace dabke::modules

@@ -11,7 +11,7 @@
 #include "runtime/base/threads/signal_keeper.h"
 #include "runtime/modules/build_id.h"
 
-namespace dabke {
+namespace dabke::modules {
 namespace {
 
 /// One row an MPI: its module, the library that an application is linked to, what its launcher sets, and the
@@ -155,4 +155,4 @@ Result<MpiSession*> load_mpi(const Config& config, const MpiTraces& traces) {
   return Status(Code::not_built, reasons);
 }
 
-}  // namespace dabke
+}  // namespace dabke::modules

@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/modules/module.h"
 
-namespace dabke {
+namespace dabke::modules {
 
 /// The MPI that this process belongs to, as far as can be told without loading any.
 struct MpiTraces {
@@ -28,4 +28,4 @@ Result<MpiSession*> load_mpi(const Config& config, const MpiTraces& traces);
 /// code is in.
 Result<const ModuleTable*> load_module(const Config& config, std::string_view name);
 
-}  // namespace dabke
+}  // namespace dabke::modules

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::modules {
 
 Status mpi_can_serve(const MpiSession* session, std::string_view setting) {
   if (session == nullptr) {
@@ -22,4 +22,4 @@ Status mpi_can_serve(const MpiSession* session, std::string_view setting) {
               setting, session->thread_level())};
 }
 
-}  // namespace dabke
+}  // namespace dabke::modules

@@ -16,7 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::modules {
 
 /// Ranks that have their own communicator. Each start_ begins one collective, which is over when test() says
 /// so; one at a time. Memory and counts must stay until then. Counts and offsets are in bytes.
@@ -105,4 +105,4 @@ class MpiSession {
 /// Null: MPI has not started the job.
 Status mpi_can_serve(const MpiSession* session, std::string_view setting);
 
-}  // namespace dabke
+}  // namespace dabke::modules

@@ -9,7 +9,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class LiveStatistics {
  public:
@@ -33,4 +33,4 @@ class LiveStatistics {
   std::map<Rank, Answer> answers_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

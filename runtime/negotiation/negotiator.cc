@@ -8,7 +8,7 @@
 #include "runtime/negotiation/tables/message_check.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 Negotiator::Negotiator(Options options)
     : state_(std::move(options)),
@@ -91,14 +91,14 @@ void Negotiator::join(Token token, const Request& request, TimePoint now) {
 
 void Negotiator::message_from(Rank peer, std::span<const std::byte> bytes, TimePoint now) {
   if (state_.failed) return;
-  auto decoded = decode(bytes);
+  auto decoded = wire::decode(bytes);
   if (!decoded) {
     return abort({Code::internal, fmt::format("from {}: {}", state_.who(peer), decoded.status().message())});
   }
-  Message message = decoded.take();
+  wire::Message message = decoded.take();
   if (const Status possible = check_message(message, *state_.options.topology, peer); !possible.is_ok())
     return abort({Code::internal, fmt::format("from {}: {}", state_.who(peer), possible.message())});
-  if (const auto* failure = std::get_if<FailMessage>(&message)) {
+  if (const auto* failure = std::get_if<wire::FailMessage>(&message)) {
     return endings_.fail({failure->code == Code::ok ? Code::aborted : failure->code, failure->text}, peer);
   }
   if (peer == state_.parent()) {
@@ -108,26 +108,26 @@ void Negotiator::message_from(Rank peer, std::span<const std::byte> bytes, TimeP
   }
 }
 
-void Negotiator::hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now) {
+void Negotiator::hear_parent(wire::Message& message, std::span<const std::byte> bytes, TimePoint now) {
   stalls_.note_parent();
-  if (auto* orders = std::get_if<OrdersMessage>(&message)) {
+  if (auto* orders = std::get_if<wire::OrdersMessage>(&message)) {
     follower_.follow(std::move(*orders), bytes, now);
-  } else if (const auto* inquiry = std::get_if<InquiryMessage>(&message)) {
+  } else if (const auto* inquiry = std::get_if<wire::InquiryMessage>(&message)) {
     stalls_.answer(*inquiry, now);
-  } else if (const auto* group = std::get_if<GroupInquiryMessage>(&message)) {
+  } else if (const auto* group = std::get_if<wire::GroupInquiryMessage>(&message)) {
     groups_.answer(*group, now);
-  } else if (const auto* asked = std::get_if<DumpMessage>(&message)) {
+  } else if (const auto* asked = std::get_if<wire::DumpMessage>(&message)) {
     dumps_.obey(*asked);
-  } else if (std::holds_alternative<LookMessage>(message)) {
+  } else if (std::holds_alternative<wire::LookMessage>(message)) {
     live_statistics_.ask();
   }
 }
 
-void Negotiator::hear_child(Rank child, Message& message, TimePoint now) {
-  if (const auto* ready = std::get_if<ReadyMessage>(&message)) {
+void Negotiator::hear_child(Rank child, wire::Message& message, TimePoint now) {
+  if (const auto* ready = std::get_if<wire::ReadyMessage>(&message)) {
     reporter_.from_child(state_.collector.reporter_of(child), *ready, now);
-  } else if (const auto* notice = std::get_if<NoticeMessage>(&message)) {
-    outbox_.send(child, HeardMessage{});
+  } else if (const auto* notice = std::get_if<wire::NoticeMessage>(&message)) {
+    outbox_.send(child, wire::HeardMessage{});
     stalls_.tell(*notice, now);
   } else if (state_.is_root()) {
     hear_as_root(message, now);
@@ -137,21 +137,21 @@ void Negotiator::hear_child(Rank child, Message& message, TimePoint now) {
   }
 }
 
-void Negotiator::hear_as_root(Message& message, TimePoint now) {
-  if (const auto* goodbye = std::get_if<GoodbyeMessage>(&message)) {
+void Negotiator::hear_as_root(wire::Message& message, TimePoint now) {
+  if (const auto* goodbye = std::get_if<wire::GoodbyeMessage>(&message)) {
     if (goodbyes_.insert(goodbye->rank).second) state_.sequencer->goodbye(goodbye->rank, now);
-  } else if (auto* answered = std::get_if<AnswerMessage>(&message)) {
+  } else if (auto* answered = std::get_if<wire::AnswerMessage>(&message)) {
     stalls_.take_answer(std::move(*answered), now);
-  } else if (const auto* incomplete = std::get_if<GroupNoticeMessage>(&message)) {
+  } else if (const auto* incomplete = std::get_if<wire::GroupNoticeMessage>(&message)) {
     groups_.inquire(*incomplete, now);
-  } else if (auto* part = std::get_if<GroupAnswerMessage>(&message)) {
+  } else if (auto* part = std::get_if<wire::GroupAnswerMessage>(&message)) {
     groups_.take_answer(std::move(*part));
     groups_.judge(now);
-  } else if (const auto* wanted = std::get_if<DumpMessage>(&message)) {
+  } else if (const auto* wanted = std::get_if<wire::DumpMessage>(&message)) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
-  } else if (auto* timeline = std::get_if<TimelineMessage>(&message)) {
+  } else if (auto* timeline = std::get_if<wire::TimelineMessage>(&message)) {
     change_timeline(std::move(timeline->change), timeline->from, now);
-  } else if (auto* told = std::get_if<FiguresMessage>(&message)) {
+  } else if (auto* told = std::get_if<wire::FiguresMessage>(&message)) {
     live_statistics_.give(std::move(told->figures), now);
   }
 }
@@ -192,7 +192,7 @@ void Negotiator::leave(TimePoint now) {
     return;
   }
   reporter_.flush();
-  outbox_.send(state_.parent(), GoodbyeMessage{state_.options.rank});
+  outbox_.send(state_.parent(), wire::GoodbyeMessage{state_.options.rank});
 }
 
 std::vector<Action> Negotiator::take_actions(TimePoint now) {
@@ -200,7 +200,7 @@ std::vector<Action> Negotiator::take_actions(TimePoint now) {
   // An order may let a queued request of the same name become ready at once, so there may be more after the
   // first.
   while (orders_here()) {
-    OrdersMessage message{state_.sequencer->take_orders(now)};
+    wire::OrdersMessage message{state_.sequencer->take_orders(now)};
     if (message.orders.empty()) break;
     const std::size_t before = outbox_.size();
     follower_.follow(std::move(message), {}, now);
@@ -210,4 +210,4 @@ std::vector<Action> Negotiator::take_actions(TimePoint now) {
   return outbox_.take();
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -29,13 +29,13 @@
 #include "runtime/negotiation/timeline_requests.h"
 #include "runtime/negotiation/upward_reporter.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class Negotiator {
  public:
   using Options = MachineOptions;
-  using Readiness = dabke::Readiness;
-  using Lateness = dabke::Lateness;
+  using Readiness = dabke::negotiation::Readiness;
+  using Lateness = dabke::negotiation::Lateness;
   using Running = RunningBatch;
   using Dumped = DumpRequests::Why;
   static constexpr Rank kRoot = kRootRank;
@@ -76,7 +76,7 @@ class Negotiator {
   /// Root only: the last that each rank has told.
   const std::map<Rank, LiveStatistics::Answer>& figures() const { return live_statistics_.answers(); }
   /// Every rank is to change its timeline, unless one of the changes from the `from`-th on is this one.
-  void change_timeline(TimelineChange change, std::uint64_t from, TimePoint now) {
+  void change_timeline(wire::TimelineChange change, std::uint64_t from, TimePoint now) {
     timelines_.ask(std::move(change), from, now);
   }
   /// Root only: no timeline starts on this path until it is released.
@@ -123,9 +123,9 @@ class Negotiator {
   bool orders_here() const { return state_.is_root() && !state_.over; }
   Status check(const Request& request, TimePoint now) const;
   void join(Token token, const Request& request, TimePoint now);
-  void hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now);
-  void hear_child(Rank child, Message& message, TimePoint now);
-  void hear_as_root(Message& message, TimePoint now);
+  void hear_parent(wire::Message& message, std::span<const std::byte> bytes, TimePoint now);
+  void hear_child(Rank child, wire::Message& message, TimePoint now);
+  void hear_as_root(wire::Message& message, TimePoint now);
 
   NegotiationState state_;
   Outbox outbox_;
@@ -141,4 +141,4 @@ class Negotiator {
   bool leaving_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

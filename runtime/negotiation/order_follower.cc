@@ -7,7 +7,7 @@
 #include "runtime/negotiation/state/departure.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// A joined rank takes part with no rows where it may.
@@ -20,31 +20,31 @@ RequestRef without_rows(const RequestRef& request) {
 
 }  // namespace
 
-void OrderFollower::follow(OrdersMessage message, std::span<const std::byte> bytes, TimePoint now) {
+void OrderFollower::follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now) {
   if (!state_.children().empty()) pass_down(message, bytes);
   ExecuteAction execute;
   execute.requests.reserve(message.orders.size());
   execute.tensors.reserve(message.orders.size());
-  for (Order& order : message.orders) {
+  for (wire::Order& order : message.orders) {
     if (state_.failed) break;
     if (order.forced)
       reporter_.flush();  // under a number from before it, so that it is void above as it is here
     state_.last_order = order.number;
     if (!state_.over) {
       apply(order, execute, now);
-    } else if (order.kind == Order::Kind::left) {
+    } else if (order.kind == wire::Order::Kind::left) {
       note_departure(order.rank, now);
     }
   }
   execute_until_here(execute);
 }
 
-bool OrderFollower::concerns(const Order& order, int reporter) const {
+bool OrderFollower::concerns(const wire::Order& order, int reporter) const {
   switch (order.kind) {
-    case Order::Kind::left:
-    case Order::Kind::learned:
-    case Order::Kind::release:
-    case Order::Kind::timeline: return true;
+    case wire::Order::Kind::left:
+    case wire::Order::Kind::learned:
+    case wire::Order::Kind::release:
+    case wire::Order::Kind::timeline: return true;
     default: break;
   }
   if (order.request) return state_.collector.concerns(order.request->process_set, reporter);
@@ -52,16 +52,16 @@ bool OrderFollower::concerns(const Order& order, int reporter) const {
   return entry != nullptr && state_.collector.concerns(entry->process_set, reporter);
 }
 
-void OrderFollower::pass_down(const OrdersMessage& message, std::span<const std::byte> bytes) {
-  const auto encoded = [](const OrdersMessage& part) {
+void OrderFollower::pass_down(const wire::OrdersMessage& message, std::span<const std::byte> bytes) {
+  const auto encoded = [](const wire::OrdersMessage& part) {
     std::vector<std::byte> out;
-    encode(part, out);
+    wire::encode(part, out);
     return std::make_shared<const std::vector<std::byte>>(std::move(out));
   };
   const bool only_world = state_.sets.count() == 1;  // then every order is for everybody
   std::shared_ptr<const std::vector<std::byte>> whole;
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
-    const auto is_for_it = [&](const Order& order) { return only_world || concerns(order, reporter); };
+    const auto is_for_it = [&](const wire::Order& order) { return only_world || concerns(order, reporter); };
     if (std::ranges::all_of(message.orders, is_for_it)) {
       if (!whole) {
         whole = bytes.empty() ? encoded(message)
@@ -70,7 +70,7 @@ void OrderFollower::pass_down(const OrdersMessage& message, std::span<const std:
       outbox_.send_bytes(state_.collector.rank_of(reporter), whole);
       continue;
     }
-    OrdersMessage part;
+    wire::OrdersMessage part;
     std::ranges::copy_if(message.orders, std::back_inserter(part.orders), is_for_it);
     if (!part.orders.empty()) outbox_.send_bytes(state_.collector.rank_of(reporter), encoded(part));
   }
@@ -84,23 +84,23 @@ void OrderFollower::execute_until_here(ExecuteAction& execute) {
   outbox_.add(std::exchange(execute, {}));
 }
 
-void OrderFollower::apply(Order& order, ExecuteAction& execute, TimePoint now) {
-  if (order.kind == Order::Kind::run) return apply_run(order, execute, now);
+void OrderFollower::apply(wire::Order& order, ExecuteAction& execute, TimePoint now) {
+  if (order.kind == wire::Order::Kind::run) return apply_run(order, execute, now);
   // What completes, ends or begins something keeps its turn after the data orders before it; no batch crosses it.
-  if (ends_batches(order.kind)) execute_until_here(execute);
+  if (wire::ends_batches(order.kind)) execute_until_here(execute);
   switch (order.kind) {
-    case Order::Kind::run: return;  // above
-    case Order::Kind::error: return apply_error(order, now);
-    case Order::Kind::left: return apply_left(order.rank, now);
-    case Order::Kind::evict: return apply_evict(order, now);
-    case Order::Kind::learned: return apply_learned(order, now);
-    case Order::Kind::release: return apply_release(order, now);
-    case Order::Kind::timeline:
+    case wire::Order::Kind::run: return;  // above
+    case wire::Order::Kind::error: return apply_error(order, now);
+    case wire::Order::Kind::left: return apply_left(order.rank, now);
+    case wire::Order::Kind::evict: return apply_evict(order, now);
+    case wire::Order::Kind::learned: return apply_learned(order, now);
+    case wire::Order::Kind::release: return apply_release(order, now);
+    case wire::Order::Kind::timeline:
       return outbox_.add(TimelineAction{{order.starts, order.marks_cycles, std::move(order.text)}});
   }
 }
 
-void OrderFollower::apply_run(Order& order, ExecuteAction& execute, TimePoint now) {
+void OrderFollower::apply_run(wire::Order& order, ExecuteAction& execute, TimePoint now) {
   if (order.request && order.request->kind == CollectiveKind::join) {
     execute_until_here(execute);
     return complete_join(order);
@@ -120,14 +120,14 @@ void OrderFollower::apply_run(Order& order, ExecuteAction& execute, TimePoint no
 
 /// What a run is of, with the slot that the order gives it; null when the set is gone, or a rank has left it,
 /// by an order before this one.
-TensorEntry* OrderFollower::entry_of(const Order& order) {
+TensorEntry* OrderFollower::entry_of(const wire::Order& order) {
   if (!order.request) {
     TensorEntry* const entry = state_.cache.find(order.slot);
     return entry != nullptr && state_.collector.is_open(entry->process_set) ? entry : nullptr;
   }
   if (!state_.collector.is_open(order.request->process_set)) return nullptr;
   TensorEntry& entry = state_.tensors.get(order.request->process_set, NameKey(*order.request));
-  if (order.slot != kNoSlot) {
+  if (order.slot != wire::kNoSlot) {
     state_.collector.spell_out(entry);
     entry.batch = 0;  // that was learned of the old signature
     state_.cache.bind(entry, order.slot, order.request);
@@ -135,7 +135,7 @@ TensorEntry* OrderFollower::entry_of(const Order& order) {
   return &entry;
 }
 
-void OrderFollower::run(Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now) {
+void OrderFollower::run(wire::Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now) {
   const bool member = state_.takes_part_in(entry.process_set);
   Submitted mine = take_front(entry, now);
   if (member) {
@@ -154,7 +154,7 @@ void OrderFollower::run(Order& order, TensorEntry& entry, ExecuteAction& execute
 }
 
 /// A collective that moves no data.
-void OrderFollower::complete(Order& order, TensorEntry& entry, TimePoint now) {
+void OrderFollower::complete(wire::Order& order, TensorEntry& entry, TimePoint now) {
   const Submitted mine = take_front(entry, now);
   const bool is_known = state_.sets.ranks_of(order.new_set) != nullptr;
   if (adds_set(order.request->kind) && !is_known) {
@@ -178,7 +178,7 @@ void OrderFollower::complete(Order& order, TensorEntry& entry, TimePoint now) {
   state_.tensors.tidy(entry);
 }
 
-void OrderFollower::complete_join(const Order& order) {
+void OrderFollower::complete_join(const wire::Order& order) {
   const ProcessSetId set = order.request->process_set;
   state_.collector.forget_joins(set);
   const auto join = state_.joins.find(set);
@@ -187,7 +187,7 @@ void OrderFollower::complete_join(const Order& order) {
   state_.joins.erase(join);
 }
 
-void OrderFollower::apply_error(const Order& order, TimePoint now) {
+void OrderFollower::apply_error(const wire::Order& order, TimePoint now) {
   const ProcessSetId set = order.request->process_set;
   const std::string& key = order.request->name;
   TensorEntry* entry = state_.tensors.find(set, key);
@@ -206,7 +206,7 @@ void OrderFollower::apply_error(const Order& order, TimePoint now) {
   state_.tensors.tidy(*entry);
 }
 
-void OrderFollower::apply_evict(const Order& order, TimePoint now) {
+void OrderFollower::apply_evict(const wire::Order& order, TimePoint now) {
   TensorEntry* entry = state_.cache.find(order.slot);
   if (entry == nullptr) return;
   state_.collector.spell_out(*entry);
@@ -217,28 +217,28 @@ void OrderFollower::apply_evict(const Order& order, TimePoint now) {
   state_.tensors.tidy(*entry);
 }
 
-void OrderFollower::apply_learned(const Order& order, TimePoint now) {
+void OrderFollower::apply_learned(const wire::Order& order, TimePoint now) {
   reporter_.report(state_.learned.release_all(), now);
   state_.tensors.for_each([](TensorEntry& entry) { entry.batch = 0; });
   // This rank knows nothing of other sets' tensors.
-  std::vector<LearnedBatch> mine;
-  for (const LearnedBatch& batch : order.batches) {
-    LearnedBatch known{batch.hold_us, {}};
-    for (const Slot slot : batch.slots) {
+  std::vector<wire::LearnedBatch> mine;
+  for (const wire::LearnedBatch& batch : order.batches) {
+    wire::LearnedBatch known{batch.hold_us, {}};
+    for (const wire::Slot slot : batch.slots) {
       const TensorEntry* entry = state_.cache.find(slot);
       if (entry != nullptr && state_.takes_part_in(entry->process_set)) known.slots.push_back(slot);
     }
     if (known.slots.empty()) continue;
     mine.push_back(std::move(known));
-    for (const Slot slot : mine.back().slots) {
+    for (const wire::Slot slot : mine.back().slots) {
       state_.cache.find(slot)->batch = static_cast<std::uint32_t>(mine.size());
     }
   }
   (void)state_.learned.learn(mine);
 }
 
-void OrderFollower::apply_release(const Order& order, TimePoint now) {
-  if (order.slot == kNoSlot) return reporter_.report(state_.learned.release_all(), now);
+void OrderFollower::apply_release(const wire::Order& order, TimePoint now) {
+  if (order.slot == wire::kNoSlot) return reporter_.report(state_.learned.release_all(), now);
   if (TensorEntry* entry = state_.cache.find(order.slot)) reporter_.let_go(*entry, now);
 }
 
@@ -292,4 +292,4 @@ void OrderFollower::apply_left(Rank rank, TimePoint now) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

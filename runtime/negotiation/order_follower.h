@@ -15,7 +15,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/upward_reporter.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class OrderFollower {
  public:
@@ -29,22 +29,22 @@ class OrderFollower {
         groups_(groups) {}
 
   /// `bytes`: the message as it came; empty on the root, which has made it.
-  void follow(OrdersMessage message, std::span<const std::byte> bytes, TimePoint now);
+  void follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now);
 
  private:
-  void pass_down(const OrdersMessage& message, std::span<const std::byte> bytes);
-  bool concerns(const Order& order, int reporter) const;
-  void apply(Order& order, ExecuteAction& execute, TimePoint now);
-  void apply_run(Order& order, ExecuteAction& execute, TimePoint now);
-  TensorEntry* entry_of(const Order& order);
+  void pass_down(const wire::OrdersMessage& message, std::span<const std::byte> bytes);
+  bool concerns(const wire::Order& order, int reporter) const;
+  void apply(wire::Order& order, ExecuteAction& execute, TimePoint now);
+  void apply_run(wire::Order& order, ExecuteAction& execute, TimePoint now);
+  TensorEntry* entry_of(const wire::Order& order);
   void execute_until_here(ExecuteAction& execute);
-  void run(Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now);
-  void complete(Order& order, TensorEntry& entry, TimePoint now);
-  void complete_join(const Order& order);
-  void apply_error(const Order& order, TimePoint now);
-  void apply_evict(const Order& order, TimePoint now);
-  void apply_learned(const Order& order, TimePoint now);
-  void apply_release(const Order& order, TimePoint now);
+  void run(wire::Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now);
+  void complete(wire::Order& order, TensorEntry& entry, TimePoint now);
+  void complete_join(const wire::Order& order);
+  void apply_error(const wire::Order& order, TimePoint now);
+  void apply_evict(const wire::Order& order, TimePoint now);
+  void apply_learned(const wire::Order& order, TimePoint now);
+  void apply_release(const wire::Order& order, TimePoint now);
   void apply_left(Rank rank, TimePoint now);
   void note_departure(Rank rank, TimePoint now);
   Submitted take_front(TensorEntry& entry, TimePoint now);
@@ -57,4 +57,4 @@ class OrderFollower {
   GroupInspector& groups_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

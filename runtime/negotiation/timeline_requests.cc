@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <utility>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 std::string normal_form(const std::string& path) {
@@ -12,10 +12,10 @@ std::string normal_form(const std::string& path) {
 
 }  // namespace
 
-void TimelineRequests::ask(TimelineChange change, std::uint64_t from, TimePoint now) {
+void TimelineRequests::ask(wire::TimelineChange change, std::uint64_t from, TimePoint now) {
   if (state_.over) return;
-  if (!state_.is_root()) return outbox_.send(state_.parent(), TimelineMessage{from, std::move(change)});
-  const auto is_it = [&](const TimelineChange& one) { return one == change; };
+  if (!state_.is_root()) return outbox_.send(state_.parent(), wire::TimelineMessage{from, std::move(change)});
+  const auto is_it = [&](const wire::TimelineChange& one) { return one == change; };
   if (ordered_.find(from, is_it) != ordered_.size()) return;
   if (change.starts && !held_.empty() && held_.contains(normal_form(change.path))) {
     waiting_.push_back({std::move(change), from});
@@ -32,4 +32,4 @@ void TimelineRequests::release(const std::string& path, TimePoint now) {
   for (Asked& asked : std::exchange(waiting_, {})) ask(std::move(asked.change), asked.from, now);
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

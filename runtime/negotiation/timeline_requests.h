@@ -21,7 +21,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// Changes in the order of the sequence, from the first one on; the oldest of very many are forgotten.
 template <class Change>
@@ -58,23 +58,23 @@ class TimelineRequests {
   TimelineRequests(NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
   /// On the root from whatever rank, on others from this one.
-  void ask(TimelineChange change, std::uint64_t from, TimePoint now);
+  void ask(wire::TimelineChange change, std::uint64_t from, TimePoint now);
   /// On the root: no start on this path is ordered until it is released.
   void hold(const std::string& path);
   void release(const std::string& path, TimePoint now);
 
  private:
   struct Asked {
-    TimelineChange change;
+    wire::TimelineChange change;
     std::uint64_t from;
   };
 
   NegotiationState& state_;
   Outbox& outbox_;
   // The root's.
-  ChangeList<TimelineChange> ordered_;
+  ChangeList<wire::TimelineChange> ordered_;
   std::set<std::string> held_;  // paths, in their normal form
   std::vector<Asked> waiting_;  // on those paths
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -6,12 +6,12 @@
 
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// What this rank cannot take part with.
-std::vector<NotServed> not_served_by(const NegotiationState& state) {
-  std::vector<NotServed> all;
+std::vector<wire::NotServed> not_served_by(const NegotiationState& state) {
+  std::vector<wire::NotServed> all;
   for (const DeviceType type : kDeviceTypes) {
     if (type != DeviceType::host && !state.serves.contains(type)) all.push_back({type, state.options.rank});
   }
@@ -22,7 +22,7 @@ std::vector<NotServed> not_served_by(const NegotiationState& state) {
 
 void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
   const Request& mine = *entry.waiting.front().request;
-  const bool cached = entry.slot != kNoSlot && difference(*entry.agreed, mine).empty() &&
+  const bool cached = entry.slot != wire::kNoSlot && difference(*entry.agreed, mine).empty() &&
                       entry.agreed->priority == mine.priority;
   ++(cached ? cache_counts_.hits : cache_counts_.misses);
   if (!cached) {
@@ -39,7 +39,7 @@ void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
 void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   if (!state_.joins.contains(set)) return;
   report(state_.learned.release_all(), now);
-  JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
+  wire::JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
     const bool is_queued = entry.process_set == set && entry.waiting.size() > 1;
     // What waits for its members, joined or not, is as before.
@@ -49,8 +49,8 @@ void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   note_join(0, join, now);
 }
 
-void UpwardReporter::report(const std::vector<Slot>& slots, TimePoint now) {
-  for (const Slot slot : slots) {
+void UpwardReporter::report(const std::vector<wire::Slot>& slots, TimePoint now) {
+  for (const wire::Slot slot : slots) {
     TensorEntry* entry = state_.cache.find(slot);
     if (entry == nullptr || !std::exchange(entry->held, false)) continue;
     report_slot(*entry, 0, now);
@@ -79,7 +79,8 @@ void UpwardReporter::report_slot(TensorEntry& entry, int reporter, TimePoint now
   took(entry, state_.collector.report(entry, reporter, now), reporter, now);
 }
 
-void UpwardReporter::report_in_full(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
+void UpwardReporter::report_in_full(TensorEntry& entry, int reporter, const wire::Report& report,
+                                    TimePoint now) {
   took(entry, state_.collector.report(entry, reporter, report, now), reporter, now);
 }
 
@@ -121,15 +122,15 @@ void UpwardReporter::pass_up(TensorEntry& entry, TimePoint now) {
   }
 }
 
-void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimePoint now) {
+void UpwardReporter::from_child(int reporter, const wire::ReadyMessage& message, TimePoint now) {
   if (reporter <= 0) return;
   const Duration late_before = std::chrono::microseconds(message.late_us);
   if (message.late_rank >= 0) note_late(message.late_rank, late_before, kind_of(message));
-  for (const JoinReport& join : message.joins) {
+  for (const wire::JoinReport& join : message.joins) {
     state_.collector.note_not_served(join.process_set, join.not_served);
   }
-  for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
-  for (const Report& report : message.reports) {
+  for (const wire::Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
+  for (const wire::Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
     const NameKey key(request);
     if (children_.is_void(request.process_set, key, message.seen) ||
@@ -137,11 +138,11 @@ void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimeP
       continue;
     report_in_full(state_.tensors.get(request.process_set, key), reporter, report, now);
   }
-  for (const JoinReport& join : message.joins) {
+  for (const wire::JoinReport& join : message.joins) {
     if (join.last >= 0) note_join(reporter, join, now);
   }
-  for (const Slot slot : message.wanted) note_wanted(slot, now);
-  for (const Slot slot : message.awaited) {
+  for (const wire::Slot slot : message.wanted) note_wanted(slot, now);
+  for (const wire::Slot slot : message.awaited) {
     TensorEntry* entry = state_.cache.find(slot);
     // Not when the order that is waited for crossed the message: the next request of the name is nobody's
     // yet.
@@ -150,7 +151,7 @@ void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimeP
   children_.note_seen(reporter, message.seen, state_.last_order);
 }
 
-void UpwardReporter::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {
+void UpwardReporter::slot_from_child(int reporter, wire::Slot slot, std::uint64_t seen, TimePoint now) {
   if (TensorEntry* entry = state_.cache.find(slot)) {
     if (!children_.is_void(entry->process_set, entry->name, seen)) report_slot(*entry, reporter, now);
     return;
@@ -165,7 +166,7 @@ void UpwardReporter::slot_from_child(int reporter, Slot slot, std::uint64_t seen
                  {{{agreed, {}}}, state_.collector.ranks_behind(agreed->process_set, reporter), false}, now);
 }
 
-void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint now) {
+void UpwardReporter::note_join(int reporter, const wire::JoinReport& join, TimePoint now) {
   const ProcessSetId set = join.process_set;
   if (!state_.collector.is_open(set)) return;
   state_.collector.note_not_served(set, join.not_served);
@@ -177,7 +178,8 @@ void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint n
   std::ranges::sort(complete, {}, [](const TensorEntry* entry) { return entry->collection.since; });
   for (TensorEntry* entry : complete) pass_up(*entry, now);
   if (!state_.collector.all_joined(set)) return;
-  JoinReport all{set, last_joined_[set], state_.collector.unfinished(set), state_.collector.not_served(set)};
+  wire::JoinReport all{set, last_joined_[set], state_.collector.unfinished(set),
+                       state_.collector.not_served(set)};
   if (!state_.sequencer) {
     message_.joins.push_back(std::move(all));
   } else if (all.unfinished.empty()) {
@@ -185,7 +187,7 @@ void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint n
   }
 }
 
-void UpwardReporter::note_wanted(Slot slot, TimePoint now) {
+void UpwardReporter::note_wanted(wire::Slot slot, TimePoint now) {
   if (state_.sequencer) {
     state_.sequencer->wanted(slot, now);
   } else {
@@ -225,7 +227,7 @@ void UpwardReporter::note_late(Rank rank, Duration by, CollectiveKind kind) {
   message_.late_us = late_us;
 }
 
-CollectiveKind UpwardReporter::kind_of(const ReadyMessage& message) const {
+CollectiveKind UpwardReporter::kind_of(const wire::ReadyMessage& message) const {
   if (!message.reports.empty()) return message.reports.front().variants.front().request->kind;
   const TensorEntry* entry = message.slots.empty() ? nullptr : state_.cache.find(message.slots.front());
   return entry == nullptr ? CollectiveKind::allreduce : entry->agreed->kind;
@@ -233,7 +235,7 @@ CollectiveKind UpwardReporter::kind_of(const ReadyMessage& message) const {
 
 void UpwardReporter::flush() {
   if (state_.is_root() || state_.over) return;
-  std::erase_if(message_.awaited, [this](Slot slot) {  // ordered meanwhile
+  std::erase_if(message_.awaited, [this](wire::Slot slot) {  // ordered meanwhile
     const TensorEntry* entry = state_.cache.find(slot);
     return entry == nullptr || !entry->awaited;
   });
@@ -259,4 +261,4 @@ void UpwardReporter::evict(TensorEntry& entry, std::uint64_t until) {
   ++untold_;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -18,7 +18,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/tables/child_progress.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// Below this rank (itself included) a name became ready; what the root sees, for the timeline.
 struct Readiness {
@@ -60,12 +60,12 @@ class UpwardReporter {
   /// rank does the same with another name, and each is waited for by what the other has queued.
   void announce_join(ProcessSetId set, TimePoint now);
   /// What was kept back here is reported.
-  void report(const std::vector<Slot>& slots, TimePoint now);
+  void report(const std::vector<wire::Slot>& slots, TimePoint now);
   /// A thread waits for what has this key: nobody is to keep it back.
   void want(ProcessSetId set, const std::string& key, TimePoint now);
   /// Reports it if it is kept back here, and keeps it back no more until its next order.
   void let_go(TensorEntry& entry, TimePoint now);
-  void from_child(int reporter, const ReadyMessage& message, TimePoint now);
+  void from_child(int reporter, const wire::ReadyMessage& message, TimePoint now);
   /// Sends what there is to say, on any rank but the root.
   void flush();
 
@@ -84,24 +84,24 @@ class UpwardReporter {
 
  private:
   void report_slot(TensorEntry& entry, int reporter, TimePoint now);
-  void report_in_full(TensorEntry& entry, int reporter, const Report& report, TimePoint now);
+  void report_in_full(TensorEntry& entry, int reporter, const wire::Report& report, TimePoint now);
   void took(TensorEntry& entry, Collector::Took took, int reporter, TimePoint now);
   void pass_up(TensorEntry& entry, TimePoint now);
-  void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
-  void note_join(int reporter, const JoinReport& join, TimePoint now);
-  void note_wanted(Slot slot, TimePoint now);
+  void slot_from_child(int reporter, wire::Slot slot, std::uint64_t seen, TimePoint now);
+  void note_join(int reporter, const wire::JoinReport& join, TimePoint now);
+  void note_wanted(wire::Slot slot, TimePoint now);
   void note_awaited(TensorEntry& entry, TimePoint now);
   void note_readiness(TensorEntry& entry, int reporter, bool complete);
   void note_late(Rank rank, Duration by, CollectiveKind kind);
-  CollectiveKind kind_of(const ReadyMessage& message) const;
+  CollectiveKind kind_of(const wire::ReadyMessage& message) const;
 
   NegotiationState& state_;
   Outbox& outbox_;
   Endings& endings_;
   StallInspector& stalls_;
   ChildProgress children_;
-  ReadyMessage message_;      // to the parent
-  std::uint64_t untold_ = 0;  // since the last message: orders for which the parent remembers something
+  wire::ReadyMessage message_;  // to the parent
+  std::uint64_t untold_ = 0;    // since the last message: orders for which the parent remembers something
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   TimePoint late_until_{};
   std::uint64_t recording_ = 0;
@@ -110,4 +110,4 @@ class UpwardReporter {
   CacheCounts cache_counts_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -102,7 +102,7 @@ class Operation {
   /// Memory for output `index` of the size that its view says: the user's, else our own, of `memory`.
   Status provide_output(std::size_t index, const std::shared_ptr<DeviceMemory>& memory);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
-  std::vector<SharedHeap::Use> uses;
+  std::vector<shm::SharedHeap::Use> uses;
   /// By the lane of its device, once for each tensor: what runs of it has ended when `end` is reached. The last one is
   /// behind all others.
   void note_enqueued(const std::shared_ptr<DeviceEvent>& end);

@@ -21,7 +21,7 @@ class OutstandingCalls {
     NegotiatedCall* call = nullptr;
     Entry* next = nullptr;  // among those that are free
     OutstandingCalls* home = nullptr;
-    Token token{};
+    negotiation::Token token{};
   };
 
   OutstandingCalls() = default;
@@ -34,7 +34,7 @@ class OutstandingCalls {
     if (free_ != nullptr) return;
     free_ = &entries_.emplace_back();
     free_->home = this;
-    free_->token = static_cast<Token>(entries_.size());  // 0 is nobody's
+    free_->token = static_cast<negotiation::Token>(entries_.size());  // 0 is nobody's
   }
   Entry* add(NegotiatedCall& call) noexcept {
     Entry* const entry = free_;
@@ -52,7 +52,7 @@ class OutstandingCalls {
   }
 
   /// Null where the token is nobody's: this rank takes part with neutral data. By the driver.
-  NegotiatedCall* find(Token token) const {
+  NegotiatedCall* find(negotiation::Token token) const {
     const auto number = static_cast<std::size_t>(token);
     return number == 0 ? nullptr : entries_[number - 1].call;
   }

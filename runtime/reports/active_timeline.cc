@@ -5,7 +5,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::reports {
 namespace {
 
 /// The spans that the calling thread has begun and not ended, whether they were recorded or not: a timeline may start
@@ -13,13 +13,13 @@ namespace {
 struct OpenSpans {
   std::uint64_t open = 0;
   std::uint64_t recorded = 0;  // the innermost so many, in the timeline `in`
-  std::weak_ptr<Timeline> in;
+  std::weak_ptr<timeline::Timeline> in;
 
   static OpenSpans& of_thread() {
     thread_local OpenSpans spans;
     return spans;
   }
-  std::uint64_t& recorded_in(const std::shared_ptr<Timeline>& timeline) {
+  std::uint64_t& recorded_in(const std::shared_ptr<timeline::Timeline>& timeline) {
     const bool is_same = !in.owner_before(timeline) && !timeline.owner_before(in);
     if (!is_same) {
       recorded = 0;
@@ -31,7 +31,7 @@ struct OpenSpans {
 
 }  // namespace
 
-void ActiveTimeline::set(std::shared_ptr<Timeline> timeline, TimelineFormat format) {
+void ActiveTimeline::set(std::shared_ptr<timeline::Timeline> timeline, TimelineFormat format) {
   const bool is_on = timeline != nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -65,7 +65,8 @@ void ActiveTimeline::tell_step(std::uint64_t step) {
 void ActiveTimeline::record(const Request& request) {
   const auto timeline = current();
   if (!timeline) return;
-  Record record{.process_set = request.process_set, .what = Record::What::submit, .kind = request.kind};
+  timeline::Record record{
+      .process_set = request.process_set, .what = timeline::Record::What::submit, .kind = request.kind};
   if (request.tensors.empty()) {
     record.name = timeline->tensor(request.name);
     timeline->put(record);
@@ -103,4 +104,4 @@ Status ActiveTimeline::end_span() {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::reports

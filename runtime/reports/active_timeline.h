@@ -11,19 +11,19 @@
 #include "runtime/call/request.h"
 #include "runtime/timeline/recording/timeline.h"
 
-namespace dabke {
+namespace dabke::reports {
 
 /// May be used from any thread. While no timeline is written, each call is a load.
 class ActiveTimeline {
  public:
   /// Null: none is written any more.
-  void set(std::shared_ptr<Timeline> timeline, TimelineFormat format);
+  void set(std::shared_ptr<timeline::Timeline> timeline, TimelineFormat format);
 
   void submitted(const Request& request) {
     if (records_calls_.load(std::memory_order_relaxed)) record(request);
   }
   /// Null while nobody wants to know how long the application waits.
-  std::shared_ptr<Timeline> of_waits() {
+  std::shared_ptr<timeline::Timeline> of_waits() {
     return records_calls_.load(std::memory_order_relaxed) ? current() : nullptr;
   }
   /// A span of the calling thread, within those that it has begun.
@@ -52,7 +52,7 @@ class ActiveTimeline {
   void record(const Request& request);
   void tell_step(std::uint64_t step);
   void note_step(std::uint64_t step);
-  std::shared_ptr<Timeline> current() {
+  std::shared_ptr<timeline::Timeline> current() {
     if (!is_on_.load(std::memory_order_relaxed)) return nullptr;
     const std::lock_guard lock(mutex_);
     return timeline_;
@@ -63,7 +63,7 @@ class ActiveTimeline {
   std::atomic<bool> is_on_{false};
   std::atomic<bool> records_calls_{false};
   std::mutex mutex_;
-  std::shared_ptr<Timeline> timeline_;
+  std::shared_ptr<timeline::Timeline> timeline_;
   std::atomic<bool> watches_steps_{false};
   std::mutex steps_;
   std::function<void(std::uint64_t)> on_step_;
@@ -82,7 +82,7 @@ class WaitScope {
   WaitScope& operator=(const WaitScope&) = delete;
 
  private:
-  const std::shared_ptr<Timeline> timeline_;
+  const std::shared_ptr<timeline::Timeline> timeline_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::reports

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::reports {
 namespace {
 
 double per(double total, std::uint64_t count) { return count == 0 ? 0 : total / static_cast<double>(count); }
@@ -119,4 +119,4 @@ std::string Profile::to_text(int size, double wall_seconds) const {
   return text;
 }
 
-}  // namespace dabke
+}  // namespace dabke::reports

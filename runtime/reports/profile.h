@@ -14,7 +14,7 @@
 #include "runtime/base/kinds.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::reports {
 
 /// One batch that has run.
 struct BatchReport {
@@ -71,4 +71,4 @@ class Profile {
   std::uint64_t misses_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::reports

@@ -5,7 +5,7 @@
 
 #include "runtime/base/text/step_range.h"
 
-namespace dabke {
+namespace dabke::reports {
 
 /// Ranks do not mark a step at the same moment. So the timeline starts a step early and stops a step late, and on every
 /// rank the first and the last step have both of their ends.
@@ -36,4 +36,4 @@ class RecordedSteps {
   bool is_over_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::reports

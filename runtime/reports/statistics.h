@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace dabke {
+namespace dabke::reports {
 
 /// Counters of one rank since init. Each has one writing thread at a time; anybody may read.
 struct Statistics {
@@ -18,4 +18,4 @@ struct Statistics {
   std::atomic<double> execution_seconds{0};
 };
 
-}  // namespace dabke
+}  // namespace dabke::reports

@@ -10,7 +10,7 @@
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/timeline/merge/merge.h"
 
-namespace dabke {
+namespace dabke::reports {
 
 TimelineSwitch::TimelineSwitch(const Config& config, const World& world, std::string merges,
                                ActiveTimeline& active, Log log)
@@ -50,17 +50,17 @@ Status TimelineSwitch::start_with_job() {
 }
 
 void TimelineSwitch::listen(Ask ask, OnMerged on_merged) {
-  std::vector<TimelineChange> unasked;
+  std::vector<wire::TimelineChange> unasked;
   {
     const std::lock_guard lock(mutex_);
     ask_ = std::move(ask);
     on_merged_ = std::move(on_merged);
     unasked.swap(unasked_);
   }
-  for (TimelineChange& change : unasked) want(std::move(change));
+  for (wire::TimelineChange& change : unasked) want(std::move(change));
 }
 
-void TimelineSwitch::want(TimelineChange change) {
+void TimelineSwitch::want(wire::TimelineChange change) {
   Ask ask;
   std::uint64_t from = 0;
   {
@@ -104,7 +104,7 @@ Status TimelineSwitch::start(const std::string& path, bool marks_cycles) {
 
 Status TimelineSwitch::stop() { return writes_here() ? call({}) : Status(); }
 
-Status TimelineSwitch::call(const TimelineChange& change) {
+Status TimelineSwitch::call(const wire::TimelineChange& change) {
   const std::lock_guard one_at_a_time(calls_);
   std::unique_lock lock(mutex_);
   for (bool has_asked = false;;) {
@@ -157,7 +157,7 @@ void TimelineSwitch::drop_ended() {
   });
 }
 
-Status TimelineSwitch::open(const TimelineChange& change) {
+Status TimelineSwitch::open(const wire::TimelineChange& change) {
   if (current_) {
     return {Code::invalid_argument, fmt::format("cannot start timeline '{}': '{}' is being written; stop it "
                                                 "first, and where every rank calls, name "
@@ -173,21 +173,22 @@ Status TimelineSwitch::open(const TimelineChange& change) {
     });
   };
   const auto rank = static_cast<std::size_t>(world_.rank);
-  DABKE_ASSIGN_OR_RETURN(auto opened,
-                         Timeline::open({.path = change.path,
-                                         .mark_cycles = change.marks_cycles,
-                                         .begins_new_file = still_writes(change.path),
-                                         .format = format_,
-                                         .origin = {world_.job_id, world_.epoch, world_.rank, world_.size,
-                                                    rank < world_.hosts.size() ? world_.hosts[rank] : ""},
-                                         .on_error = warn,
-                                         .max_bytes = static_cast<std::uint64_t>(config_.timeline_max_bytes),
-                                         .on_full =
-                                             [this] {
-                                               (void)attempt([&] { warn_of_limit(); });
-                                               (void)attempt([&] { want({}); });
-                                             },
-                                         .on_closed = merge_of(change.path)}));
+  DABKE_ASSIGN_OR_RETURN(
+      auto opened,
+      timeline::Timeline::open({.path = change.path,
+                                .mark_cycles = change.marks_cycles,
+                                .begins_new_file = still_writes(change.path),
+                                .format = format_,
+                                .origin = {world_.job_id, world_.epoch, world_.rank, world_.size,
+                                           rank < world_.hosts.size() ? world_.hosts[rank] : ""},
+                                .on_error = warn,
+                                .max_bytes = static_cast<std::uint64_t>(config_.timeline_max_bytes),
+                                .on_full =
+                                    [this] {
+                                      (void)attempt([&] { warn_of_limit(); });
+                                      (void)attempt([&] { want({}); });
+                                    },
+                                .on_closed = merge_of(change.path)}));
   set_current(std::move(opened));
   current_path_ = change.path;
   return {};
@@ -213,10 +214,10 @@ std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& p
 
 void TimelineSwitch::merge(const std::string& path) const {
   std::vector<std::string> notes;
-  const Status merged = merge_closed_records(path, world_.job_id, world_.size, notes);
+  const Status merged = timeline::merge_closed_records(path, world_.job_id, world_.size, notes);
   for (const std::string& note : notes) log_.warning("timeline: {}", note);
   if (merged.is_ok()) return log_.info("timeline: '{}' has all ranks", path);
-  log_.warning("timeline: {}; {}", merged.message(), how_to_merge(path));
+  log_.warning("timeline: {}; {}", merged.message(), timeline::how_to_merge(path));
 }
 
 void TimelineSwitch::note_merged(const std::string& path) {
@@ -242,8 +243,8 @@ bool TimelineSwitch::still_writes(const std::string& path) {
 /// While somebody looks: the steps may begin in hours. The program may yet make the directory.
 void TimelineSwitch::warn_of_path() const {
   if (!writes_here()) return;
-  const Status found =
-      Timeline::check({.path = config_.timeline, .format = format_, .origin = {.rank = world_.rank}});
+  const Status found = timeline::Timeline::check(
+      {.path = config_.timeline, .format = format_, .origin = {.rank = world_.rank}});
   if (!found.is_ok())
     log_.warning("{}, before the first of DABKE_TIMELINE_STEPS={}: without that no timeline is written",
                  found.message(), config_.timeline_steps);
@@ -257,7 +258,7 @@ void TimelineSwitch::warn_of_no_steps() const {
                           : "rank 0 has marked no step; call dabke_mark_step at the end of each");
 }
 
-void TimelineSwitch::set_current(std::shared_ptr<Timeline> timeline) {
+void TimelineSwitch::set_current(std::shared_ptr<timeline::Timeline> timeline) {
   active_.set(timeline, format_);
   {
     const std::lock_guard lock(mutex_);
@@ -266,7 +267,7 @@ void TimelineSwitch::set_current(std::shared_ptr<Timeline> timeline) {
   current_ = std::move(timeline);
 }
 
-std::optional<std::string> TimelineSwitch::follow(const TimelineChange& change) {
+std::optional<std::string> TimelineSwitch::follow(const wire::TimelineChange& change) {
   Followed followed{change, {}, {}};
   std::optional<std::string> merging;
   if (writes_here() && change.starts) {
@@ -307,7 +308,7 @@ void TimelineSwitch::close() {
   set_current(nullptr);
   if (running) static_cast<void>(running->close().is_ok());  // what went wrong was told
   // Their writers may be at work yet, and call us.
-  std::vector<std::shared_ptr<Timeline>> stopped;
+  std::vector<std::shared_ptr<timeline::Timeline>> stopped;
   {
     const std::lock_guard lock(mutex_);
     drop_ended();
@@ -316,4 +317,4 @@ void TimelineSwitch::close() {
   for (const auto& one : stopped) static_cast<void>(one->close().is_ok());
 }
 
-}  // namespace dabke
+}  // namespace dabke::reports

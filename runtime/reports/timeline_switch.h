@@ -27,12 +27,12 @@
 #include "runtime/reports/active_timeline.h"
 #include "runtime/reports/recorded_steps.h"
 
-namespace dabke {
+namespace dabke::reports {
 
 class TimelineSwitch {
  public:
   /// Asks the root for a change, from a thread of the application; false where nobody listens any more.
-  using Ask = std::function<bool(TimelineChange change, std::uint64_t from)>;
+  using Ask = std::function<bool(wire::TimelineChange change, std::uint64_t from)>;
   /// Is called by the thread that has made a trace on this path, or has failed to.
   using OnMerged = std::function<void(std::string path)>;
 
@@ -59,7 +59,7 @@ class TimelineSwitch {
   void close();
 
   // ---- by whoever drives the coordinator
-  const std::shared_ptr<Timeline>& current() const { return current_; }
+  const std::shared_ptr<timeline::Timeline>& current() const { return current_; }
   /// Whether all ranks are to stop because this rank's file is nearly full: said once, with a warning. Behind which change
   /// this rank is then, for the change that stops.
   std::optional<std::uint64_t> stops_at_limit();
@@ -67,24 +67,24 @@ class TimelineSwitch {
   ActiveTimeline::Steps steps() const { return active_.steps(); }
   /// Returns the path of which this rank makes a trace from now on, out of what all ranks have left there. Nobody may start on
   /// it before OnMerged.
-  std::optional<std::string> follow(const TimelineChange& change);
+  std::optional<std::string> follow(const wire::TimelineChange& change);
   /// No more changes are ordered.
   void job_is_over(const Status& cause) noexcept;
 
  private:
   /// A change that this rank has followed, and what became of it here.
   struct Followed {
-    TimelineChange change;
+    wire::TimelineChange change;
     Status status;
-    std::shared_ptr<Timeline> stopped;  // until somebody has asked for its end
+    std::shared_ptr<timeline::Timeline> stopped;  // until somebody has asked for its end
     std::string stopped_path = {};
   };
 
   bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
-  TimelineChange configured() const { return {true, config_.timeline_mark_cycles, config_.timeline}; }
-  Status call(const TimelineChange& change);
+  wire::TimelineChange configured() const { return {true, config_.timeline_mark_cycles, config_.timeline}; }
+  Status call(const wire::TimelineChange& change);
   /// Asks without waiting for what becomes of it.
-  void want(TimelineChange change);
+  void want(wire::TimelineChange change);
   void step_ended(std::uint64_t step);
   void warn_of_limit() const;
   bool merges_here(const std::string& path) const;
@@ -95,8 +95,8 @@ class TimelineSwitch {
   void warn_of_path() const;
   void warn_of_no_steps() const;
   Status end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock);
-  Status open(const TimelineChange& change);
-  void set_current(std::shared_ptr<Timeline> timeline);
+  Status open(const wire::TimelineChange& change);
+  void set_current(std::shared_ptr<timeline::Timeline> timeline);
   void drop_ended();
 
   const World& world_;
@@ -108,8 +108,8 @@ class TimelineSwitch {
   // Rank 0's, where it writes some steps alone; under the lock of ActiveTimeline's watcher.
   std::optional<RecordedSteps> steps_;
   std::optional<std::uint64_t> last_step_;
-  std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
-  std::string current_path_;           // the driver's, as it was called for
+  std::shared_ptr<timeline::Timeline> current_;  // the driver's; null: none is written
+  std::string current_path_;                     // the driver's, as it was called for
   // The driver's, where this rank merges: whether note_merged() has come or will at once, as it may before a stop.
   std::shared_ptr<std::atomic<bool>> current_is_merged_;
 
@@ -117,14 +117,14 @@ class TimelineSwitch {
   std::mutex mutex_;  // all below
   Ask ask_;
   OnMerged on_merged_;
-  std::vector<TimelineChange> unasked_;  // wanted before anybody listened
+  std::vector<wire::TimelineChange> unasked_;  // wanted before anybody listened
   std::condition_variable changed_;
-  std::shared_ptr<Timeline> running_;  // what the driver's is
-  ChangeList<Followed> followed_;
+  std::shared_ptr<timeline::Timeline> running_;  // what the driver's is
+  negotiation::ChangeList<Followed> followed_;
   std::uint64_t position_ = 0;          // behind the change of the last call
   std::vector<std::uint64_t> stopped_;  // the changes that have a timeline yet
   bool is_over_ = false;
   Status over_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::reports

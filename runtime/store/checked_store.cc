@@ -5,7 +5,7 @@
 
 #include "runtime/store/init_watch.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 class CheckedStore final : public Store {
@@ -58,4 +58,4 @@ std::shared_ptr<Store> with_check(std::shared_ptr<Store> store, std::weak_ptr<Wa
   return std::make_shared<CheckedStore>(std::move(store), std::move(check), look_interval(size));
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -22,7 +22,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ Result<std::shared_ptr<Store>> open_file_store(const std::string& directory) {
   return std::shared_ptr<Store>(std::make_shared<FileStore>(directory));
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -8,10 +8,8 @@
 #include "runtime/store/http_head.h"
 #include "runtime/store/store_protocol.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
-
-namespace protocol = store_protocol;
 
 constexpr std::size_t kLargestHead = 16 << 10;
 
@@ -73,4 +71,4 @@ Status HttpAnswer::read_head(std::string_view head) {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -7,7 +7,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// Takes bytes as they come and says when the answer is complete. What comes after it is not looked at.
 class HttpAnswer {
@@ -33,4 +33,4 @@ class HttpAnswer {
   std::string body_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string_view>
 
-namespace dabke::http_head {
+namespace dabke::store::http_head {
 
 inline constexpr std::string_view kEnd = "\r\n\r\n";
 
@@ -15,4 +15,4 @@ inline bool is_same_name(std::string_view a, std::string_view b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-}  // namespace dabke::http_head
+}  // namespace dabke::store::http_head

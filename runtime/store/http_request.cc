@@ -8,10 +8,8 @@
 #include "runtime/store/http_head.h"
 #include "runtime/store/store_protocol.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
-
-namespace protocol = store_protocol;
 
 Status bad(std::string text) { return {Code::invalid_argument, std::move(text)}; }
 
@@ -81,4 +79,4 @@ Status HttpRequest::read_header(std::string_view name, std::string_view value) {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

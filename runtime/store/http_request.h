@@ -8,7 +8,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// Takes bytes as they come and says when the head, and when all of the request is complete. What comes after
 /// it is not looked at.
@@ -43,4 +43,4 @@ class HttpRequest {
   std::string body_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -26,10 +26,9 @@
 #include "runtime/store/store_protocol.h"
 #include "runtime/store/store_request.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
-namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
 /// The time for connecting, sending and being answered, apart from what the store was asked to wait.
@@ -109,10 +108,10 @@ class Limit {
   const EarlyEnd& hurry_;
 };
 
-Result<Fd> connect_to(const SocketAddress& address, Limit& limit) {
-  DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_connect(address));
+Result<Fd> connect_to(const links::SocketAddress& address, Limit& limit) {
+  DABKE_ASSIGN_OR_RETURN(Fd fd, links::tcp_connect(address));
   DABKE_RETURN_IF_ERROR(limit.wait_for(fd.get(), POLLOUT));
-  DABKE_RETURN_IF_ERROR(tcp_connected(fd.get()));
+  DABKE_RETURN_IF_ERROR(links::tcp_connected(fd.get()));
   return fd;
 }
 
@@ -288,4 +287,4 @@ Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const Job
       std::make_shared<HttpStore>(std::move(address), std::move(secret), to_hex(client)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -8,7 +8,7 @@
 #include "runtime/base/world.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// `url` is http://host:port, as in DABKE_RENDEZVOUS, and nothing is sent yet, so a wrong key shows at the first call. Of
 /// several addresses (store_address.h) it becomes known by the deadline which leads there.
@@ -18,4 +18,4 @@ namespace dabke {
 Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key,
                                                TimePoint deadline = kNever);
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 /// Reports of reports grow.
@@ -88,4 +88,4 @@ AbsentRanks describe_absent(Store& store, const World& world, std::span<const Ra
   return told;
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

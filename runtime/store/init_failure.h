@@ -13,7 +13,7 @@
 #include "runtime/base/world.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// Leaves why init failed on this rank, for those that wait for it, and for everybody where it is the first.
 void tell_init_failure(Store& store, Rank rank, const Status& why);
@@ -47,4 +47,4 @@ inline constexpr Duration kSecondInitVerdict = std::chrono::milliseconds(2500);
 AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent,
                             Duration patience = kInitVerdict);
 
-}  // namespace dabke
+}  // namespace dabke::store

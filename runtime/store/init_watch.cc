@@ -9,7 +9,7 @@
 
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -22,11 +22,11 @@ std::string clean_end_key(Rank rank) { return fmt::format("ended/{}", rank); }
 
 class InitStore final : public Store {
  public:
-  InitStore(std::shared_ptr<Store> epoch, const World& world, std::vector<ProcessIdentity> processes)
+  InitStore(std::shared_ptr<Store> epoch, const World& world, std::vector<links::ProcessIdentity> processes)
       : epoch_(std::move(epoch)), hosts_(world.hosts), look_(look_interval(world.size)) {
-    const ProcessIdentity self = identity_of_this_process();
+    const links::ProcessIdentity self = links::identity_of_this_process();
     for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-      const ProcessIdentity& one = processes[rank];
+      const links::ProcessIdentity& one = processes[rank];
       if (self.shares_pids_with(one) && one.pid != self.pid)
         watched_.push_back({static_cast<Rank>(rank), one.pid});
     }
@@ -54,7 +54,8 @@ class InitStore final : public Store {
     if (unlinked >= 0) unlinked_.try_emplace(unlinked, now);
     if (!trouble_.is_ok() || now < looks_at_) return trouble_;
     looks_at_ = now + look_;
-    const auto ended = std::ranges::find_if(watched_, [](const auto& one) { return has_ended(one.pid); });
+    const auto ended =
+        std::ranges::find_if(watched_, [](const auto& one) { return links::has_ended(one.pid); });
     trouble_ = first_init_failure(*epoch_);  // after that look: who has ended may have said why before
     if (!trouble_.is_ok()) return trouble_;
     if (ended != watched_.end()) {
@@ -96,7 +97,7 @@ Duration look_interval(int size) {
 }
 
 std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& world,
-                                  std::vector<ProcessIdentity> processes) {
+                                  std::vector<links::ProcessIdentity> processes) {
   return std::make_shared<InitStore>(std::move(epoch), world, std::move(processes));
 }
 
@@ -105,4 +106,4 @@ void tell_clean_end(Store& epoch, Rank rank) {
   (void)epoch.set(clean_end_key(rank), "");
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

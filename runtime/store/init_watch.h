@@ -17,7 +17,7 @@
 #include "runtime/links/process_identity.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// How often a rank that waits in init asks the store: of many ranks each less often, because they share it.
 Duration look_interval(int size);
@@ -25,9 +25,9 @@ Duration look_interval(int size);
 /// `epoch`, the store of the job's epoch, whose get() and trouble() tell of such an end until init_is_over().
 /// `processes`: by rank; empty where they are not known.
 std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& world,
-                                  std::vector<ProcessIdentity> processes);
+                                  std::vector<links::ProcessIdentity> processes);
 
 /// Left by a rank that leaves its job in good order: the end of its process means nothing after that.
 void tell_clean_end(Store& epoch, Rank rank);
 
-}  // namespace dabke
+}  // namespace dabke::store

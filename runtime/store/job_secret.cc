@@ -13,7 +13,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 /// Makes `path` with a random secret unless there is one: written aside first, so that nobody reads half of
@@ -94,4 +94,4 @@ Result<JobSecret> job_secret_in(const std::string& directory) {
   return secret;
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

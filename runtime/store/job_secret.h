@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::store {
 
 struct JobSecret {
   JobId id{};
@@ -28,4 +28,4 @@ bool is_taken_key(std::string_view text);
 /// of another user, or one that others may use, is refused, because its key would be no secret.
 Result<JobSecret> job_secret_in(const std::string& directory);
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -7,7 +7,7 @@
 
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 class MemoryStore final : public Store {
@@ -97,4 +97,4 @@ std::shared_ptr<Store> with_prefix(std::shared_ptr<Store> store, std::string pre
 
 std::shared_ptr<Store> make_memory_store() { return std::make_shared<MemoryStore>(); }
 
-}  // namespace dabke
+}  // namespace dabke::store

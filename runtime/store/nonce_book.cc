@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
 /// A request that never arrived leaves a gap; a gap this old is given up, and a request that late is refused.
@@ -28,4 +28,4 @@ bool NonceBook::take(std::string_view nonce) {
   return true;
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::store {
 
 /// Remembers, for each client, the counts seen: all up to a floor, and a few above it, because threads
 /// overtake one another. So memory grows with the number of clients and not with the number of requests. Not
@@ -25,4 +25,4 @@ class NonceBook {
   std::map<std::string, Seen, std::less<>> clients_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -30,10 +30,9 @@
 #include "runtime/store/rendezvous_table.h"
 #include "runtime/store/store_protocol.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
-namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
 /// The time for a client that has proved to know the key to send its body, and to take its answer, as long as
@@ -590,4 +589,4 @@ Status RendezvousServer::start() { return loop_->start(); }
 
 void RendezvousServer::close_in_child() { loop_->close_in_child(); }
 
-}  // namespace dabke
+}  // namespace dabke::store

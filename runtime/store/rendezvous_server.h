@@ -14,7 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::store {
 
 class RendezvousServer {
  public:
@@ -52,4 +52,4 @@ class RendezvousServer {
   std::string url_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::store

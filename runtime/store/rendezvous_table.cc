@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace dabke {
+namespace dabke::store {
 
 const std::string* RendezvousTable::get(const std::string& key) const {
   const auto found = values_.find(key);
@@ -26,4 +26,4 @@ void RendezvousTable::remove_all(const std::string& prefix) {
   });
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

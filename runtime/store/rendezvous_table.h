@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace dabke {
+namespace dabke::store {
 
 /// Not thread-safe.
 class RendezvousTable {
@@ -23,4 +23,4 @@ class RendezvousTable {
   std::map<std::string, std::string> values_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// Keys are text without whitespace, '/' separates parts; values are any bytes. Callable from any thread.
 class Store {
@@ -53,4 +53,4 @@ std::shared_ptr<Store> make_memory_store();
 /// nothing.
 Result<std::shared_ptr<Store>> open_file_store(const std::string& directory);
 
-}  // namespace dabke
+}  // namespace dabke::store

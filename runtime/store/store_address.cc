@@ -22,10 +22,9 @@
 #include "runtime/store/http_answer.h"
 #include "runtime/store/store_protocol.h"
 
-namespace dabke {
+namespace dabke::store {
 namespace {
 
-namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
 constexpr std::string_view kScheme = "http://";
@@ -56,7 +55,7 @@ Result<StoreAddress> resolve(std::string_view authority, const std::string& url)
     return Status(Code::transport, fmt::format("the host of the rendezvous store {} is not found: {}", url,
                                                ::gai_strerror(error)));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(first, &::freeaddrinfo);
-  return StoreAddress{std::string(authority), SocketAddress(found->ai_addr, found->ai_addrlen)};
+  return StoreAddress{std::string(authority), links::SocketAddress(found->ai_addr, found->ai_addrlen)};
 }
 
 /// A request to one address, until it is answered or cannot be.
@@ -64,7 +63,7 @@ class Trial {
  public:
   Trial(const StoreAddress& address, std::string nonce, std::string request)
       : address_(address), nonce_(std::move(nonce)), unsent_(std::move(request)) {
-    auto fd = tcp_connect(address.at);
+    auto fd = links::tcp_connect(address.at);
     trouble_ = fd.status();
     if (fd.is_ok()) fd_ = fd.take();
   }
@@ -89,7 +88,7 @@ class Trial {
  private:
   /// Whether the store has answered.
   Result<bool> step(const StoreSecret& secret) {
-    DABKE_RETURN_IF_ERROR(tcp_connected(fd_.get()));
+    DABKE_RETURN_IF_ERROR(links::tcp_connected(fd_.get()));
     while (!unsent_.empty()) {
       const ssize_t sent = ::send(fd_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
@@ -210,4 +209,4 @@ Result<StoreAddress> find_store(const std::vector<StoreAddress>& addresses, cons
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

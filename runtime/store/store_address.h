@@ -9,11 +9,11 @@
 #include "runtime/links/network.h"
 #include "runtime/store/store_request.h"
 
-namespace dabke {
+namespace dabke::store {
 
 struct StoreAddress {
   std::string authority;  // "host:port", as a request names it
-  SocketAddress at;
+  links::SocketAddress at;
 };
 
 /// `url` is http://host:port, or has more of those after it, with commas between: http://10.0.0.1:4711,172.17.0.1:4712.
@@ -26,4 +26,4 @@ Result<std::vector<StoreAddress>> store_addresses(const std::string& url);
 Result<StoreAddress> find_store(const std::vector<StoreAddress>& addresses, const StoreSecret& secret,
                                 TimePoint deadline);
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -30,7 +30,7 @@
 
 #include "runtime/base/hmac.h"
 
-namespace dabke::store_protocol {
+namespace dabke::store::protocol {
 
 inline constexpr std::string_view kValuePath = "/dabke/1/value/";
 inline constexpr std::string_view kCounterPath = "/dabke/1/counter/";
@@ -88,4 +88,4 @@ inline bool proofs_equal(std::string_view a, std::string_view b) {
   return from_hex(a, left).is_ok() && from_hex(b, right).is_ok() && digests_equal(left, right);
 }
 
-}  // namespace dabke::store_protocol
+}  // namespace dabke::store::protocol

@@ -4,9 +4,7 @@
 
 #include "runtime/store/store_protocol.h"
 
-namespace dabke {
-
-namespace protocol = store_protocol;
+namespace dabke::store {
 
 Result<std::string> store_request(const StoreSecret& secret, std::string_view authority,
                                   std::string_view nonce, std::string_view method, std::string_view target,
@@ -28,4 +26,4 @@ Result<bool> is_genuine(const StoreSecret& secret, std::string_view nonce, const
   return protocol::proofs_equal(answer.proof(), wanted);
 }
 
-}  // namespace dabke
+}  // namespace dabke::store

@@ -8,7 +8,7 @@
 #include "runtime/base/world.h"
 #include "runtime/store/http_answer.h"
 
-namespace dabke {
+namespace dabke::store {
 
 /// What makes a request genuine.
 struct StoreSecret {
@@ -24,4 +24,4 @@ Result<std::string> store_request(const StoreSecret& secret, std::string_view au
 /// Whether the answer to the request with this nonce is of who knows the key.
 Result<bool> is_genuine(const StoreSecret& secret, std::string_view nonce, const HttpAnswer& answer);
 
-}  // namespace dabke
+}  // namespace dabke::store

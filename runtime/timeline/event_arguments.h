@@ -12,7 +12,7 @@
 #include "runtime/timeline/event_names.h"
 #include "runtime/timeline/json_text.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Microseconds, as the format wants them; no digit of the nanoseconds is lost. Readers multiply by 1000 and cut off the rest,
 /// and in doubles that makes 1000 ns of 1.001: an event would end behind the one that it lies in. Where it does, a tenth of a
@@ -25,18 +25,18 @@ struct Micros {
   }
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline
 
 template <>
-struct fmt::formatter<dabke::Micros> {
+struct fmt::formatter<dabke::timeline::Micros> {
   constexpr auto parse(format_parse_context& context) { return context.begin(); }
-  auto format(const dabke::Micros& time, format_context& context) const {
+  auto format(const dabke::timeline::Micros& time, format_context& context) const {
     return fmt::format_to(context.out(), "{}.{:03}{}", time.ns / 1000, time.ns % 1000,
                           time.is_cut_short() ? "1" : "");
   }
 };
 
-namespace dabke {
+namespace dabke::timeline {
 
 class EventArguments {
  public:
@@ -59,4 +59,4 @@ class EventArguments {
   std::string text_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

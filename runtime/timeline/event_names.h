@@ -10,7 +10,7 @@
 
 #include "runtime/timeline/record.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Which of the two has it.
 enum TraceShape : std::uint8_t { kAllRanks = 1, kHorovod = 2 };
@@ -168,4 +168,4 @@ constexpr Record::What part_named(std::string_view name) {
   return Record::What::run;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// A text of at most kMost characters that is used again and again.
 class ShortText {
@@ -82,4 +82,4 @@ class EventText {
   char* end_ = nullptr;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// May be used from any thread.
 class InternedNames {
@@ -77,4 +77,4 @@ class InternedNames {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace dabke {
+namespace dabke::timeline {
 
 std::string json_string(std::string_view text) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
@@ -12,4 +12,4 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

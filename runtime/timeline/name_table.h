@@ -13,7 +13,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/timeline/interned_names.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 // clang-format off
 //   id       value  most       all beyond these are               what is called so
@@ -100,4 +100,4 @@ class NameTable {
       std::make_unique<std::atomic<std::uint32_t>[]>(most_of(NameKind::tensor) + 2);
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -6,7 +6,7 @@
 
 #include "runtime/timeline/event_arguments.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 constexpr std::string_view kEnd = ",\n{{\"ph\":\"E\",\"ts\":{},\"pid\":{},\"args\":{{{}}}}}";
@@ -60,4 +60,4 @@ std::size_t OpenEvents::ends_size() const {
   return count_ * (kFixed + last_us_.size()) + pid_bytes_;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

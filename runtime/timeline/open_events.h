@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace dabke {
+namespace dabke::timeline {
 
 class OpenEvents {
  public:
@@ -26,4 +26,4 @@ class OpenEvents {
   std::string last_us_ = "0.000";
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 
 namespace {
 
@@ -91,4 +91,4 @@ Status OutputFile::close() {
   return system_error(fmt::format("writing the timeline '{}' failed at its end", path_), errno);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class OutputFile {
  public:
@@ -37,4 +37,4 @@ class OutputFile {
   Fd fd_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

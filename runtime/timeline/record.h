@@ -13,7 +13,7 @@
 #include "runtime/base/kinds.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 // clang-format off
 //   id         value  when                                                      what fields mean, beyond their own names
@@ -77,4 +77,4 @@ struct Record {
 // With the queue's own word it fills a cache line.
 static_assert(sizeof(Record) == 56 && std::is_trivially_copyable_v<Record>);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "a record lies in memory as it does in the file");
@@ -86,4 +86,4 @@ std::string records_as_markdown() {
   return page;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

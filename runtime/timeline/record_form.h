@@ -20,7 +20,7 @@
 #include "runtime/timeline/name_table.h"
 #include "runtime/timeline/record.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 inline constexpr std::array<char, 8> kRecordMagic = {'D', 'A', 'B', 'K', 'E', 'R', 'E', 'C'};
 inline constexpr std::uint32_t kRecordVersion = 1;
@@ -95,4 +95,4 @@ std::uint64_t check_of(const BlockHead& head, std::string_view content);
 /// The tables of docs/timeline.md that tell the form of a record.
 std::string records_as_markdown();
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -7,7 +7,7 @@
 #include "runtime/timeline/record.h"
 #include "runtime/timeline/record_form.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class RecordWriter {
  public:
@@ -29,4 +29,4 @@ class RecordWriter {
   virtual Status close() = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

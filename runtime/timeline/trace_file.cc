@@ -7,7 +7,7 @@
 
 #include "runtime/timeline/open_events.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 constexpr std::size_t kLarge = 256 << 10;
@@ -116,4 +116,4 @@ bool TraceFile::read_events(
   });
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -13,7 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/timeline/output_file.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class TraceFile {
  public:
@@ -60,4 +60,4 @@ class TraceFile {
   Status error_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

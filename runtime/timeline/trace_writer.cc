@@ -13,7 +13,7 @@
 #include "runtime/timeline/event_names.h"
 #include "runtime/timeline/json_text.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 template <class... Parts>
@@ -350,4 +350,4 @@ Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const 
       std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

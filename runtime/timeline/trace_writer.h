@@ -32,7 +32,7 @@
 #include "runtime/timeline/record_writer.h"
 #include "runtime/timeline/trace_file.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class TraceWriter final : public RecordWriter {
  public:
@@ -123,4 +123,4 @@ class TraceWriter final : public RecordWriter {
 Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
                                                  std::int64_t start_ns, std::uint64_t limit = 0);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

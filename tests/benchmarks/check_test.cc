@@ -7,7 +7,8 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke::perf {
+namespace dabke::test {
+using namespace perf;
 namespace {
 
 constexpr int kRanks = 3, kSalt = 1;
@@ -139,4 +140,4 @@ TEST_CASE("a size is rounded so that every rank has a part") {
   CHECK(call_of(CollectiveKind::allreduce, DType::f32, ReduceOp::sum, 0, 4, 1024).bytes() == 1024);
 }
 
-}  // namespace dabke::perf
+}  // namespace dabke::test

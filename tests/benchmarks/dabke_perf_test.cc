@@ -19,7 +19,7 @@
 #include "tests/patience.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Names = std::set<std::string>;
@@ -247,4 +247,4 @@ TEST_CASE("dabke-perf: a signal at any moment ends it and leaves neither a proce
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

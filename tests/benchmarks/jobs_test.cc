@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::perf {
+namespace dabke::test {
+using namespace perf;
 namespace {
 
 const Launchers kAll{"/bin/dabkerun", "/bin/mpirun.mpich", "/bin/mpirun.openmpi"};
@@ -70,4 +71,4 @@ TEST_CASE("what is missing is refused with the package that brings it") {
   CHECK_THAT(no_launcher.status().message(), Catch::Contains("dabkerun"));
 }
 
-}  // namespace dabke::perf
+}  // namespace dabke::test

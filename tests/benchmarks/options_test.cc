@@ -4,7 +4,8 @@
 
 #include "benchmarks/perf/measure/sizes.h"
 
-namespace dabke::perf {
+namespace dabke::test {
+using namespace perf;
 namespace {
 
 Result<Options> parse(std::vector<std::string> words) { return parse_options(words); }
@@ -142,4 +143,4 @@ TEST_CASE("the help names every way to measure") {
     CHECK_THAT(help_text(), Catch::Contains(word));
 }
 
-}  // namespace dabke::perf
+}  // namespace dabke::test

@@ -7,7 +7,8 @@
 #include "benchmarks/perf/report/table.h"
 #include "benchmarks/perf/report/targets.h"
 
-namespace dabke::perf {
+namespace dabke::test {
+using namespace perf;
 namespace {
 
 Row row(const std::string& competitor, std::vector<double> times_us, std::int64_t bytes = 1 << 20) {
@@ -117,4 +118,4 @@ TEST_CASE("a table has no line of more than 120 columns") {
   CHECK_THAT(text, Catch::Contains("raw gloo, ring chunked"));
 }
 
-}  // namespace dabke::perf
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("every status code of the C header has the value of its row") {
   const std::pair<dabke_status, Code> pairs[] = {
@@ -75,4 +75,4 @@ TEST_CASE("the DLPack type codes of the dtype rows are the standard's") {
   CHECK_FALSE(dtype_from_dlpack(kDLComplex, 64));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

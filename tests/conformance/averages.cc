@@ -9,7 +9,7 @@
 #include "tests/conformance/values.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 __extension__ using Whole = __int128;
@@ -170,4 +170,4 @@ std::vector<std::string> wrong_averages(Rank& self, bool rounds_once) {
   return wrong;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

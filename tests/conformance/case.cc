@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr std::int64_t kColumns = 3;  // for tensors whose first dimension is dealt out
@@ -198,4 +198,4 @@ T CaseRun::expected(int rank, std::int64_t index, int salt) const {
   return expected_value<T>(case_.op, ranks(), index, salt, case_.prescale, case_.postscale);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -7,7 +7,7 @@
 #include "tests/conformance/values.h"
 #include "tests/in_process/rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 struct Case {
   enum class Rows { alike, uneven, one_rank };  // allgather, alltoall: how rows are dealt out
@@ -73,4 +73,4 @@ class CaseRun {
   Pending pending_;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

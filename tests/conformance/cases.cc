@@ -7,7 +7,7 @@
 #include "tests/conformance/matrix.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr std::int64_t kLengths[] = {0, 1, 7, 1001};
@@ -124,4 +124,4 @@ std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, u
   return wrong;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include "tests/conformance/case.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Every case; if `thorough`, the commonest operations with every placement and pair of scales, which is too
 /// much for a slow backend.
@@ -15,4 +15,4 @@ std::vector<Case> cases_for(int ranks, bool thorough);
 std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, unsigned seed,
                                    std::size_t together);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

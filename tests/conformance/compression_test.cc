@@ -4,7 +4,7 @@
 #include "runtime/base/half.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -73,4 +73,4 @@ TEST_CASE("ranks that ask for different compressions get an error that says so")
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

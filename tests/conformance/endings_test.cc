@@ -12,7 +12,7 @@
 #include "tests/patience.h"
 #include "tests/thread_count.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -305,4 +305,4 @@ TEST_CASE(
   CHECK(open_descriptors() <= descriptors);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

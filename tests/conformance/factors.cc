@@ -9,7 +9,7 @@
 #include "tests/conformance/values.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 struct Factors {
@@ -133,4 +133,4 @@ std::vector<std::string> wrong_factors(Rank& self) {
   return wrong;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

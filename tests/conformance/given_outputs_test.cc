@@ -4,7 +4,7 @@
 
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -239,4 +239,4 @@ TEST_CASE("what is wrong with a given output by itself is told when it is submit
   CHECK_THAT(said[7], Contains("the output of tensor 'x' is on ") && Contains("must be on one device"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Matchers::Contains;
 
@@ -177,4 +177,4 @@ TEST_CASE(
   CHECK(seen[1][1].code() == Code::unknown_process_set);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

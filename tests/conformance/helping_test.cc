@@ -8,7 +8,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 TEST_CASE("several threads of each rank block on collectives of their own while others run") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
@@ -166,4 +166,4 @@ TEST_CASE("a blocking call and a shutdown of the same rank end each other") {
   CHECK(seen == std::vector<bool>{true, true});
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 #include "runtime/base/bytes.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -220,4 +220,4 @@ TEST_CASE("an output that overlaps another tensor of its call or group is refuse
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

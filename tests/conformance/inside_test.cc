@@ -11,7 +11,7 @@
 #include "tests/in_process/job.h"
 #include "tests/skip.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Json = nlohmann::json;
@@ -75,7 +75,7 @@ TEST_CASE("statistics count tensors, batches, bytes and messages") {
     std::vector<float> wrong(static_cast<std::size_t>(self.rank() + 1));
     (void)must_fail(self.allreduce(wrong, {.name = "wrong"}));
     must(self.barrier());
-    const Statistics& s = self.runtime().statistics();
+    const reports::Statistics& s = self.runtime().statistics();
     return Counters{
         s.tensors_submitted, s.tensors_completed, s.tensors_failed,      s.batches,          s.bytes,
         s.messages_sent,     s.messages_received, s.negotiation_seconds, s.execution_seconds};
@@ -206,4 +206,4 @@ TEST_CASE("the timeline can be started and stopped while the job runs, and start
   CHECK(outline(trace, "after").empty());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 #include "tests/conformance/values.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -243,4 +243,4 @@ TEST_CASE("nothing can be submitted to a set between this rank's join and its en
   CHECK_THAT(seen[0].message(), Contains("has joined"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Row = std::vector<int>;
@@ -90,4 +90,4 @@ std::vector<Row> each_choice(const std::vector<int>& counts, unsigned seed) {
   return rows;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

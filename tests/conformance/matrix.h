@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// DABKE_TEST_MATRIX: "full" tests all jobs (a backend or channel, a number of ranks, a setting) with all cases (a dtype, an
 /// operation, a length...) in each; without it each two values of a job meet in one at least, with all cases; "pairwise", which
@@ -19,4 +19,4 @@ std::vector<std::vector<int>> choose_rows(const std::vector<int>& counts, bool p
 /// which ones meet is another with each seed. What a sanitizer looks for is less in what meets than in that it runs.
 std::vector<std::vector<int>> each_choice(const std::vector<int>& counts, unsigned seed);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 #include "tests/patience.h"
 #include "tests/seed.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 void check_cases(Job& job, std::vector<Case> cases, std::size_t together) {
@@ -185,4 +185,4 @@ TEST_CASE(
                             [&](unsigned seed) { return each_choice(counts, seed) != rows; }));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -201,4 +201,4 @@ TEST_CASE("one bad member fails all of its group and nothing else") {
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Matchers::Contains;
 
@@ -231,4 +231,4 @@ TEST_CASE("a callback may submit, runs once for each operation, and sees it comp
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -21,7 +21,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 TEST_CASE("allreduce averages over the process set, not over the world") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const auto filled = [](float value) {
@@ -293,4 +293,4 @@ TEST_CASE("what one rank has set for the floats of its own threads changes no bi
   check(std::type_identity<double>());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

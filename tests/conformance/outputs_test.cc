@@ -9,7 +9,7 @@
 #include "tests/patience.h"
 #include "tests/skip.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Matchers::Contains;
 
@@ -155,4 +155,4 @@ TEST_CASE("an allgather for which no machine has memory fails by itself") {
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -3,7 +3,7 @@
 
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr int kRounds = 20;
@@ -71,4 +71,4 @@ TEST_CASE("a slot that some ranks' tensors lose between two tensors of all leave
         }) == kRight);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -18,10 +18,10 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
-using What = Record::What;
+using What = timeline::Record::What;
 
 class Folder {
  public:
@@ -39,31 +39,31 @@ class Folder {
 
 /// One rank's file, all of it.
 struct RankRecords {
-  RecordFile file;
-  std::vector<Record> records;
+  timeline::RecordFile file;
+  std::vector<timeline::Record> records;
 
-  std::vector<Record> of(What what) const {
-    std::vector<Record> found;
+  std::vector<timeline::Record> of(What what) const {
+    std::vector<timeline::Record> found;
     std::ranges::copy_if(records, std::back_inserter(found),
-                         [&](const Record& one) { return one.what == what; });
+                         [&](const timeline::Record& one) { return one.what == what; });
     return found;
   }
-  std::string name(const Record& record) const {
-    return std::string(file.name(NameKind::tensor, record.name));
+  std::string name(const timeline::Record& record) const {
+    return std::string(file.name(timeline::NameKind::tensor, record.name));
   }
   std::string text(std::uint16_t number) const {
-    return number == 0 ? "" : std::string(file.name(NameKind::text, number));
+    return number == 0 ? "" : std::string(file.name(timeline::NameKind::text, number));
   }
   std::set<std::uint64_t> orders() const {
     std::set<std::uint64_t> numbers;
-    for (const Record& record : of(What::order)) numbers.insert(record.order);
+    for (const timeline::Record& record : of(What::order)) numbers.insert(record.order);
     return numbers;
   }
 };
 
 RankRecords read_rank(const std::string& path, int rank) {
-  RankRecords read{must(RecordFile::open(fmt::format("{}.rank{}", path, rank))), {}};
-  std::vector<Record> block;
+  RankRecords read{must(timeline::RecordFile::open(fmt::format("{}.rank{}", path, rank))), {}};
+  std::vector<timeline::Record> block;
   while (must(read.file.next(block))) read.records.insert(read.records.end(), block.begin(), block.end());
   if (!read.file.missing().empty()) throw std::runtime_error(read.file.missing());
   return read;
@@ -100,7 +100,7 @@ std::string text_of(const BatchFacts& batch) {
 std::map<BatchKey, BatchFacts> batches_of(const RankRecords& rank) {
   std::map<BatchKey, BatchFacts> batches;
   std::map<std::pair<std::uint64_t, std::uint32_t>, BatchKey> of_tensor;  // by order and name
-  for (const Record& record : rank.records) {
+  for (const timeline::Record& record : rank.records) {
     if (record.what == What::order) {
       const BatchKey key{record.batch, record.number};
       auto& [set, kind, dtype, bytes, tensors, backends, runs] = batches[key];
@@ -128,10 +128,10 @@ std::string disorder_in(const RankRecords& rank) {
   std::map<BatchKey, std::vector<std::string>> members;
   const auto sorted = [&] {
     auto records = rank.records;
-    std::ranges::stable_sort(records, {}, &Record::time_ns);
+    std::ranges::stable_sort(records, {}, &timeline::Record::time_ns);
     return records;
   }();
-  for (const Record& record : sorted) {
+  for (const timeline::Record& record : sorted) {
     if (record.what == What::submit && moves_data(record.kind)) lives[rank.name(record)] = {record.time_ns};
     if (record.what == What::order) {
       Life& life = lives[rank.name(record)];
@@ -210,7 +210,7 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
     CHECK(rank.of(What::ready).empty() == (origin.rank != 0));
   }
   std::map<std::string, std::multiset<std::uint32_t>> ready;
-  for (const Record& record : ranks[0].of(What::ready)) {
+  for (const timeline::Record& record : ranks[0].of(What::ready)) {
     if (record.process_set == kWorldSet) ready[ranks[0].name(record)].insert(record.number);
   }
   // Rank 0 hears of the last rank of the other host by the first one there.
@@ -312,15 +312,16 @@ TEST_CASE(
   });
   for (const RankRecords& rank : read_ranks(folder / "trace", 2)) {
     std::vector<What> seen;
-    for (const Record& record : rank.records) {
+    for (const timeline::Record& record : rank.records) {
       const bool is_of_a_tensor = record.what == What::submit || record.what == What::order ||
                                   record.what == What::error || record.what == What::done;
       if (is_of_a_tensor && rank.name(record) == "x") seen.push_back(record.what);
     }
     CHECK(seen == std::vector<What>{What::submit, What::error, What::submit, What::order, What::done});
-    const Record error = rank.of(What::error).at(0);
+    const timeline::Record error = rank.of(What::error).at(0);
     CHECK(error.order == 0);
-    CHECK_THAT(std::string(rank.file.name(NameKind::error, error.number)), Catch::StartsWith("Mismatched"));
+    CHECK_THAT(std::string(rank.file.name(timeline::NameKind::error, error.number)),
+               Catch::StartsWith("Mismatched"));
   }
 }
 
@@ -367,7 +368,7 @@ TEST_CASE("the steps that were asked for are whole in the records of every rank"
   for (const RankRecords& rank : read_ranks(folder / "trace", 3)) {
     CAPTURE(rank.file.origin().rank);
     std::set<std::uint64_t> steps;
-    for (const Record& record : rank.of(What::step)) steps.insert(record.bytes);
+    for (const timeline::Record& record : rank.of(What::step)) steps.insert(record.bytes);
     for (std::uint64_t step = first; step <= last; ++step) CHECK(steps.contains(step));
     CHECK(steps.size() <= last - first + 4);
   }
@@ -442,7 +443,7 @@ TEST_CASE(
     "spans are recorded by thread, within each other, and only those of the timeline that saw both ends") {
   const Folder folder;
   run_on_ranks(every_backend().back(), 1, records_config(), [&](Rank& self) {
-    ActiveTimeline& timeline = self.runtime().timeline();
+    reports::ActiveTimeline& timeline = self.runtime().timeline();
     must(timeline.end_span());  // nobody looks
     timeline.begin_span("before");
     must(self.runtime().start_timeline(folder / "trace", false));
@@ -464,9 +465,9 @@ TEST_CASE(
   });
   const RankRecords rank = read_rank(folder / "trace", 0);
   std::map<std::uint32_t, std::vector<std::string>> spans;
-  for (const Record& record : rank.of(What::span)) {
+  for (const timeline::Record& record : rank.of(What::span)) {
     spans[record.thread].push_back(
-        record.is_end() ? "end" : std::string(rank.file.name(NameKind::span, record.name)));
+        record.is_end() ? "end" : std::string(rank.file.name(timeline::NameKind::span, record.name)));
   }
   REQUIRE(spans.size() == 2);
   std::set<std::vector<std::string>> seen;
@@ -476,4 +477,4 @@ TEST_CASE(
   CHECK(rank.of(What::step).empty());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

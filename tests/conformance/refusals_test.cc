@@ -4,7 +4,7 @@
 #include "runtime/base/bytes.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -150,4 +150,4 @@ TEST_CASE("a binding that refuses a call by itself ends it on the others") {
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

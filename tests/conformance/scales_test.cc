@@ -8,7 +8,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Matchers::Contains;
 
@@ -55,4 +55,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -11,7 +11,7 @@
 
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -134,4 +134,4 @@ TEST_CASE("after the stall shutdown time the job fails on every rank with the te
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -16,7 +16,7 @@
 #include "runtime/base/kinds.h"
 #include "runtime/base/tensor.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// A tensor that owns its memory; without elements it has none.
 struct Buffer {
@@ -194,4 +194,4 @@ class Pattern {
   std::vector<std::byte> once_;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include "tests/facts.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 namespace {
 
@@ -47,4 +47,4 @@ void* allocate_on_double(int device, std::size_t bytes) {
   return function<decltype(&fake_cuda_allocate)>("fake_cuda_allocate")(device, bytes);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

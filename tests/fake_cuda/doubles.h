@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// They become this process's driver and NCCL; called again it does nothing.
 Status load_doubles();
@@ -28,4 +28,4 @@ struct Planned {
   Planned& operator=(const Planned&) = delete;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

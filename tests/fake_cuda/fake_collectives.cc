@@ -8,7 +8,7 @@
 
 #include "runtime/base/half.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 template <class T>
@@ -98,4 +98,4 @@ bool run_collective(Shared& comm, const Call& op, std::uint64_t call) {
   return true;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

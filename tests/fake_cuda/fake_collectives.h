@@ -7,7 +7,7 @@
 
 #include "tests/fake_cuda/fake_ranks.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 enum Kind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kReceive };
 
@@ -28,4 +28,4 @@ inline std::size_t bytes_of(const Call& op) { return op.count * kWidths[op.type]
 /// One collective, of all ranks; false: something has ended it. `call` tells it from those before and behind it.
 bool run_collective(Shared& comm, const Call& op, std::uint64_t call);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

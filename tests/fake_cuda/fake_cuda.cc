@@ -26,7 +26,7 @@
 #include "tests/fake_cuda/host_kernels.h"
 
 using namespace dabke::cuda;
-using dabke::testing::HostKernel;
+using dabke::test::HostKernel;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -263,11 +263,11 @@ EXPORT int fake_cuda_outcome(const char* call, int device) {
   const int nth = ++all.calls[{call, device}];
   for (const Rule& rule : all.rules) {
     if (rule.call != call || rule.nth != nth || (rule.device >= 0 && rule.device != device)) continue;
-    if (rule.what == "hang") return dabke::testing::kHangs;
-    if (rule.what == "never") return dabke::testing::kHangsForGood;
+    if (rule.what == "hang") return dabke::test::kHangs;
+    if (rule.what == "never") return dabke::test::kHangsForGood;
     if (rule.what == "exit") ::_exit(9);
-    if (rule.what.starts_with("takes=")) return dabke::testing::kTakes - std::stoi(rule.what.substr(6));
-    if (rule.what.starts_with("async=")) return dabke::testing::kEndsWith - std::stoi(rule.what.substr(6));
+    if (rule.what.starts_with("takes=")) return dabke::test::kTakes - std::stoi(rule.what.substr(6));
+    if (rule.what.starts_with("async=")) return dabke::test::kEndsWith - std::stoi(rule.what.substr(6));
     const int error = std::stoi(rule.what);
     if (error >= kIllegalAddress && std::strncmp(call, "cu", 2) == 0 && device >= 0) all.lost[device] = error;
     return error;
@@ -585,7 +585,7 @@ EXPORT Error cuModuleLoadData(Module* module, const void* image) {
 }
 EXPORT Error cuModuleGetFunction(Function* function, Module, const char* name) {
   ENTER("cuModuleGetFunction");
-  const HostKernel* const kernel = dabke::testing::find_host_kernel(name);
+  const HostKernel* const kernel = dabke::test::find_host_kernel(name);
   *function = reinterpret_cast<Function>(const_cast<HostKernel*>(kernel));
   return kernel != nullptr ? kSuccess : kNotFound;
 }

@@ -29,7 +29,7 @@
 
 #include "ops/nccl/cuda_driver.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 /// Of all devices of the process.
 struct NcclFigures {
   std::uint64_t buffers;  // of ncclMemAlloc, now
@@ -38,7 +38,7 @@ struct NcclFigures {
   std::uint64_t
       beside;  // allocations and registrations while a collective was on its way on the device, ever
 };
-}  // namespace dabke::testing
+}  // namespace dabke::test
 
 extern "C" {
 /// Takes another plan from now on, and counts from 1 again; devices that were lost are well again.
@@ -74,14 +74,14 @@ __attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::c
 __attribute__((visibility("default"))) void* fake_cuda_allocate(int device, std::size_t bytes);
 __attribute__((visibility("default"))) dabke::cuda::Error fake_cuda_free(dabke::cuda::Pointer memory);
 /// Of the double of NCCL: what it knows of memory that is registered with communicators.
-__attribute__((visibility("default"))) dabke::testing::NcclFigures fake_nccl_figures();
+__attribute__((visibility("default"))) dabke::test::NcclFigures fake_nccl_figures();
 /// Waits a moment, or not, by the seed.
 __attribute__((visibility("default"))) void fake_cuda_delay();
 }
 
-namespace dabke::testing {
+namespace dabke::test {
 inline constexpr int kHangs = -1;
 inline constexpr int kHangsForGood = -2;
 inline constexpr int kTakes = -10;       // and less: it takes kTakes - outcome milliseconds
 inline constexpr int kEndsWith = -1000;  // and less: the error is kEndsWith - outcome
-}  // namespace dabke::testing
+}  // namespace dabke::test

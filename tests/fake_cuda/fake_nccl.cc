@@ -22,7 +22,7 @@
 
 using namespace dabke;
 using namespace dabke::nccl;
-using namespace dabke::testing;
+using namespace dabke::test;
 using cuda::Stream;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

@@ -14,7 +14,7 @@
 
 #include "tests/fake_cuda/fake_cuda.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 /// What ends a wait: an abort, or a rank that is gone where that is noticed.
@@ -117,4 +117,4 @@ void join(const std::shared_ptr<Shared>& comm) {
   comm->state = nccl::kSuccess;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -14,7 +14,7 @@
 
 #include "ops/nccl/nccl_library.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 inline constexpr int kMostRanks = 16;
 inline constexpr int kMayShareDevices = 23000;  // the first version whose ranks may, if they are told to
@@ -76,4 +76,4 @@ bool exchange(Shared& comm, std::uint64_t call, const std::vector<Transfer>& tra
 /// Waits until all ranks have come.
 void join(const std::shared_ptr<Shared>& comm);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -19,7 +19,7 @@ struct alignas(16) uint4 {
 #define DABKE_ARGUMENT(T) const T&
 #include "ops/nccl/kernels/elements.cu"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 template <class Arguments, void (*kernel)(const Arguments&)>
@@ -57,4 +57,4 @@ const HostKernel* find_host_kernel(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 struct HostKernel {
   std::string_view name;
@@ -13,4 +13,4 @@ struct HostKernel {
 /// Null when there is none of that name.
 const HostKernel* find_host_kernel(std::string_view name);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -304,4 +304,4 @@ void FakeStream::retire(DeviceBuffer buffer) {
   queue_.push_back([shared = std::shared_ptr<void>(std::move(buffer))](Status&) {});
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -14,7 +14,7 @@
 
 #include "runtime/backend/device.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Addresses that end the process when the host reads or writes them. May be used from any thread.
 class FakeMemory final : public DeviceMemory {
@@ -154,4 +154,4 @@ class FakeStream final : public DeviceStream {
   std::jthread thread_;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 std::vector<std::int64_t> as_int64(std::span<const std::size_t> counts) {
@@ -117,4 +117,4 @@ Status FakeDeviceBackend::enqueue(const Batch& batch) {
 
 void FakeDeviceBackend::abort(const Status& cause) { hub_->abort(aborted_, cause); }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -13,7 +13,7 @@
 #include "tests/fake_device/fake_device.h"
 #include "tests/in_process/threads_backend.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 class FakeDeviceBackend final : public DeviceBackend, private IdExchange {
  public:
@@ -57,4 +57,4 @@ class FakeDeviceBackend final : public DeviceBackend, private IdExchange {
   Status error_;  // of a collective that is on a stream
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

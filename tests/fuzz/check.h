@@ -20,7 +20,7 @@
     }                                                                                     \
   } while (false)
 
-namespace dabke::fuzz {
+namespace dabke::test {
 
 /// Reads choices and pieces from the front of the input; zeros and nothing once it is used up.
 class Input {
@@ -55,4 +55,4 @@ class Input {
 
 inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-}  // namespace dabke::fuzz
+}  // namespace dabke::test

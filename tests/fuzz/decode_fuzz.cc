@@ -7,22 +7,22 @@
 
 namespace {
 
-std::vector<std::byte> encoded(const dabke::Message& message) {
+std::vector<std::byte> encoded(const dabke::wire::Message& message) {
   std::vector<std::byte> bytes;
-  dabke::encode(message, bytes);
+  dabke::wire::encode(message, bytes);
   return bytes;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto message = dabke::decode(std::as_bytes(std::span(data, size)));
+  const auto message = dabke::wire::decode(std::as_bytes(std::span(data, size)));
   if (!message.is_ok()) return 0;
   // A bitmap puts slots in order, so it is the second time that nothing changes.
-  const auto again = dabke::decode(encoded(*message));
+  const auto again = dabke::wire::decode(encoded(*message));
   FUZZ_CHECK(again.is_ok());
   const std::vector<std::byte> second = encoded(*again);
-  const auto third = dabke::decode(second);
+  const auto third = dabke::wire::decode(second);
   FUZZ_CHECK(third.is_ok());
   FUZZ_CHECK(encoded(*third) == second);
   return 0;

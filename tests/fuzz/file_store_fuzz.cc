@@ -35,8 +35,8 @@ class Place {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Place place;
-  const auto store = dabke::open_file_store(place.store()).take();
-  dabke::fuzz::Input input(data, size);
+  const auto store = dabke::store::open_file_store(place.store()).take();
+  dabke::test::Input input(data, size);
   std::map<std::string, std::string> values;
   while (!input.is_empty()) {
     const std::size_t what = input.below(4);

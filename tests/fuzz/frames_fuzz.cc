@@ -65,7 +65,7 @@ std::vector<Whole> frames_of(std::string_view bytes, std::size_t piece) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const std::size_t piece = 1 + input.below(64);
   const std::string_view bytes = input.rest();
   const std::vector<Whole> frames = frames_of(bytes, piece);

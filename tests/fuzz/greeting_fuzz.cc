@@ -3,7 +3,7 @@
 #include "tests/fuzz/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const std::size_t cut = input.number();
   const std::string all(input.rest());
 

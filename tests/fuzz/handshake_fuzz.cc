@@ -5,9 +5,9 @@
 
 namespace {
 
-using dabke::Handshake;
 using dabke::Rank;
-using dabke::fuzz::Input;
+using dabke::links::Handshake;
+using dabke::test::Input;
 
 constexpr Rank kConnector = 2, kAcceptor = 1;
 
@@ -24,7 +24,7 @@ Handshake side(bool is_connector) {
 void meet_stranger(Input& input) {
   Handshake ours = side(input.below(2) == 1);
   const std::string_view text = input.rest();
-  auto bytes = dabke::fuzz::bytes_of(text);
+  auto bytes = dabke::test::bytes_of(text);
   while (!ours.over() && !bytes.empty()) {
     const std::size_t wanted = ours.wanted();
     FUZZ_CHECK(wanted > 0);

@@ -7,7 +7,7 @@
 #include "tests/fuzz/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const bool is_counts = input.below(2) == 1;
   const std::string_view text = input.rest();
   if (is_counts) {

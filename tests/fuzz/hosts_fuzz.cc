@@ -37,7 +37,7 @@ void check_all(const std::vector<Host>& hosts) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const bool is_file = input.below(2) == 1;
   const std::string_view text = input.rest();
   const auto hosts = is_file ? dabke::launcher::parse_hostfile(text, "hosts")

@@ -2,10 +2,10 @@
 #include "runtime/store/http_request.h"
 #include "tests/fuzz/check.h"
 
-using dabke::HttpRequest;
+using dabke::store::HttpRequest;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const std::size_t cut = input.number();
   const std::string_view bytes = input.rest();
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/timeline/record_file_writer.h"
-#include "runtime/transport/shm/shm_link.h"
+#include "runtime/links/shm/shm_link.h"
+#include "runtime/timeline/recording/record_file_writer.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/negotiator_job.h"
 
-namespace dabke::fuzz {
+namespace dabke::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,7 +102,7 @@ class Recording {
   }
 
  private:
-  Negotiator& negotiator(Rank rank) { return *negotiators_[static_cast<std::size_t>(rank)]; }
+  negotiation::Negotiator& negotiator(Rank rank) { return *negotiators_[static_cast<std::size_t>(rank)]; }
   void note(Rank rank, Event event, std::string what) {
     inputs_[static_cast<std::size_t>(rank)] += static_cast<char>(event) + what;
   }
@@ -317,11 +317,11 @@ void write_job_records(const fs::path& corpus) {
   write_records(corpus / "records" / "nothing", {}, no_names);
 }
 
-}  // namespace dabke::fuzz
+}  // namespace dabke::test
 
 int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: make_corpus CORPUS_DIR\n"), 2;
-  dabke::fuzz::record_all(argv[1]);
-  dabke::fuzz::write_offers(argv[1]);
-  dabke::fuzz::write_job_records(argv[1]);
+  dabke::test::record_all(argv[1]);
+  dabke::test::write_offers(argv[1]);
+  dabke::test::write_job_records(argv[1]);
 }

@@ -5,7 +5,7 @@
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/negotiator_job.h"
 
-namespace dabke::fuzz {
+namespace dabke::test {
 namespace {
 
 class Job {
@@ -37,7 +37,7 @@ class Job {
       }
       case Event::submit: {
         const RequestRef& request = requests()[input_.below(requests().size())];
-        const Token token{++submitted_};
+        const negotiation::Token token{++submitted_};
         waiting_.insert(token);
         return negotiator_.submit(token, request, now_);
       }
@@ -58,7 +58,8 @@ class Job {
         negotiator_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);
         return negotiator_.note_long_run({1, kWorldSet, "allreduce 'x'", now_}, now_);
       case Event::leave: return negotiator_.leave(now_);
-      case Event::dumps: return negotiator_.ask_for_dumps("asked", Negotiator::Dumped::as_asked, now_);
+      case Event::dumps:
+        return negotiator_.ask_for_dumps("asked", negotiation::Negotiator::Dumped::as_asked, now_);
       case Event::peer_lost:
         return negotiator_.peer_lost(neighbours_[input_.below(neighbours_.size())],
                                      {Code::peer_lost, "gone"});
@@ -72,17 +73,18 @@ class Job {
   }
 
   void perform() {
-    for (const Action& action : negotiator_.take_actions(now_)) {
-      if (const auto* sent = std::get_if<SendAction>(&action)) {
+    for (const negotiation::Action& action : negotiator_.take_actions(now_)) {
+      if (const auto* sent = std::get_if<negotiation::SendAction>(&action)) {
         FUZZ_CHECK(std::ranges::count(neighbours_, sent->peer) == 1);
-        FUZZ_CHECK(decode(*sent->message).is_ok());
-      } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
+        FUZZ_CHECK(wire::decode(*sent->message).is_ok());
+      } else if (const auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
         FUZZ_CHECK(waiting_.erase(done->token) == 1);
-      } else if (const auto* execute = std::get_if<ExecuteAction>(&action)) {
-        for (const OrderedRequest& ordered : execute->requests) {
-          FUZZ_CHECK(ordered.agreed && (ordered.token == Token::none || waiting_.erase(ordered.token) == 1));
+      } else if (const auto* execute = std::get_if<negotiation::ExecuteAction>(&action)) {
+        for (const negotiation::OrderedRequest& ordered : execute->requests) {
+          FUZZ_CHECK(ordered.agreed &&
+                     (ordered.token == negotiation::Token::none || waiting_.erase(ordered.token) == 1));
         }
-        for (const BatchedTensor& tensor : execute->tensors)
+        for (const negotiation::BatchedTensor& tensor : execute->tensors)
           FUZZ_CHECK(tensor.request < execute->requests.size());
       }
     }
@@ -92,18 +94,18 @@ class Job {
 
   Input& input_;
   const Rank rank_;
-  Negotiator negotiator_;
+  negotiation::Negotiator negotiator_;
   const std::vector<Rank> neighbours_;
   TimePoint now_{std::chrono::hours(1)};
   std::uint64_t submitted_ = 0;
-  std::set<Token> waiting_;
+  std::set<negotiation::Token> waiting_;
 };
 
 }  // namespace
-}  // namespace dabke::fuzz
+}  // namespace dabke::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dabke::fuzz::Input input(data, size);
-  dabke::fuzz::Job(input).run();
+  dabke::test::Input input(data, size);
+  dabke::test::Job(input).run();
   return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "runtime/negotiation/negotiator.h"
 
-namespace dabke::fuzz {
+namespace dabke::test {
 
 /// How one byte of the input is read as what happens next.
 enum class Event : std::uint8_t {
@@ -28,15 +28,15 @@ enum class Event : std::uint8_t {
 
 inline constexpr Rank kRanks[] = {0, 3, 4};  // the root, an inner rank, a leaf
 
-inline std::shared_ptr<const Topology> topology() {
+inline std::shared_ptr<const negotiation::Topology> topology() {
   static const auto made =
-      std::make_shared<const Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"}, 1);
+      std::make_shared<const negotiation::Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"}, 1);
   return made;
 }
 
 /// Bits of the input's second byte.
-inline Negotiator::Options options_of(Rank rank, unsigned bits) {
-  Negotiator::Options options;
+inline negotiation::Negotiator::Options options_of(Rank rank, unsigned bits) {
+  negotiation::Negotiator::Options options;
   options.rank = rank;
   options.topology = topology();
   options.duplicates_are_errors = (bits & 1) != 0;
@@ -97,4 +97,4 @@ inline const std::vector<RequestRef>& requests() {
   return all;
 }
 
-}  // namespace dabke::fuzz
+}  // namespace dabke::test

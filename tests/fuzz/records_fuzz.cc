@@ -34,12 +34,12 @@ class Place {
 };
 
 void set_checks_right(std::string& file) {
-  dabke::BlockHead head;
-  for (std::size_t at = sizeof(dabke::FilePreface); file.size() - at >= sizeof head;) {
+  dabke::timeline::BlockHead head;
+  for (std::size_t at = sizeof(dabke::timeline::FilePreface); file.size() - at >= sizeof head;) {
     std::memcpy(&head, file.data() + at, sizeof head);
     const std::size_t content = at + sizeof head;
     if (head.bytes % 8 != 0 || head.bytes > file.size() - content) return;
-    head.check = dabke::check_of(head, std::string_view(file).substr(content, head.bytes));
+    head.check = dabke::timeline::check_of(head, std::string_view(file).substr(content, head.bytes));
     std::memcpy(file.data() + at, &head, sizeof head);
     at = content + head.bytes;
   }
@@ -47,8 +47,8 @@ void set_checks_right(std::string& file) {
 
 /// The same of the next rank; empty where there is none.
 std::string of_next_rank(std::string file) {
-  constexpr std::size_t kAt = sizeof(dabke::FilePreface) + sizeof(dabke::BlockHead);
-  dabke::OriginHead origin;
+  constexpr std::size_t kAt = sizeof(dabke::timeline::FilePreface) + sizeof(dabke::timeline::BlockHead);
+  dabke::timeline::OriginHead origin;
   if (file.size() < kAt + sizeof origin) return {};
   std::memcpy(&origin, file.data() + kAt, sizeof origin);
   if (origin.size < 2 || origin.rank < 0 || origin.rank >= origin.size) return {};
@@ -76,10 +76,10 @@ void check_trace(const std::string& path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Place place;
-  dabke::fuzz::Input input(data, size);
+  dabke::test::Input input(data, size);
   const bool sets_right = input.byte() % 2 == 1;
   std::string bytes(input.rest());
-  if (sets_right && bytes.size() >= sizeof(dabke::FilePreface)) set_checks_right(bytes);
+  if (sets_right && bytes.size() >= sizeof(dabke::timeline::FilePreface)) set_checks_right(bytes);
   std::vector<std::string> paths;
   for (const std::string& file : {bytes, of_next_rank(bytes)}) {
     if (!paths.empty() && file.empty()) continue;
@@ -87,9 +87,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::ofstream(paths.back(), std::ios::binary) << file;
   }
   const std::string trace = place / "trace";
-  const auto files = dabke::JobFiles::open(paths);
+  const auto files = dabke::timeline::JobFiles::open(paths);
   if (!files) return 0;
-  FUZZ_CHECK(dabke::merge_records(*files, trace).is_ok());
+  FUZZ_CHECK(dabke::timeline::merge_records(*files, trace).is_ok());
   check_trace(trace);
   return 0;
 }

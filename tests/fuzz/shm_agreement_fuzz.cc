@@ -17,7 +17,7 @@
 namespace {
 
 using dabke::Fd;
-using dabke::fuzz::Input;
+using dabke::test::Input;
 
 enum class Memory { plain, sealed, right };
 
@@ -31,7 +31,7 @@ Fd memory(std::size_t bytes, Memory kind) {
 }
 
 Fd descriptor(std::size_t kind) {
-  constexpr std::size_t kRight = sizeof(dabke::ShmLinkMemory);
+  constexpr std::size_t kRight = sizeof(dabke::shm::ShmLinkMemory);
   switch (kind) {
     case 0: return memory(kRight, Memory::right);
     case 1: return memory(kRight, Memory::plain);
@@ -46,7 +46,7 @@ Fd descriptor(std::size_t kind) {
 
 constexpr std::size_t kDescriptors = 8;
 
-class Frames final : public dabke::FrameSink {
+class Frames final : public dabke::links::FrameSink {
  public:
   void on_frame(std::span<const std::byte> frame) override {
     for (const std::byte byte : frame) sum_ += std::to_integer<unsigned>(byte);  // reads all of it
@@ -62,14 +62,14 @@ std::uint64_t number(Input& input) {
   return value;
 }
 
-void use_link(Input& input, dabke::Link& link, int segment) {
+void use_link(Input& input, dabke::links::Link& link, int segment) {
   constexpr int kMostSteps = 64;
   void* const address =
-      ::mmap(nullptr, sizeof(dabke::ShmLinkMemory), PROT_READ | PROT_WRITE, MAP_SHARED, segment, 0);
+      ::mmap(nullptr, sizeof(dabke::shm::ShmLinkMemory), PROT_READ | PROT_WRITE, MAP_SHARED, segment, 0);
   FUZZ_CHECK(address != MAP_FAILED);
-  dabke::ShmLinkMemory& shared = *static_cast<dabke::ShmLinkMemory*>(address);
-  dabke::RingMemory& from_peer = shared.to_connector;
-  dabke::RingMemory& to_peer = shared.to_acceptor;
+  dabke::shm::ShmLinkMemory& shared = *static_cast<dabke::shm::ShmLinkMemory*>(address);
+  dabke::shm::RingMemory& from_peer = shared.to_connector;
+  dabke::shm::RingMemory& to_peer = shared.to_acceptor;
   Frames frames;
   bool is_over = false;
   for (int step = 0; step < kMostSteps && !is_over && !input.is_empty(); ++step) {
@@ -78,7 +78,7 @@ void use_link(Input& input, dabke::Link& link, int segment) {
         const std::string_view bytes = input.piece();
         const std::uint64_t at = from_peer.written.load();
         for (std::size_t i = 0; i < bytes.size(); ++i)
-          from_peer.bytes[(at + i) % dabke::kRingBytes] = static_cast<std::byte>(bytes[i]);
+          from_peer.bytes[(at + i) % dabke::shm::kRingBytes] = static_cast<std::byte>(bytes[i]);
         from_peer.written.store(at + bytes.size());
         break;
       }
@@ -88,15 +88,15 @@ void use_link(Input& input, dabke::Link& link, int segment) {
       case 4: to_peer.abandoned.store(input.byte()); break;
       case 5: from_peer.writer_waits.store(1); break;
       case 6: to_peer.reader_sleeps.store(1); break;
-      default: (void)link.send(dabke::fuzz::bytes_of(input.piece())); break;
+      default: (void)link.send(dabke::test::bytes_of(input.piece())); break;
     }
     link.flush();
     (void)link.poll_ready();
     const auto received = link.receive(frames);
-    is_over = !received.is_ok() || *received == dabke::Link::Received::closed;
+    is_over = !received.is_ok() || *received == dabke::links::Link::Received::closed;
     if (link.prepare_to_sleep()) link.woken();
   }
-  ::munmap(address, sizeof(dabke::ShmLinkMemory));
+  ::munmap(address, sizeof(dabke::shm::ShmLinkMemory));
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   dabke::ForkGuard guard;
   dabke::GuardedFd ours(Fd(ends[0]), guard);
   const bool is_connector = input.below(2) == 0;
-  dabke::ShmAgreement agreement(is_connector, guard);
+  dabke::shm::ShmAgreement agreement(is_connector, guard);
   Fd segment;  // the last that was right
   while (!input.is_empty()) {
     if (const std::size_t what = input.below(8); what == 7) {
@@ -127,7 +127,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (raw.empty()) {
         (void)!::send(theirs.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       } else if (!bytes.empty()) {
-        (void)dabke::send_descriptors(theirs.get(), dabke::fuzz::bytes_of(bytes), raw);
+        (void)dabke::shm::send_descriptors(theirs.get(), dabke::test::bytes_of(bytes), raw);
       }
     }
     const auto agreed = agreement.advance(ours.get());

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     FUZZ_CHECK(report.status().message().find(path) != std::string::npos);
     return 0;
   }
-  FUZZ_CHECK(nlohmann::json::parse(json_of(*report), nullptr, false).is_object());
+  FUZZ_CHECK(nlohmann::json::parse(timeline::json_of(*report), nullptr, false).is_object());
   FUZZ_CHECK(!dabke::timeline::text_of(*report).empty());
   FUZZ_CHECK(!dabke::timeline::difference_text(*report, *report).empty());
   return 0;

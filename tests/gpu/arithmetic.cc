@@ -11,7 +11,7 @@
 #include "runtime/base/half.h"
 #include "tests/gpu/cuda_rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 template <class T>
@@ -76,4 +76,4 @@ int show_arithmetic() {
   return 0;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 
 #include "tests/gpu/cuda_rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// The host sees a device reach an event between two looks at its own clock; the event's time should lie there.
 int compare_clocks() {
@@ -47,4 +47,4 @@ int compare_clocks() {
   return 0;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

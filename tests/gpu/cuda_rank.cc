@@ -5,7 +5,7 @@
 
 #include "ops/registry.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 /// A real device's memory, which the host reads and writes by copies alone.
@@ -32,8 +32,8 @@ class CudaTestDevice final : public TestDevice {
 
 }  // namespace
 
-NcclProcess& cuda_process() {
-  static NcclProcess& process = *new NcclProcess;
+ops::NcclProcess& cuda_process() {
+  static ops::NcclProcess& process = *new ops::NcclProcess;
   const Config config = must(config_from_environment(process_environment()));
   must(process.load_driver());
   must(process.load_nccl(config.nccl_library, process_environment()));
@@ -60,16 +60,16 @@ Device device_of(const World& world) { return {DeviceType::cuda, world.local_ran
 
 Rank open_rank(bool brings_tensors, const Environment& environment) {
   const Config config = must(config_from_environment(environment));
-  Bootstrapped place = must(bootstrap(config, environment));
+  bootstrap::Bootstrapped place = must(bootstrap::bootstrap(config, environment));
   const int rank = place.world.rank;
   std::shared_ptr<TestDevice> device;
   if (brings_tensors) {
     device = std::make_shared<CudaTestDevice>(must(cuda_process().open(device_of(place.world))));
   }
-  Runtime::Factories factories{make_backends};
-  factories.open_device = device_opener(config, environment);
-  factories.device_route = device_route;
-  return {rank, must(Runtime::open(config, std::move(place), factories)), std::move(device)};
+  core::Runtime::Factories factories{ops::make_backends};
+  factories.open_device = ops::device_opener(config, environment);
+  factories.device_route = ops::device_route;
+  return {rank, must(core::Runtime::open(config, std::move(place), factories)), std::move(device)};
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

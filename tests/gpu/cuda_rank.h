@@ -4,10 +4,10 @@
 #include "ops/nccl/nccl_process.h"
 #include "tests/in_process/rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// The driver and NCCL of this process. The runtime has them by its module, and this beside it.
-NcclProcess& cuda_process();
+ops::NcclProcess& cuda_process();
 /// This process's.
 const cuda::Driver& cuda_driver();
 int device_count();
@@ -19,4 +19,4 @@ Rank open_rank(bool brings_tensors, const Environment& environment = process_env
 /// That of a rank: the one of its number within the host, counted around where there are fewer.
 Device device_of(const World& world);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

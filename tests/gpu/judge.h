@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Prints what was wrong; the exit code.
 inline int judge(std::string_view what, std::size_t count, const std::vector<std::string>& wrong) {
@@ -15,4 +15,4 @@ inline int judge(std::string_view what, std::size_t count, const std::vector<std
   return wrong.empty() ? 0 : 1;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

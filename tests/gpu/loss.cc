@@ -11,7 +11,7 @@
 #include "tests/gpu/cuda_rank.h"
 #include "tests/gpu/judge.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr std::size_t kGradients = 256;
@@ -93,4 +93,4 @@ int lose_a_rank() {
   return rank == 0 || !wrong.empty() ? judge("cases", cases.size(), wrong) : 0;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

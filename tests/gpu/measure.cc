@@ -13,7 +13,7 @@
 
 #include "tests/gpu/cuda_rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr std::size_t kTensors = 128;
@@ -76,11 +76,11 @@ struct Memory {
 };
 
 /// The driver's own copy, which Dabke never calls.
-double seconds_of_copy(CudaStream& stream, const Memory& memory) {
+double seconds_of_copy(ops::CudaStream& stream, const Memory& memory) {
   using Copy = cuda::Error(cuda::Pointer, cuda::Pointer, std::size_t, cuda::Stream);
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   const auto copy = reinterpret_cast<Copy*>(::dlsym(library, "cuMemcpyDtoDAsync_v2"));
-  const CudaScope current = stream.cuda_device()->scope();
+  const ops::CudaScope current = stream.cuda_device()->scope();
   return seconds_of(stream, [&] {
     must(
         cuda::check(cuda_driver(), "cuMemcpyDtoDAsync",
@@ -95,7 +95,7 @@ struct Copies {
   double unpack;
 };
 
-Copies measure_copies(CudaStream& stream, const Memory& memory, bool prints) {
+Copies measure_copies(ops::CudaStream& stream, const Memory& memory, bool prints) {
   const double copy = seconds_of_copy(stream, memory);
   const auto tell = [&](const char* what, double moved, double seconds) {
     if (!prints) return;
@@ -147,8 +147,8 @@ double seconds_of_step(Rank& self, const Memory& memory, Device device) {
 /// NCCL without us, among all ranks.
 class RawNccl {
  public:
-  RawNccl(Rank& self, CudaStream& stream) : stream_(stream) {
-    std::vector<std::uint8_t> id(NcclSession::kIdBytes);
+  RawNccl(Rank& self, ops::CudaStream& stream) : stream_(stream) {
+    std::vector<std::uint8_t> id(ops::NcclSession::kIdBytes);
     if (self.rank() == 0) must(cuda_process().make_id(std::as_writable_bytes(std::span(id))));
     must(self.broadcast(id, {.name = "id", .on_device = false}));
     ranks_ =
@@ -159,7 +159,7 @@ class RawNccl {
   /// Of allreduces side by side in one group.
   double seconds(const DeviceBuffer& memory, std::size_t bytes, std::size_t tensors) {
     const std::size_t each = bytes / tensors / sizeof(float);
-    std::vector<NcclCall> calls;
+    std::vector<ops::NcclCall> calls;
     for (std::size_t i = 0; i < tensors; ++i) {
       calls.push_back({.kind = CollectiveKind::allreduce,
                        .dtype = DType::f32,
@@ -176,8 +176,8 @@ class RawNccl {
   }
 
  private:
-  CudaStream& stream_;
-  std::unique_ptr<NcclCommunicator> ranks_;
+  ops::CudaStream& stream_;
+  std::unique_ptr<ops::NcclCommunicator> ranks_;
 };
 
 /// What it costs that tensors are not packed: a group of them, beside one tensor of all their bytes.
@@ -195,7 +195,7 @@ void measure_groups(Rank& self, RawNccl& nccl, const Memory& memory) {
 }
 
 /// What the host does for each tensor, which is too small for anything else to count.
-void measure_small(Rank& self, CudaStream& stream) {
+void measure_small(Rank& self, ops::CudaStream& stream) {
   const Memory memory(stream, kTensors << 12);
   await_end(stream);
   const double step = seconds_of_step(self, memory, stream.device());
@@ -212,7 +212,7 @@ int measure(std::size_t bytes) {
   Rank self = open_rank(false);
   const Device device = device_of(self.runtime().world());
   const auto opened = must(cuda_process().open(device));
-  auto& stream = static_cast<CudaStream&>(*opened);
+  auto& stream = static_cast<ops::CudaStream&>(*opened);
   const Memory memory(stream, bytes);
   await_end(stream);
   const Copies copies = measure_copies(stream, memory, self.rank() == 0 && self.size() == 1);
@@ -237,4 +237,4 @@ int measure(std::size_t bytes) {
   return 0;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// What the kernels move in a second against a copy within the device, and a fused allreduce among the ranks of the job
 /// against raw NCCL of the same bytes and the two copies. `bytes`: of all tensors together. The exit code.
 int measure(std::size_t bytes);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

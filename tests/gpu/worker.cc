@@ -25,7 +25,7 @@
 #include "tests/gpu/measure.h"
 #include "tests/ops/nccl/kernel_checks.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr unsigned kSeed = 1;  // the same in every process
@@ -33,7 +33,7 @@ constexpr unsigned kSeed = 1;  // the same in every process
 constexpr std::size_t kTogether = 128;
 
 int show_device() {
-  NcclProcess& process = cuda_process();
+  ops::NcclProcess& process = cuda_process();
   const cuda::Driver& driver = cuda_driver();
   std::printf("%s\nNCCL version %d\n", process.description().c_str(), process.version());
   for (int index = 0; index < device_count(); ++index) {
@@ -108,11 +108,11 @@ int run(std::string_view what, const char* number) {
 }
 
 }  // namespace
-}  // namespace dabke::testing
+}  // namespace dabke::test
 
 int main(int argc, char** argv) {
   try {
-    return dabke::testing::run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : nullptr);
+    return dabke::test::run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : nullptr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every folder to a number of files that one can look through: 30, under tests/ 40.
+"""Holds every folder to a number of files that one can look through: 30, under tests/ 40; rooms over ten files have a README.
 
 What builds a folder (meson.build) and what explains it (README.md) does not count, nor do inputs of the fuzzers.
 
@@ -10,7 +10,8 @@ import sys
 from collections import Counter
 from pathlib import PurePosixPath
 
-MOST, MOST_OF_TESTS = 30, 40
+MOST, MOST_OF_TESTS, MOST_WITHOUT_README = 30, 40, 10
+ROOMS = ("runtime", "ops", "launcher", "timeline_viewer", "bindings")
 NOT_COUNTED = ("meson.build", "README.md")
 
 
@@ -31,6 +32,9 @@ def main():
         sys.exit(f"only {len(folders)} folders were seen: the search is broken")
     full = [f"{folder} has {count} files, {most_in(folder)} are the most: fold it"
             for folder, count in folders.items() if count > most_in(folder)]
+    full += [f"{folder} has {count} files and no README.md: write one, with a line for the idea of each file"
+             for folder, count in folders.items() if folder.split("/")[0] in ROOMS and count > MOST_WITHOUT_README
+             and f"{folder}/README.md" not in listed.split("\0")]
     largest, count = folders.most_common(1)[0]
     print("\n".join(full) or f"{len(folders)} folders, the largest {largest} with {count} files")
     sys.exit(bool(full))

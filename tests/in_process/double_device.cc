@@ -5,7 +5,7 @@
 #include "ops/registry.h"
 #include "tests/fake_cuda/doubles.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 /// The device's, but for what is taken from it: a fault is the runtime's, not the test's.
@@ -43,9 +43,9 @@ class DoubleDevice final : public TestDevice {
 Result<std::shared_ptr<TestDevice>> open_double(const Config& config, int index) {
   DABKE_RETURN_IF_ERROR(load_doubles());
   const OpenDevice open =
-      device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+      ops::device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
   DABKE_ASSIGN_OR_RETURN(auto stream, open(Device{DeviceType::cuda, index}));
   return std::shared_ptr<TestDevice>(std::make_shared<DoubleDevice>(std::move(stream)));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -4,9 +4,9 @@
 #include "runtime/base/settings/config.h"
 #include "tests/fake_device/fake_device.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Device `index`, through the module that `config` names.
 Result<std::shared_ptr<TestDevice>> open_double(const Config& config, int index);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -11,9 +11,9 @@
 
 #include "runtime/control/control_channel.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
-class DroppableChannel final : public ControlChannel {
+class DroppableChannel final : public control::ControlChannel {
  public:
   /// Lets a test cut the channel from any thread, while the channel lives.
   class Knife {
@@ -31,7 +31,7 @@ class DroppableChannel final : public ControlChannel {
     DroppableChannel* channel_ = nullptr;
   };
 
-  DroppableChannel(std::unique_ptr<ControlChannel> inner, std::vector<int> neighbours,
+  DroppableChannel(std::unique_ptr<control::ControlChannel> inner, std::vector<int> neighbours,
                    std::shared_ptr<Knife> knife)
       : inner_(std::move(inner)), neighbours_(std::move(neighbours)), knife_(std::move(knife)) {
     const std::lock_guard lock(knife_->mutex_);
@@ -46,7 +46,7 @@ class DroppableChannel final : public ControlChannel {
   void send(int peer, std::span<const std::byte> message) override {
     if (!over_ && !knife_->is_cut_) inner_->send(peer, message);
   }
-  void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override {
+  void poll(TimePoint deadline, control::ControlSink& sink, control::Baton& baton) override {
     if (!over_ && !knife_->is_cut_) inner_->poll(deadline, sink, baton);
     if (over_) return inner_->poll(deadline, sink, baton);
     if (!knife_->is_cut_) return;
@@ -59,15 +59,15 @@ class DroppableChannel final : public ControlChannel {
   }
   void wake() override { inner_->wake(); }
   bool can_be_helped() const override { return inner_->can_be_helped(); }
-  bool look(ControlSink& sink) override { return !over_ && !knife_->is_cut_ && inner_->look(sink); }
+  bool look(control::ControlSink& sink) override { return !over_ && !knife_->is_cut_ && inner_->look(sink); }
   void hand_back(bool needed) override { inner_->hand_back(needed); }
   void close(TimePoint deadline) override { inner_->close(deadline); }
 
  private:
-  std::unique_ptr<ControlChannel> inner_;
+  std::unique_ptr<control::ControlChannel> inner_;
   std::vector<int> neighbours_;
   std::shared_ptr<Knife> knife_;
   bool over_ = false;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -17,14 +17,14 @@
 #include "tests/in_process/threads_backend.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 400 : 180);
 // The patience with what is left to end once the job has been aborted.
 constexpr auto kAbortPatience = std::chrono::seconds(60);
 
-using Channel = Result<std::unique_ptr<ControlChannel>>;
+using Channel = Result<std::unique_ptr<control::ControlChannel>>;
 
 /// Threads that run one function for each index, and the first exception of any.
 class Threads {
@@ -127,7 +127,7 @@ Job::Job(const Setup& setup, int size, const std::function<Config(int rank)>& co
 }
 
 void Job::open(const Setup& setup, int size, const std::function<Config(int rank)>& config_of) {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto network = std::make_shared<SimNetwork>(size);
   const auto hub = std::make_shared<ThreadsHub>();
   const auto device_hub = std::make_shared<ThreadsHub>();
@@ -135,12 +135,12 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
   ranks_.resize(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) knives_.push_back(std::make_shared<DroppableChannel::Knife>());
   const auto open_one = [&](int rank) {
-    Runtime::Factories factories{make_backends};
+    core::Runtime::Factories factories{ops::make_backends};
     factories.channel = [&, make = factories.channel](const BackendContext& context) -> Channel {
       auto made = setup.control == Setup::Control::sim ? Channel(network->open(rank)) : make(context);
       if (!made) return made;
       return Channel(std::make_unique<DroppableChannel>(
-          made.take(), topology_of(context.world, context.config)->neighbours(rank),
+          made.take(), core::topology_of(context.world, context.config)->neighbours(rank),
           knives_[static_cast<std::size_t>(rank)]));
     };
     Config config = config_of(rank);
@@ -151,8 +151,8 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       config.module_path = MODULE_PATH;
       tensors = must(open_double(config, setup.first_device + rank));
       factories.open_device =
-          device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
-      factories.device_route = device_route;
+          ops::device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+      factories.device_route = ops::device_route;
     } else if (setup.is_on_device()) {
       const auto device = std::make_shared<FakeDevice>(rank % 2, static_cast<unsigned>(rank));
       tensors = device;
@@ -167,14 +167,15 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       factories.backends = [&](const BackendContext& context) {
         Backends backends;
         backends.host.push_back(std::make_unique<ThreadsBackend>(hub));
-        if (setup.data == Setup::Data::nccl) backends.device.push_back(must(open_nccl_backend(context)));
+        if (setup.data == Setup::Data::nccl) backends.device.push_back(must(ops::open_nccl_backend(context)));
         if (setup.data == Setup::Data::device)
           backends.device.push_back(std::make_unique<FakeDeviceBackend>(device_hub));
         return Result(std::move(backends));
       };
     }
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
-        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), tensors);
+        rank, must(core::Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)),
+        tensors);
   };
   run_watched(
       size, open_one, [] { return std::string("opening the ranks"); }, [] {});
@@ -209,4 +210,4 @@ std::string Job::describe() {
   return text;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -12,7 +12,7 @@
 #include "tests/in_process/rank.h"
 #include "tests/in_process/setups.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// What tests begin from: quiet about expected failures.
 Config quiet_config();
@@ -68,4 +68,4 @@ auto run_on_ranks(const Setup& setup, int size, const Config& config, Function&&
   return Job(setup, size, config).run(std::forward<Function>(function));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

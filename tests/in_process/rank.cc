@@ -6,7 +6,7 @@
 
 #include "runtime/base/bytes.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 namespace {
 
@@ -208,7 +208,7 @@ std::string Rank::describe() {
   const std::lock_guard lock(mutex_);
   std::string text = fmt::format("rank {}: {}", rank_, phase_.load());
   if (runtime_) {
-    const Statistics& now = runtime_->statistics();
+    const reports::Statistics& now = runtime_->statistics();
     text += fmt::format("; submitted {}, completed {}, batches {}, messages sent {}, received {}",
                         now.tensors_submitted.load(), now.tensors_completed.load(), now.batches.load(),
                         now.messages_sent.load(), now.messages_received.load());
@@ -232,4 +232,4 @@ void Rank::close() {
   set_phase("shut down");
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

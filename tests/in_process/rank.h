@@ -16,7 +16,7 @@
 #include "runtime/core/runtime.h"
 #include "tests/fake_device/fake_device.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Throws when the operation failed; the harness rethrows on the main thread.
 inline void must(const Status& status) {
@@ -82,7 +82,7 @@ class Pending {
  public:
   Pending() = default;
   explicit Pending(Status refused) : refused_(std::move(refused)) {}
-  Pending(OperationRef operation, Runtime& runtime, std::shared_ptr<DeviceCopies> copies = nullptr)
+  Pending(OperationRef operation, core::Runtime& runtime, std::shared_ptr<DeviceCopies> copies = nullptr)
       : operation_(std::move(operation)), runtime_(&runtime), copies_(std::move(copies)) {}
 
   Status wait() const {
@@ -125,7 +125,7 @@ class Pending {
 
   Status refused_;
   OperationRef operation_;
-  Runtime* runtime_ = nullptr;
+  core::Runtime* runtime_ = nullptr;
   std::shared_ptr<DeviceCopies> copies_;  // null: its tensors are on the host
 };
 
@@ -144,12 +144,12 @@ TensorView view_of(std::vector<T>& data) {
 class Rank {
  public:
   /// `device`: where its tensors are; null: on the host.
-  Rank(int rank, std::unique_ptr<Runtime> runtime, std::shared_ptr<TestDevice> device = nullptr)
+  Rank(int rank, std::unique_ptr<core::Runtime> runtime, std::shared_ptr<TestDevice> device = nullptr)
       : rank_(rank), device_(std::move(device)), runtime_(std::move(runtime)) {}
 
   int rank() const { return rank_; }
   int size() const { return runtime_->world().size; }
-  Runtime& runtime() { return *runtime_; }
+  core::Runtime& runtime() { return *runtime_; }
   /// Null where it has another, or none.
   FakeDevice* device() { return dynamic_cast<FakeDevice*>(device_.get()); }
   Config const& config() const { return runtime_->config(); }
@@ -241,11 +241,11 @@ class Rank {
 
   int rank_;
   const std::shared_ptr<TestDevice> device_;
-  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<core::Runtime> runtime_;
   std::atomic<int> calls_{0};
   std::atomic<const char*> phase_{"idle"};
   std::mutex mutex_;
   std::vector<Submitted> submitted_;  // the pending ones are among them; for describe()
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -11,7 +11,7 @@
 #include "tests/patience.h"
 #include "tests/seed.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr const char* kNames = "DABKE_TEST_BACKENDS";
@@ -21,7 +21,7 @@ bool are_named() {
 }
 
 std::vector<Setup> those_of_this_build(std::vector<Setup> all) {
-  if (!is_backend_built("nccl"))
+  if (!ops::is_backend_built("nccl"))
     std::erase_if(all, [](const Setup& setup) { return setup.data == Setup::Data::nccl; });
   return all;
 }
@@ -74,4 +74,4 @@ std::vector<Setup> backends_for_threads() {
   return chosen;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 struct Setup {
   enum class Control { links, sim };  // links: LinkChannel, sim: SimChannel
@@ -48,4 +48,4 @@ std::vector<Setup> backends_for_threads();
 
 inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-namespace dabke::testing {
+namespace dabke::test {
 
-class SimChannel final : public ControlChannel {
+class SimChannel final : public control::ControlChannel {
  public:
   SimChannel(std::shared_ptr<SimNetwork> network, int rank) : network_(std::move(network)), rank_(rank) {}
   ~SimChannel() override { close(TimePoint{}); }
@@ -15,7 +15,7 @@ class SimChannel final : public ControlChannel {
   void send(int peer, std::span<const std::byte> message) override {
     if (!closed_) network_->put(peer, {rank_, std::vector(message.begin(), message.end())});
   }
-  void poll(TimePoint deadline, ControlSink& sink, Baton&) override;
+  void poll(TimePoint deadline, control::ControlSink& sink, control::Baton&) override;
   void wake() override {
     SimNetwork::Mailbox& box = network_->mailbox(rank_);
     {
@@ -32,7 +32,7 @@ class SimChannel final : public ControlChannel {
   bool closed_ = false;
 };
 
-void SimChannel::poll(TimePoint deadline, ControlSink& sink, Baton&) {
+void SimChannel::poll(TimePoint deadline, control::ControlSink& sink, control::Baton&) {
   SimNetwork::Mailbox& box = network_->mailbox(rank_);
   std::unique_lock lock(box.mutex);
   const auto something = [&box] { return box.woken || !box.letters.empty(); };
@@ -69,7 +69,7 @@ void SimChannel::close(TimePoint) {
   }
 }
 
-std::unique_ptr<ControlChannel> SimNetwork::open(int rank) {
+std::unique_ptr<control::ControlChannel> SimNetwork::open(int rank) {
   return std::make_unique<SimChannel>(shared_from_this(), rank);
 }
 
@@ -83,4 +83,4 @@ void SimNetwork::put(int to, Letter letter) {
   box.changed.notify_one();
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

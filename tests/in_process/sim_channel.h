@@ -11,14 +11,14 @@
 
 #include "runtime/control/control_channel.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// What connects the ranks of one job, as a star around rank 0. Channels keep it alive.
 class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
  public:
   explicit SimNetwork(int size) : mailboxes_(static_cast<std::size_t>(size)) {}
 
-  std::unique_ptr<ControlChannel> open(int rank);
+  std::unique_ptr<control::ControlChannel> open(int rank);
 
  private:
   friend class SimChannel;
@@ -40,4 +40,4 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
   std::deque<Mailbox> mailboxes_;
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 #include "runtime/backend/activity.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -181,4 +181,4 @@ Status run_among_threads(const Batch& batch, std::uint64_t round, ThreadsHub& hu
   return {};
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -17,7 +17,7 @@
 
 #include "runtime/backend/backend.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// The run of a rank whose first number is this fails there, as a backend's own failure.
 inline constexpr double kFailingNumber = -31.4159;
@@ -77,4 +77,4 @@ class ThreadsBackend final : public Backend {
   Status aborted_;                                // guarded by the hub
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

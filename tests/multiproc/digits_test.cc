@@ -9,7 +9,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// The weights that an epoch or two on this many ranks end with.
@@ -45,4 +45,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -11,7 +11,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -96,4 +96,4 @@ TEST_CASE("so they do over every channel, in a tree", "[channels]") {
          from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS / 20));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

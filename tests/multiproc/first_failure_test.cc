@@ -12,7 +12,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// DABKE_TEST_KILLS: how often, where more than the usual few are wanted.
@@ -100,4 +100,4 @@ TEST_CASE("a rank that ends with 0 before init ends the init of the others at on
                             Catch::Contains(") ended with status 0 before dabke_init"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -12,7 +12,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -31,12 +31,12 @@ LauncherRun start(const std::string& what, int shutdown, const TemporaryDirector
 }
 
 /// The dumps in the directory, by rank.
-std::map<Rank, Dump> dumps_in(const TemporaryDirectory& place) {
-  std::map<Rank, Dump> dumps;
+std::map<Rank, diagnosis::Dump> dumps_in(const TemporaryDirectory& place) {
+  std::map<Rank, diagnosis::Dump> dumps;
   for (const auto& entry : std::filesystem::directory_iterator(place.path())) {
     const std::string name = entry.path().filename();
     if (!name.starts_with("dabke-dump.")) continue;
-    auto dump = parse_dump(place.text_of(name));
+    auto dump = diagnosis::parse_dump(place.text_of(name));
     REQUIRE(dump.is_ok());
     CHECK(name.ends_with(".rank" + std::to_string(dump->rank) + ".json"));
     dumps[dump->rank] = dump.take();
@@ -96,7 +96,7 @@ TEST_CASE(
   CHECK(dumps.at(1).stacks[0].thread == dumps.at(1).pid);
   const std::vector<std::string> ends = {"submitted", "ordered", "started", "finished"};
   std::vector<std::string> seen;
-  for (const Dump::Event& event : dumps.at(1).events) seen.push_back(event.what);
+  for (const diagnosis::Dump::Event& event : dumps.at(1).events) seen.push_back(event.what);
   CHECK(seen == ends);
 }
 
@@ -266,4 +266,4 @@ TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there a
   CHECK_THAT(job.error, !Contains("pause"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

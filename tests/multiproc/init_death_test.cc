@@ -8,7 +8,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 
 using Catch::Contains;
 
@@ -62,4 +62,4 @@ TEST_CASE("a process may exit while another of its threads is in init") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

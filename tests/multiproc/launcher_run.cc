@@ -17,7 +17,7 @@
 
 #include "tests/facts.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -210,4 +210,4 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

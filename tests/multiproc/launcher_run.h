@@ -11,7 +11,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::test {
 
 /// So long nothing here takes that ends at all.
 inline constexpr std::chrono::seconds kLongest{180};
@@ -90,4 +90,4 @@ bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
 std::vector<std::string> lines_of(const std::string& text);
 std::vector<std::string> sorted_lines(const std::string& text);
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include "tests/facts.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 constexpr std::string_view kMpi = "mpi-";
@@ -114,4 +114,4 @@ bool all_done(const Finished& finished, int ranks) {
   return finished.exit_code == 0 && finished.error.empty();
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 
 /// The channels that tests run with: those in DABKE_TEST_CHANNELS, with a comma between them, or all that
 /// need no MPI. A value of DABKE_CONTROLLER, under dabkerun; mpi-mpich and mpi-openmpi: mpi, under the mpirun
@@ -50,4 +50,4 @@ class JobRun {
 /// What all ranks must have done: ended with code 0 and said "done", and not a word on stderr.
 bool all_done(const Finished& finished, int ranks);
 
-}  // namespace dabke
+}  // namespace dabke::test

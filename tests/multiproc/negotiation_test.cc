@@ -12,7 +12,7 @@
 #include "tests/patience.h"
 #include "tests/seed.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// Runs the scenario with both programs, over all channels, in these trees; two jobs side by side.
@@ -22,10 +22,10 @@ void check_everywhere(const std::string& scenario, const std::vector<Tree>& tree
   const std::vector<std::string> programs = {C_WORKER, CPP_WORKER};
   const auto count = [](const auto& all) { return static_cast<int>(all.size()); };
   const std::vector<int> counts = {count(trees), count(all_channels), count(programs)};
-  const bool each_once = test::kSanitized || (all_channels.size() == 1 && testing::jobs_are_pairwise());
+  const bool each_once = test::kSanitized || (all_channels.size() == 1 && test::jobs_are_pairwise());
   std::vector<Job> jobs;
-  for (const auto& row : each_once ? testing::each_choice(counts, testing::seed_of_run())
-                                   : testing::choose_rows(counts, testing::jobs_are_pairwise())) {
+  for (const auto& row : each_once ? test::each_choice(counts, test::seed_of_run())
+                                   : test::choose_rows(counts, test::jobs_are_pairwise())) {
     const Tree& tree = trees[to_size(row[0])];
     jobs.push_back({all_channels[to_size(row[1])],
                     tree,
@@ -86,4 +86,4 @@ TEST_CASE("who waits for a before submitting b does not wait for the batch that 
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

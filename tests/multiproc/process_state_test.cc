@@ -4,7 +4,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// How a job of ranks is started.
@@ -97,4 +97,4 @@ TEST_CASE("no child hangs that is forked at any moment of init and shutdown") {
   CHECK(finished.out == "well done\n");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

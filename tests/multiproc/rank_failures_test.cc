@@ -10,7 +10,7 @@
 #include "tests/multiproc/rank_processes.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 
 using Catch::Contains;
 using namespace std::chrono_literals;
@@ -149,4 +149,4 @@ TEST_CASE("a mismatch reaches every process, and the next collective works") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 
 #include "tests/facts.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(5);
@@ -82,4 +82,4 @@ int RankProcesses::exit_code(int rank, std::chrono::milliseconds limit) {
   return process.code;
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

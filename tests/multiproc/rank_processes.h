@@ -9,7 +9,7 @@
 
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 
 class RankProcesses {
  public:
@@ -35,4 +35,4 @@ class RankProcesses {
   std::vector<Process> ranks_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::test

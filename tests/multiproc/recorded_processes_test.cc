@@ -17,18 +17,18 @@
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
-using What = Record::What;
+using What = timeline::Record::What;
 
 struct RankRecords {
-  RecordFile file;
-  std::vector<Record> records;
+  timeline::RecordFile file;
+  std::vector<timeline::Record> records;
 
-  std::vector<Record> of(What what) const {
-    std::vector<Record> found;
-    for (const Record& record : records) {
+  std::vector<timeline::Record> of(What what) const {
+    std::vector<timeline::Record> found;
+    for (const timeline::Record& record : records) {
       if (record.what == what) found.push_back(record);
     }
     return found;
@@ -36,18 +36,19 @@ struct RankRecords {
   /// Each order's name and bytes.
   std::map<std::uint64_t, std::string> orders() const {
     std::map<std::uint64_t, std::string> names;
-    for (const Record& record : of(What::order))
-      names[record.order] = fmt::format("{} {}", file.name(NameKind::tensor, record.name), record.bytes);
+    for (const timeline::Record& record : of(What::order))
+      names[record.order] =
+          fmt::format("{} {}", file.name(timeline::NameKind::tensor, record.name), record.bytes);
     return names;
   }
 };
 
 RankRecords read_rank(const std::string& path, int rank) {
-  auto file = RecordFile::open(fmt::format("{}.rank{}", path, rank));
+  auto file = timeline::RecordFile::open(fmt::format("{}.rank{}", path, rank));
   INFO(file.status().message());
   REQUIRE(file.is_ok());
   RankRecords read{file.take(), {}};
-  std::vector<Record> block;
+  std::vector<timeline::Record> block;
   for (auto more = read.file.next(block); more.is_ok() && *more; more = read.file.next(block))
     read.records.insert(read.records.end(), block.begin(), block.end());
   CHECK(read.file.missing() == "");
@@ -160,4 +161,4 @@ TEST_CASE("processes start and stop timelines at the same order, whoever of them
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

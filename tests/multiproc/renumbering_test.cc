@@ -5,7 +5,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE(
     "a job goes on with fewer ranks, with other numbers and with ranks that come to it, again and again") {
@@ -16,4 +16,4 @@ TEST_CASE(
     CHECK_THAT(job.out, Catch::Contains(std::string(rank) + "<stdout>:numbers are right"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 #include "tests/patience.h"
 #include "tests/seed.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -55,7 +55,7 @@ JobRun start_stalled(const std::string& channel, const Case& one, const std::str
 template <class Check>
 void check_stalled(const std::string& scenario, Check check) {
   std::vector<std::string> over = channels();
-  if (test::kSanitized) over = {over[testing::seed_of_run() % over.size()]};
+  if (test::kSanitized) over = {over[test::seed_of_run() % over.size()]};
   const std::string channel = GENERATE_COPY(from_range(over));
   const std::vector<Case> all = cases();
   const std::size_t at_once = channel.starts_with("mpi") ? 2 : all.size();
@@ -104,4 +104,4 @@ TEST_CASE("a rank that submits nothing is named, and the others end by the text 
   });
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

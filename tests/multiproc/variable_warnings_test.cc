@@ -5,7 +5,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("a misspelt variable is told once, by rank 0, wherever it was given") {
   const Finished job = LauncherRun({"-np", "2", "-x", "DABKE_LOG_LEVLE=debug", RANK_WORKER, "sums"},
@@ -24,4 +24,4 @@ TEST_CASE("a misspelt variable is told once, by rank 0, wherever it was given") 
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -27,7 +27,7 @@ struct RankThread {
   RankThread(const RankThread&) = delete;
   RankThread& operator=(const RankThread&) = delete;
 
-  BackendContext context(std::shared_ptr<Store> store, SharedHeap* heap = nullptr) {
+  BackendContext context(std::shared_ptr<store::Store> store, shm::SharedHeap* heap = nullptr) {
     return {world, config, std::move(store), fork_guard, Log(), nullptr, heap};
   }
 
@@ -68,10 +68,10 @@ struct RankThread {
 
 /// A rank with all that the registry makes; called is the one with the name.
 struct RegistryRank : RankThread {
-  RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store,
+  RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> store,
                const std::string& name)
       : RankThread(rank, std::move(hosts), {}) {
-    auto made = make_host_backends(context(std::move(store)));
+    auto made = ops::make_host_backends(context(std::move(store)));
     if (!made.is_ok()) throw std::runtime_error(made.status().message());
     backends = made.take();
     use(std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get());
@@ -82,7 +82,7 @@ struct RegistryRank : RankThread {
 /// What the rank on each of `hosts` returned from `body`, which gets its One, made with `more`.
 template <class One, class Body, class... More>
 auto run_threads(const std::vector<std::string>& hosts, Body body, const More&... more) {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   using Seen = decltype(body(std::declval<One&>()));
   std::vector<std::future<Seen>> ranks;
   for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {

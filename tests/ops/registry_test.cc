@@ -9,17 +9,18 @@ namespace dabke::test {
 namespace {
 
 struct OpeningRank : RankThread {
-  OpeningRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> shared, std::string wanted)
+  OpeningRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> shared,
+              std::string wanted)
       : RankThread(rank, std::move(hosts), {}), store(std::move(shared)) {
     config.cpu_operations = std::move(wanted);
   }
-  std::shared_ptr<Store> store;
+  std::shared_ptr<store::Store> store;
 };
 
 /// Of each rank, the backends that it opens, in order of preference, or why it opens none.
 std::vector<std::string> opened(const std::vector<std::string>& hosts, const std::string& wanted) {
   const auto open = [](OpeningRank& self) {
-    const auto made = make_host_backends(self.context(self.store));
+    const auto made = ops::make_host_backends(self.context(self.store));
     if (!made) return made.status().message();
     std::string names;
     for (const auto& backend : *made) names += (names.empty() ? "" : " ") + std::string(backend->name());

@@ -16,18 +16,18 @@ using namespace std::chrono_literals;
 const JobId kJob{std::byte(1)};
 const JobKey kKey{std::byte(2)};
 
-std::unique_ptr<RendezvousServer> serve() {
-  auto server = RendezvousServer::listen({"127.0.0.1"}, kJob, kKey);
+std::unique_ptr<store::RendezvousServer> serve() {
+  auto server = store::RendezvousServer::listen({"127.0.0.1"}, kJob, kKey);
   if (!server.is_ok() || !(*server)->start().is_ok()) throw std::runtime_error("no server");
   return server.take();
 }
 
-std::shared_ptr<Store> client_of(const RendezvousServer& server) {
-  return open_http_store(server.url(), kJob, kKey).take();
+std::shared_ptr<store::Store> client_of(const store::RendezvousServer& server) {
+  return store::open_http_store(server.url(), kJob, kKey).take();
 }
 
 /// What three clients are told: two that wait, one of them for nothing, and one that sets and counts.
-std::vector<Status> told_to_clients(const RendezvousServer& server) {
+std::vector<Status> told_to_clients(const store::RendezvousServer& server) {
   std::vector<Status> told(4);
   std::jthread waiting([&] { told[0] = client_of(server)->get("key", Clock::now() + 60s).status(); });
   std::jthread in_vain([&] { told[1] = client_of(server)->get("nothing", Clock::now() + 20ms).status(); });

@@ -20,14 +20,14 @@ constexpr unsigned kOnceFailed[] = {3819197819, 4192617531, 3271939239, 17257153
 /// `events`: those of the job are added to it.
 bool run(unsigned seed, int ranks, bool verbose, std::uint64_t& events) {
   try {
-    const auto result = dabke::sim::run_random_job(seed, ranks);
+    const auto result = dabke::test::run_random_job(seed, ranks);
     events += result.events;
     if (verbose) {
       fmt::print("seed {}: {}: {} events, {} orders executed\n", seed, result.text, result.events,
                  result.orders);
     }
     return true;
-  } catch (const dabke::sim::Violation& violation) {
+  } catch (const dabke::test::Violation& violation) {
     fmt::print("FAILED seed {}: {}\nreplay: sim --seed {}{}\n", seed, violation.what(), seed,
                ranks > 0 ? fmt::format(" --ranks {}", ranks) : "");
     return false;
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 65536))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (scaling > 0) return dabke::sim::print_scaling(scaling_from, scaling);
+  if (scaling > 0) return dabke::test::print_scaling(scaling_from, scaling);
   std::uint64_t simulated = 0;
   if (seed != 0) return run(seed, ranks, true, simulated) ? 0 : 1;
 

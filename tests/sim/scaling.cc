@@ -6,7 +6,7 @@
 
 #include "tests/sim/sim.h"
 
-namespace dabke::sim {
+namespace dabke::test {
 namespace {
 
 using std::chrono::microseconds;
@@ -30,10 +30,11 @@ struct Row {
 /// Does all of it again to a root that is alone on the negotiator, and returns the time of the fastest of the
 /// last steps.
 double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::size_t>& step_begins,
-                 Negotiator::Options options, std::shared_ptr<const Topology> topology) {
-  options.rank = Negotiator::kRoot;
+                 negotiation::Negotiator::Options options,
+                 std::shared_ptr<const negotiation::Topology> topology) {
+  options.rank = negotiation::Negotiator::kRoot;
   options.topology = std::move(topology);
-  Negotiator root(std::move(options));
+  negotiation::Negotiator root(std::move(options));
   double best_ms = 0;
   for (std::size_t step = 0; step < step_begins.size(); ++step) {
     const std::size_t end = step + 1 < step_begins.size() ? step_begins[step + 1] : inputs.size();
@@ -132,12 +133,12 @@ int print_scaling(int fewest_ranks, int most_ranks) {
       std::vector<std::string> hosts;
       for (int rank = 0; rank < ranks; ++rank) hosts.push_back(fmt::format("node{}", rank / kRanksPerHost));
       fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.0f} | {:.2f} | {:.0f} |\n", ranks,
-                 radix == 0 ? "star" : "tree", Topology(ranks, hosts, radix).depth(), row.root_messages,
-                 row.batches, row.most_bytes, row.root_cpu_ms, row.latency_us);
+                 radix == 0 ? "star" : "tree", negotiation::Topology(ranks, hosts, radix).depth(),
+                 row.root_messages, row.batches, row.most_bytes, row.root_cpu_ms, row.latency_us);
       std::fflush(stdout);
     }
   }
   return 0;
 }
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

@@ -1,9 +1,9 @@
 // What a step of training costs the negotiation, from 16 ranks to thousands.
 #pragma once
 
-namespace dabke::sim {
+namespace dabke::test {
 
 /// Prints one row a size, tree against star. Returns the exit status.
 int print_scaling(int fewest_ranks, int most_ranks);
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

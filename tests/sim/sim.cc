@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::sim {
+namespace dabke::test {
 
 Sim::Sim(SimOptions options)
     : options_(std::move(options)), random_(options_.seed), nodes_(at(options_.ranks)) {
@@ -13,13 +13,13 @@ Sim::Sim(SimOptions options)
   for (int rank = 0; rank < options_.ranks; ++rank) {
     hosts.push_back(fmt::format("node{}", rank / options_.ranks_per_host));
   }
-  topology_ = std::make_shared<const Topology>(options_.ranks, std::move(hosts), options_.radix);
+  topology_ = std::make_shared<const negotiation::Topology>(options_.ranks, std::move(hosts), options_.radix);
   for (Rank rank = 0; rank < options_.ranks; ++rank) {
-    Negotiator::Options negotiator = options_.negotiator;
+    negotiation::Negotiator::Options negotiator = options_.negotiator;
     negotiator.rank = rank;
     if (rank != options_.without_devices) negotiator.serves = {DeviceType::cuda};
     negotiator.topology = topology_;
-    nodes_[at(rank)].negotiator = std::make_unique<Negotiator>(std::move(negotiator));
+    nodes_[at(rank)].negotiator = std::make_unique<negotiation::Negotiator>(std::move(negotiator));
   }
 }
 
@@ -50,7 +50,7 @@ void Sim::submit(Rank rank, RequestRef request, std::function<void(const Complet
   }
   const std::size_t index = node.free.back();
   node.free.pop_back();
-  const Token token{++submitted_ << kIndexBits | index};
+  const negotiation::Token token{++submitted_ << kIndexBits | index};
   node.pending[index] = {token, request, std::move(done)};
   if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
   node.negotiator->submit(token, std::move(request), now_);
@@ -97,27 +97,27 @@ void Sim::kill(Rank rank) {
 void Sim::settle(Rank rank) {
   Node& node = nodes_[at(rank)];
   if (node.dead) return;
-  std::vector<Action> actions;
+  std::vector<negotiation::Action> actions;
   const DeviceTypes busy = busy_planes(node);
   if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::settle, .busy = busy});
   for (const DeviceType type : kDeviceTypes) node.negotiator->set_data_plane_busy(type, busy.contains(type));
   actions = node.negotiator->take_actions(now_);
-  for (Action& action : actions) {
-    if (const auto* send_it = std::get_if<SendAction>(&action)) {
+  for (negotiation::Action& action : actions) {
+    if (const auto* send_it = std::get_if<negotiation::SendAction>(&action)) {
       send(rank, *send_it);
-    } else if (const auto* run_it = std::get_if<ExecuteAction>(&action)) {
+    } else if (const auto* run_it = std::get_if<negotiation::ExecuteAction>(&action)) {
       execute(rank, *run_it);
-    } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
+    } else if (const auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
       // Not within what the negotiator does now: what the caller does next comes after.
       if (auto call = take(rank, done->token).done) {
         schedule(now_, [call = std::move(call), result = Completed{done->status, false, done->value, 0}] {
           call(result);
         });
       }
-    } else if (const auto* warn = std::get_if<WarnAction>(&action)) {
+    } else if (const auto* warn = std::get_if<negotiation::WarnAction>(&action)) {
       ++warnings_;
       last_warning_ = warn->text;
-    } else if (std::holds_alternative<OverAction>(action)) {
+    } else if (std::holds_alternative<negotiation::OverAction>(action)) {
       node.over = true;
     }
   }
@@ -135,7 +135,7 @@ void Sim::settle(Rank rank) {
   }
 }
 
-void Sim::send(Rank from, const SendAction& action) {
+void Sim::send(Rank from, const negotiation::SendAction& action) {
   Node& node = nodes_[at(from)];
   const Rank to = action.peer;
   Node& below = topology_->parent(from) == to ? node : nodes_[at(to)];
@@ -163,16 +163,16 @@ DeviceTypes Sim::busy_planes(const Node& node) const {
   return busy;
 }
 
-void Sim::execute(Rank rank, const ExecuteAction& action) {
+void Sim::execute(Rank rank, const negotiation::ExecuteAction& action) {
   Node& node = nodes_[at(rank)];
   ++node.execute_actions;
   struct Lane {
     bool any = false;
     std::size_t bytes = 0;
-    std::vector<std::pair<Token, int>> tokens;
+    std::vector<std::pair<negotiation::Token, int>> tokens;
   };
   ByDeviceType<Lane> lanes;
-  for (const OrderedRequest& ordered : action.requests) {
+  for (const negotiation::OrderedRequest& ordered : action.requests) {
     if (ordered.number <= node.last_number) {
       throw Violation(
           fmt::format("rank {} executes order {} after {}", rank, ordered.number, node.last_number));
@@ -202,7 +202,7 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
                       ordered.agreed->name, ordered.agreed->process_set, ordered.contributors, rank));
     }
     if (++entry->second.seen == members) agreed_.erase(entry);
-    if (ordered.token != Token::none) {
+    if (ordered.token != negotiation::Token::none) {
       if (!difference(*ordered.agreed, *ordered.request).empty()) {
         throw Violation(fmt::format("rank {} runs '{}' with another signature than it submitted", rank,
                                     ordered.agreed->name));
@@ -217,7 +217,7 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
 }
 
 void Sim::run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
-                      std::vector<std::pair<Token, int>> tokens) {
+                      std::vector<std::pair<negotiation::Token, int>> tokens) {
   TimePoint& free_at = nodes_[at(rank)].lane_free_at[type];
   const auto time = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
@@ -232,9 +232,10 @@ void Sim::run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
   });
 }
 
-void Sim::check_batches(Rank rank, const ExecuteAction& action) {
+void Sim::check_batches(Rank rank, const negotiation::ExecuteAction& action) {
   std::size_t tensors = 0;
-  for (const OrderedRequest& ordered : action.requests) tensors += ordered.agreed->tensors.size();
+  for (const negotiation::OrderedRequest& ordered : action.requests)
+    tensors += ordered.agreed->tensors.size();
   if (tensors != action.tensors.size())
     throw Violation(fmt::format("rank {} runs {} tensors of {}", rank, action.tensors.size(), tensors));
   for (auto first = action.tensors.begin(); first != action.tensors.end();) {
@@ -262,10 +263,11 @@ void Sim::check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set) 
   if (++entry->second.seen == members) batches_.erase(entry);
 }
 
-Sim::Pending Sim::take(Rank rank, Token token) {
+Sim::Pending Sim::take(Rank rank, negotiation::Token token) {
   Node& node = nodes_[at(rank)];
   const std::size_t index = static_cast<std::uint64_t>(token) & ((1U << kIndexBits) - 1);
-  if (token == Token::none || index >= node.pending.size() || node.pending[index].token != token) {
+  if (token == negotiation::Token::none || index >= node.pending.size() ||
+      node.pending[index].token != token) {
     throw Violation(fmt::format("rank {} completes token {} once more, or not its own", rank,
                                 static_cast<std::uint64_t>(token)));
   }
@@ -287,22 +289,23 @@ void Sim::run(Duration limit) {
 void Sim::check_quiet() {
   for (Rank rank = 0; rank < ranks(); ++rank) {
     for (const Pending& one : nodes_[at(rank)].pending) {
-      if (one.token == Token::none) continue;
-      throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
-                                  pending(), one.request->name, rank,
-                                  difference_in_tables(negotiator(rank).state(), negotiator(0).state()),
-                                  last_warning_));
+      if (one.token == negotiation::Token::none) continue;
+      throw Violation(fmt::format(
+          "{} operations never completed; '{}' of rank {} is one of them: {} {}", pending(),
+          one.request->name, rank,
+          negotiation::difference_in_tables(negotiator(rank).state(), negotiator(0).state()), last_warning_));
     }
   }
-  const Negotiator* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].negotiator.get();
+  const negotiation::Negotiator* root =
+      nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].negotiator.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {
     const Node& node = nodes_[at(rank)];
     if (node.dead || node.over) continue;
-    if (const std::string what = difference_in_tables(node.negotiator->state(), root->state());
+    if (const std::string what = negotiation::difference_in_tables(node.negotiator->state(), root->state());
         !what.empty()) {
       throw Violation(fmt::format("rank {} and the root differ: {}", rank, what));
     }
   }
 }
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

@@ -18,7 +18,7 @@
 
 #include "runtime/negotiation/negotiator.h"
 
-namespace dabke::sim {
+namespace dabke::test {
 
 /// An invariant does not hold.
 class Violation : public std::runtime_error {
@@ -36,7 +36,7 @@ struct SimOptions {
   double seconds_per_byte = 1e-9;                // the data plane's
   Duration batch_time = std::chrono::microseconds(20);
   Rank without_devices = -1;  // this one has nothing but the host
-  Negotiator::Options negotiator;
+  negotiation::Negotiator::Options negotiator;
 };
 
 struct Completed {
@@ -58,7 +58,7 @@ struct RootInput {
   enum class Kind { submit, message, tick, settle };
   TimePoint at{};
   Kind kind = Kind::submit;
-  Token token = Token::none;
+  negotiation::Token token = negotiation::Token::none;
   RequestRef request{};
   Rank from = -1;
   std::shared_ptr<const std::vector<std::byte>> message{};
@@ -72,14 +72,14 @@ class Sim {
   int ranks() const { return options_.ranks; }
   TimePoint now() const { return now_; }
   std::mt19937& random() { return random_; }
-  Negotiator& negotiator(Rank rank) { return *nodes_[at(rank)].negotiator; }
+  negotiation::Negotiator& negotiator(Rank rank) { return *nodes_[at(rank)].negotiator; }
   bool is_dead(Rank rank) const { return nodes_[at(rank)].dead; }
   bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
   /// Adds to `to` all that is done to the root's negotiator from now on.
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
-  const std::shared_ptr<const Topology>& topology() const { return topology_; }
+  const std::shared_ptr<const negotiation::Topology>& topology() const { return topology_; }
   std::uint64_t warnings() const { return warnings_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t orders(Rank rank) const { return nodes_[at(rank)].executed; }
@@ -110,12 +110,12 @@ class Sim {
     }
   };
   struct Pending {
-    Token token = Token::none;  // none: it is free
+    negotiation::Token token = negotiation::Token::none;  // none: it is free
     RequestRef request;
     std::function<void(const Completed&)> done;
   };
   struct Node {
-    std::unique_ptr<Negotiator> negotiator;
+    std::unique_ptr<negotiation::Negotiator> negotiator;
     bool dead = false;
     bool over = false;
     std::uint64_t last_number = 0;
@@ -143,20 +143,23 @@ class Sim {
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
   void schedule(TimePoint when, std::function<void()> run);
   void settle(Rank rank);
-  void send(Rank from, const SendAction& action);
+  void send(Rank from, const negotiation::SendAction& action);
   DeviceTypes busy_planes(const Node& node) const;
-  void execute(Rank rank, const ExecuteAction& action);
-  void run_on_lane(Rank rank, DeviceType type, std::size_t bytes, std::vector<std::pair<Token, int>> tokens);
-  void check_batches(Rank rank, const ExecuteAction& action);
+  void execute(Rank rank, const negotiation::ExecuteAction& action);
+  void run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
+                   std::vector<std::pair<negotiation::Token, int>> tokens);
+  void check_batches(Rank rank, const negotiation::ExecuteAction& action);
   void check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set);
   /// What is pending under the token, and is no longer.
-  Pending take(Rank rank, Token token);
+  Pending take(Rank rank, negotiation::Token token);
   Duration delay();
-  bool is_recorded(Rank rank) const { return recording_ != nullptr && rank == Negotiator::kRoot; }
+  bool is_recorded(Rank rank) const {
+    return recording_ != nullptr && rank == negotiation::Negotiator::kRoot;
+  }
 
   SimOptions options_;
   std::vector<RootInput>* recording_ = nullptr;
-  std::shared_ptr<const Topology> topology_;
+  std::shared_ptr<const negotiation::Topology> topology_;
   std::mt19937 random_;
   TimePoint now_{};
   std::uint64_t sequence_ = 0;
@@ -170,4 +173,4 @@ class Sim {
   std::string last_warning_;
 };
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

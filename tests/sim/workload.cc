@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke::sim {
+namespace dabke::test {
 namespace {
 
 using std::chrono::microseconds;
@@ -435,4 +435,4 @@ RunResult run_random_job(unsigned seed, int ranks) {
   }
 }
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/sim/sim.h"
 
-namespace dabke::sim {
+namespace dabke::test {
 
 struct RunResult {
   std::string text;  // one line: what kind of job it was
@@ -16,4 +16,4 @@ struct RunResult {
 /// Runs the job of this seed. `ranks` 0: the seed decides. Throws Violation.
 RunResult run_random_job(unsigned seed, int ranks);
 
-}  // namespace dabke::sim
+}  // namespace dabke::test

@@ -19,7 +19,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -512,4 +512,4 @@ TEST_CASE("diff tells what became slower") {
                  Contains("gone: Rank 1 holds the others up"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -22,7 +22,7 @@
 #include "tests/multiproc/negotiation_jobs.h"
 #include "tests/trace_form.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -402,4 +402,4 @@ TEST_CASE("a command line that makes no sense says so in one line, and help and 
   CHECK_THAT(tool({"merge", "/nowhere/trace.json"}).error, Contains("there are no records of a job"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -21,7 +21,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -252,4 +252,4 @@ TEST_CASE("dabkerun --top without a terminal says what to do instead") {
   CHECK_THAT(refused.error, Contains("--top-port 0") && Contains("dabke-timeline top"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

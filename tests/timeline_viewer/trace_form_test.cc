@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Json = nlohmann::json;
@@ -101,4 +101,4 @@ TEST_CASE("what is no trace at all is a fault") {
   CHECK(test::form_faults(Json(3)).size() == 1);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

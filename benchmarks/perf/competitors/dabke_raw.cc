@@ -22,11 +22,11 @@ class RawBackend final : public Competitor {
     for (Rank rank = 0; rank < world.size; ++rank) world_.ranks.push_back(rank);
   }
 
-  Status open(const Bootstrapped& place, ForkGuard& fork_guard, SharedHeap& heap) {
+  Status open(const bootstrap::Bootstrapped& place, ForkGuard& fork_guard, shm::SharedHeap& heap) {
     // A prefix of its own in the store: several of these may make connections of the same kind.
-    const auto store = with_prefix(place.store, "perf/" + name_);
+    const auto store = store::with_prefix(place.store, "perf/" + name_);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
-    DABKE_ASSIGN_OR_RETURN(backends_, make_host_backends(context));
+    DABKE_ASSIGN_OR_RETURN(backends_, ops::make_host_backends(context));
     runner_.emplace(backends_);
     return {};
   }
@@ -75,8 +75,8 @@ class RawBackend final : public Competitor {
 }  // namespace
 
 Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
-                                                     const Bootstrapped& place, ForkGuard& fork_guard,
-                                                     SharedHeap& heap) {
+                                                     const bootstrap::Bootstrapped& place,
+                                                     ForkGuard& fork_guard, shm::SharedHeap& heap) {
   auto opened = std::make_unique<RawBackend>(backend, config, place.world);
   DABKE_RETURN_IF_ERROR(opened->open(place, fork_guard, heap));
   return std::unique_ptr<Competitor>(std::move(opened));

@@ -12,7 +12,7 @@ namespace dabke::perf {
 
 /// Collective. Null where ranks share no memory and `backend` needs that. All that it is given outlives it.
 Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
-                                                     const Bootstrapped& place, ForkGuard& fork_guard,
-                                                     SharedHeap& heap);
+                                                     const bootstrap::Bootstrapped& place,
+                                                     ForkGuard& fork_guard, shm::SharedHeap& heap);
 
 }  // namespace dabke::perf

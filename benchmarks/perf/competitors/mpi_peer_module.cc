@@ -106,5 +106,5 @@ class Peer final : public MpiPeer {
 
 extern "C" __attribute__((visibility("default"))) dabke::perf::MpiPeer* dabke_perf_mpi(const char* build_id) {
   static dabke::perf::Peer peer;
-  return std::string_view(build_id) == dabke::kBuildId ? &peer : nullptr;
+  return std::string_view(build_id) == dabke::modules::kBuildId ? &peer : nullptr;
 }

@@ -35,7 +35,7 @@ constexpr int kTrials = 3;
 /// The job's store as Gloo wants one.
 class StoreForGloo final : public gloo::rendezvous::Store {
  public:
-  explicit StoreForGloo(std::shared_ptr<dabke::Store> store) : store_(std::move(store)) {}
+  explicit StoreForGloo(std::shared_ptr<dabke::store::Store> store) : store_(std::move(store)) {}
   void set(const std::string& key, const std::vector<char>& data) override {
     must(store_->set(key, {data.data(), data.size()}));
   }
@@ -52,7 +52,7 @@ class StoreForGloo final : public gloo::rendezvous::Store {
   static void must(const Status& status) {
     if (!status.is_ok()) throw std::runtime_error(status.message());
   }
-  const std::shared_ptr<dabke::Store> store_;
+  const std::shared_ptr<dabke::store::Store> store_;
 };
 
 using Run = std::function<void()>;
@@ -185,7 +185,7 @@ std::vector<Algorithm> algorithms_for(const Call& call) {
 
 class RawGloo final : public Competitor {
  public:
-  RawGloo(std::shared_ptr<Store> store, Team& team) : store_(std::move(store)), team_(team) {}
+  RawGloo(std::shared_ptr<store::Store> store, Team& team) : store_(std::move(store)), team_(team) {}
 
   std::string name() const override { return "raw gloo"; }
   std::string detail() const override { return detail_; }
@@ -254,7 +254,7 @@ class RawGloo final : public Competitor {
     return chosen_[key] = static_cast<std::size_t>(std::ranges::min_element(best) - best.begin());
   }
 
-  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<store::Store> store_;
   Team& team_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::map<std::string, Context> contexts_;  // by algorithm
@@ -265,7 +265,7 @@ class RawGloo final : public Competitor {
 
 }  // namespace
 
-std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<Store> store, Team& team) {
+std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<store::Store> store, Team& team) {
   return std::make_unique<RawGloo>(std::move(store), team);
 }
 

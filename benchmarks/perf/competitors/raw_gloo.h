@@ -11,6 +11,6 @@
 namespace dabke::perf {
 
 /// Connects lazily, over loopback. `team` outlives it.
-std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<Store> store, Team& team);
+std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<store::Store> store, Team& team);
 
 }  // namespace dabke::perf

@@ -56,7 +56,7 @@ Result<MpiPeer*> load_mpi_peer(const std::string& mpi) {
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return Status(Code::not_built, ::dlerror());
   auto* const entry = reinterpret_cast<MpiPeerEntry*>(::dlsym(handle, kMpiPeerEntry));
-  MpiPeer* const peer = entry != nullptr ? entry(kBuildId) : nullptr;
+  MpiPeer* const peer = entry != nullptr ? entry(modules::kBuildId) : nullptr;
   if (peer == nullptr)
     return Status(Code::mismatch,
                   fmt::format("{} belongs to another build; install both from one build", path));

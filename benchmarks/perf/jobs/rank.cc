@@ -22,7 +22,7 @@ constexpr std::string_view kModulePrefix = "mpi-";
 /// "mpich", "openmpi"; empty when MPI has not started this process.
 std::string mpi_of_job() {
   if (std::getenv("DABKE_RANK") != nullptr || std::getenv("HOROVOD_RANK") != nullptr) return {};
-  const std::string_view module = find_mpi(process_environment()).launcher;
+  const std::string_view module = modules::find_mpi(process_environment()).launcher;
   return std::string(module.substr(module.empty() ? 0 : kModulePrefix.size()));
 }
 
@@ -51,9 +51,9 @@ class MpiUse {
 struct Ground {
   const Options& options;
   const Config& config;
-  const Bootstrapped& place;
+  const bootstrap::Bootstrapped& place;
   ForkGuard& fork_guard;
-  SharedHeap& heap;
+  shm::SharedHeap& heap;
   MpiPeer* mpi;
   const std::string& mpi_name;
 };
@@ -76,7 +76,8 @@ Status add_competitors(const Ground& ground, Bench& bench) {
   if (options.wants_peer("mpi") && ground.mpi != nullptr)
     bench.competitors.push_back(make_raw_mpi(*ground.mpi, ground.mpi_name));
   if (options.wants_peer("gloo") && ground.place.world.size > 1)
-    bench.competitors.push_back(make_raw_gloo(with_prefix(ground.place.store, "perf/raw gloo"), bench.team));
+    bench.competitors.push_back(
+        make_raw_gloo(store::with_prefix(ground.place.store, "perf/raw gloo"), bench.team));
   if (options.wants_peer("memcpy")) bench.competitors.push_back(make_memcpy());
   if (options.wants_peer("bound")) bench.competitors.push_back(make_bound());
 
@@ -116,7 +117,8 @@ Result<RankResult> measure_as_rank(const Options& given) {
 
   DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
   if (config.module_path.empty()) config.module_path = module_folder();
-  DABKE_ASSIGN_OR_RETURN(const Bootstrapped place, bootstrap(config, process_environment()));
+  DABKE_ASSIGN_OR_RETURN(const bootstrap::Bootstrapped place,
+                         bootstrap::bootstrap(config, process_environment()));
   if (options.ranks_given && options.ranks != place.world.size) {
     return Status(Code::invalid_argument,
                   fmt::format("-np is {}, but the job that this process is in has {} ranks; "
@@ -126,7 +128,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
   if (place.mpi != nullptr) (void)place.mpi->job_begins();
   DABKE_ASSIGN_OR_RETURN(const auto team, Team::open(place.world, *place.store));
   ForkGuard fork_guard;
-  SharedHeap heap;
+  shm::SharedHeap heap;
   RankResult result{.rank = place.world.rank};
   {
     Bench bench{.options = options,
@@ -141,7 +143,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
   }
   team->barrier();  // whoever serves the store stays until nobody needs it
   if (place.mpi != nullptr) place.mpi->job_ended_well();
-  (void)leave_epoch(place);
+  (void)bootstrap::leave_epoch(place);
   team->barrier();
   return result;
 }

@@ -22,7 +22,7 @@ struct Bench {
   Team& team;
   std::string job;
   int cores = 1;
-  SharedHeap* heap = nullptr;  // for backends that are called directly; null: dabke_alloc's is used
+  shm::SharedHeap* heap = nullptr;  // for backends that are called directly; null: dabke_alloc's is used
   std::vector<std::unique_ptr<Competitor>> competitors;
   TimePoint last_said = Clock::now();
 

@@ -42,7 +42,7 @@ Result<std::vector<Tensor>> tensors_of(const Options& options) {
         {fmt::format("tensor.{}", i), std::max<std::int64_t>(options.tensor_bytes / width, 1), {}});
   if (options.model.empty()) return tensors;
   DABKE_ASSIGN_OR_RETURN(const std::string path, model_path(options.model));
-  for (const auto& gradient : benchmarks::read_model(path))
+  for (const auto& gradient : read_model(path))
     tensors.push_back({gradient.name, static_cast<std::int64_t>(gradient.elements), {}});
   if (!tensors.empty()) return tensors;
   return Status(Code::invalid_argument,

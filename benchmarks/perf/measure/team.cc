@@ -42,14 +42,15 @@ struct Team::Page {
   double said[kMostRanks];
 };
 
-Result<std::unique_ptr<Team>> Team::open(const World& world, Store& store) {
+Result<std::unique_ptr<Team>> Team::open(const World& world, store::Store& store) {
   if (world.size > static_cast<int>(Page::kMostRanks)) {
     return Status(Code::invalid_argument,
                   fmt::format("{} ranks are too many; at most {}", world.size, Page::kMostRanks));
   }
   std::unique_ptr<Team> team(new Team(world.rank, world.size));
   if (world.rank == 0) {
-    DABKE_ASSIGN_OR_RETURN(team->segment_, Segment::create("dabke-perf", sizeof(Page), team->fork_guard_));
+    DABKE_ASSIGN_OR_RETURN(team->segment_,
+                           shm::Segment::create("dabke-perf", sizeof(Page), team->fork_guard_));
     DABKE_RETURN_IF_ERROR(store.set(kKey, fmt::format("{} {}", ::getpid(), team->segment_.descriptor())));
   } else {
     DABKE_ASSIGN_OR_RETURN(const std::string where, store.get(kKey, deadline_after(kSecondsToMeet)));
@@ -63,7 +64,8 @@ Result<std::unique_ptr<Team>> Team::open(const World& world, Store& store) {
                       "between ranks of one host that see each other's processes",
                       world.rank, pid, std::strerror(errno)));
     }
-    DABKE_ASSIGN_OR_RETURN(team->segment_, Segment::adopt(std::move(fd), sizeof(Page), team->fork_guard_));
+    DABKE_ASSIGN_OR_RETURN(team->segment_,
+                           shm::Segment::adopt(std::move(fd), sizeof(Page), team->fork_guard_));
   }
   // Zeroed memory is what the atomics begin with.
   team->page_ = reinterpret_cast<Page*>(team->segment_.bytes().data());
@@ -80,7 +82,7 @@ void Team::barrier() {
     wake_all(page_->generation);
     return;
   }
-  for (Waiting wait; wait.again();)
+  for (shm::Waiting wait; wait.again();)
     if (page_->generation.load() != generation) return;
   while (page_->generation.load() == generation) sleep_while(page_->generation, generation);
 }

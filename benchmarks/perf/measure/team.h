@@ -19,7 +19,7 @@ namespace dabke::perf {
 class Team {
  public:
   /// Errors say that the ranks are not on one host.
-  static Result<std::unique_ptr<Team>> open(const World& world, Store& store);
+  static Result<std::unique_ptr<Team>> open(const World& world, store::Store& store);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -42,7 +42,7 @@ class Team {
   const int rank_;
   const int size_;
   ForkGuard fork_guard_;
-  Segment segment_;
+  shm::Segment segment_;
   Page* page_ = nullptr;
 };
 

@@ -14,12 +14,12 @@ constexpr auto kGatherTime = 2s;
 
 }  // namespace
 
-void HangWatch::take(std::vector<Dump> dumps, const JobRanks& ranks, TimePoint now) {
-  for (Dump& dump : dumps) take(std::move(dump), ranks, now);
+void HangWatch::take(std::vector<diagnosis::Dump> dumps, const JobRanks& ranks, TimePoint now) {
+  for (diagnosis::Dump& dump : dumps) take(std::move(dump), ranks, now);
   if (judge_at_ && dumps_.size() == ranks.all().size()) judge(ranks);
 }
 
-void HangWatch::take(Dump dump, const JobRanks& ranks, TimePoint now) {
+void HangWatch::take(diagnosis::Dump dump, const JobRanks& ranks, TimePoint now) {
   // A rank that sends another one has found something new.
   if (dumps_.empty() || dump.incident != incident_ || dumps_.contains(dump.rank)) {
     if (judge_at_) judge(ranks);  // what there is of the last one

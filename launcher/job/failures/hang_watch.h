@@ -26,7 +26,7 @@ class HangWatch {
   explicit HangWatch(std::function<void(const Verdict&)> on_verdict) : on_verdict_(std::move(on_verdict)) {}
 
   /// Judges at once where all have come.
-  void take(std::vector<Dump> dumps, const JobRanks& ranks, TimePoint now);
+  void take(std::vector<diagnosis::Dump> dumps, const JobRanks& ranks, TimePoint now);
   /// The job fails, and its ranks are about to be ended: what they do now is what counts.
   void note_failure(const JobRanks& ranks);
   /// When to call judge(); empty: there is nothing to judge.
@@ -34,11 +34,11 @@ class HangWatch {
   void judge(const JobRanks& ranks);
 
  private:
-  void take(Dump dump, const JobRanks& ranks, TimePoint now);
+  void take(diagnosis::Dump dump, const JobRanks& ranks, TimePoint now);
   std::map<Rank, std::string> silent_ranks(const JobRanks& ranks);
 
   const std::function<void(const Verdict&)> on_verdict_;
-  std::map<Rank, Dump> dumps_;  // all of one incident
+  std::map<Rank, diagnosis::Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
   Verdict last_;

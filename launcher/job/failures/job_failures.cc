@@ -78,7 +78,7 @@ void JobFailures::log_dump_files(std::string_view indent) {
   const std::vector<std::string> paths = gatherer_->dump_files();
   if (paths.empty()) return;
   are_dump_files_logged_ = true;
-  log_.log(fmt::format("{}{}", indent, dumps_text(paths, ranks_.size(), agents_.size() == 1)));
+  log_.log(fmt::format("{}{}", indent, diagnosis::dumps_text(paths, ranks_.size(), agents_.size() == 1)));
 }
 
 }  // namespace dabke::launcher

@@ -19,17 +19,17 @@ Result<std::unique_ptr<ReportGatherer>> ReportGatherer::open() {
 
 void ReportGatherer::offer(const std::string& key, const std::string& value) {
   // One of another version is left: its library says so elsewhere.
-  if (is_dump_key(key)) {
-    auto dump = parse_dump(value);
+  if (diagnosis::is_dump_key(key)) {
+    auto dump = diagnosis::parse_dump(value);
     if (!dump.is_ok()) return;
     const std::lock_guard lock(mutex_);
     dumps_.push_back(dump.take());
-  } else if (is_dump_file_key(key)) {
+  } else if (diagnosis::is_dump_file_key(key)) {
     const std::lock_guard lock(mutex_);
     dump_files_.insert(value);
     return;
-  } else if (is_figures_key(key)) {
-    auto figures = parse_figures(value);
+  } else if (diagnosis::is_figures_key(key)) {
+    auto figures = diagnosis::parse_figures(value);
     if (!figures.is_ok()) return;
     const std::lock_guard lock(mutex_);
     figures_ = figures.take();
@@ -40,7 +40,7 @@ void ReportGatherer::offer(const std::string& key, const std::string& value) {
   (void)!::write(event_.get(), &one, sizeof one);
 }
 
-std::vector<Dump> ReportGatherer::take_dumps() {
+std::vector<diagnosis::Dump> ReportGatherer::take_dumps() {
   const std::lock_guard lock(mutex_);
   clear_event();
   return std::exchange(dumps_, {});
@@ -51,7 +51,7 @@ std::vector<std::string> ReportGatherer::dump_files() {
   return {dump_files_.begin(), dump_files_.end()};
 }
 
-std::optional<JobFigures> ReportGatherer::take_figures() {
+std::optional<diagnosis::JobFigures> ReportGatherer::take_figures() {
   const std::lock_guard lock(mutex_);
   return std::exchange(figures_, std::nullopt);
 }

@@ -24,11 +24,11 @@ class ReportGatherer {
   void offer(const std::string& key, const std::string& value);
   /// Readable while there is something to take.
   int event() const { return event_.get(); }
-  std::vector<Dump> take_dumps();
+  std::vector<diagnosis::Dump> take_dumps();
   /// Where the dumps of ranks are that have written any, each path once.
   std::vector<std::string> dump_files();
   /// The newest, once.
-  std::optional<JobFigures> take_figures();
+  std::optional<diagnosis::JobFigures> take_figures();
 
  private:
   void clear_event() const;
@@ -36,9 +36,9 @@ class ReportGatherer {
 
   const Fd event_;
   std::mutex mutex_;
-  std::vector<Dump> dumps_;
+  std::vector<diagnosis::Dump> dumps_;
   std::set<std::string> dump_files_;
-  std::optional<JobFigures> figures_;
+  std::optional<diagnosis::JobFigures> figures_;
 };
 
 }  // namespace dabke::launcher

@@ -11,7 +11,7 @@
 
 #include "ops/nccl/kernels/elements.h"
 
-namespace dabke::gpu {
+namespace dabke::ops::gpu {
 namespace {
 
 template <DType dtype>
@@ -199,12 +199,12 @@ __device__ inline void copy_bytes(const CopyArguments<most>& all) {
 }
 
 }  // namespace
-}  // namespace dabke::gpu
+}  // namespace dabke::ops::gpu
 
 using dabke::DType;
-using dabke::gpu::FewCopies;
-using dabke::gpu::FillArguments;
-using dabke::gpu::ManyCopies;
+using dabke::ops::gpu::FewCopies;
+using dabke::ops::gpu::FillArguments;
+using dabke::ops::gpu::ManyCopies;
 
 // A kernel's argument. Where this is compiled for the host, each thread is a call, which must not copy it.
 #ifndef DABKE_ARGUMENT
@@ -212,7 +212,7 @@ using dabke::gpu::ManyCopies;
 #endif
 
 extern "C" __global__ void dabke_fill(DABKE_ARGUMENT(FillArguments) what) {
-  using namespace dabke::gpu;
+  using namespace dabke::ops::gpu;
   const std::uint64_t begin = blockIdx.x * kElementsOfBlock;
   const std::uint64_t end =
       begin + kElementsOfBlock < what.elements ? begin + kElementsOfBlock : what.elements;
@@ -231,14 +231,14 @@ extern "C" __global__ void dabke_fill(DABKE_ARGUMENT(FillArguments) what) {
   extern "C" __global__ void name(DABKE_ARGUMENT(FewCopies) all) { body; } \
   extern "C" __global__ void name##_many(DABKE_ARGUMENT(ManyCopies) all) { body; }
 
-DABKE_COPIES(dabke_copy, dabke::gpu::copy_bytes(all))
-#define T(id) dabke::gpu::TypeOf<DType::id>::Type
-#define X(id) DABKE_COPIES(dabke_scale_##id, (dabke::gpu::copy_elements<T(id), T(id)>(all)))
+DABKE_COPIES(dabke_copy, dabke::ops::gpu::copy_bytes(all))
+#define T(id) dabke::ops::gpu::TypeOf<DType::id>::Type
+#define X(id) DABKE_COPIES(dabke_scale_##id, (dabke::ops::gpu::copy_elements<T(id), T(id)>(all)))
 DABKE_GPU_SCALES(X)
 #undef X
-#define X(id, wide)                                                                \
-  DABKE_COPIES(dabke_widen_##id, (dabke::gpu::copy_elements<T(wide), T(id)>(all))) \
-  DABKE_COPIES(dabke_narrow_##id, (dabke::gpu::copy_elements<T(id), T(wide)>(all)))
+#define X(id, wide)                                                                     \
+  DABKE_COPIES(dabke_widen_##id, (dabke::ops::gpu::copy_elements<T(wide), T(id)>(all))) \
+  DABKE_COPIES(dabke_narrow_##id, (dabke::ops::gpu::copy_elements<T(id), T(wide)>(all)))
 DABKE_GPU_WIDTHS(X)
 #undef X
 #undef T

@@ -11,7 +11,7 @@
 #include "runtime/kernels/integer_scale.h"
 #include "runtime/kernels/kernels.h"
 
-namespace dabke::gpu {
+namespace dabke::ops::gpu {
 
 // A launch copies its arguments whole, so few pieces go with the small form of a kernel and more with the large one. What it takes
 // by value is at most 4 KB, and 32,764 bytes from CUDA 12.1 on: Meson says for how many pieces the compiler and all drivers that
@@ -82,4 +82,4 @@ struct FillArguments {
 DABKE_GPU_WIDTHS(X)
 #undef X
 
-}  // namespace dabke::gpu
+}  // namespace dabke::ops::gpu

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -204,4 +204,4 @@ std::string dump_file_key(Rank rank) { return fmt::format("dump-files/{}", rank)
 
 bool is_dump_file_key(const std::string& key) { return key.find("/dump-files/") != std::string::npos; }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

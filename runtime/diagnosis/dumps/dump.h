@@ -20,7 +20,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct Dump {
   struct Pending {
@@ -84,4 +84,4 @@ std::string dumps_text(const std::vector<std::string>& paths, int size, bool is_
 std::string dump_file_key(Rank rank);
 bool is_dump_file_key(const std::string& key);
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -22,7 +22,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 Status failure(const char* what, const std::string& path) {
@@ -102,4 +102,4 @@ void remove_old_dumps(const std::string& directory, std::string_view job) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// Into the file that somebody asked for by its path, which may be there already.
 Status write_dump_to(const std::string& path, std::string_view text);
@@ -26,4 +26,4 @@ void remove_old_dumps(const std::string& directory, std::string_view job);
 /// How many jobs' dumps stay.
 inline constexpr int kKeptDumps = 5;
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -10,7 +10,7 @@
 
 #include "runtime/base/text/counted.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr std::size_t kMostLines = 3;
@@ -141,4 +141,4 @@ std::vector<std::string> short_stack(const std::string& application_stack,
   return lines;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

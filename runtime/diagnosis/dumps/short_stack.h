@@ -6,7 +6,7 @@
 
 #include "runtime/diagnosis/dumps/dump.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// The innermost lines of the program's own code, "/home/ada/train.py:12 in load_batch", three at most, and a
 /// last one that says what the thread does below them. They are the main thread's, or those of the first
@@ -15,4 +15,4 @@ namespace dabke {
 std::vector<std::string> short_stack(const std::string& application_stack,
                                      const std::vector<Dump::Stack>& stacks);
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 using FiguresJson = nlohmann::json;
@@ -172,4 +172,4 @@ std::vector<std::string> FiguresTable::lines(std::size_t columns, std::size_t ro
   return text;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -12,7 +12,7 @@
 #include "runtime/base/rank_figures.h"
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct JobFigures {
   struct Row {
@@ -48,4 +48,4 @@ class FiguresTable {
   std::optional<JobFigures> last_, before_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -16,7 +16,7 @@
 #include "runtime/links/handshake_io.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 using namespace std::chrono_literals;
@@ -63,8 +63,8 @@ Status LiveStatisticsServer::start() {
 }
 
 Status LiveStatisticsServer::listen() {
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress host, listening_address(parts_.world));
-  const SocketAddress wanted = host.with_port(static_cast<std::uint16_t>(std::stoi(parts_.where)));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress host, links::listening_address(parts_.world));
+  const links::SocketAddress wanted = host.with_port(static_cast<std::uint16_t>(std::stoi(parts_.where)));
   const auto cannot = [&](const char* what) {
     return Status(Code::transport,
                   fmt::format("DABKE_TOP={}: cannot {} {}: {}; choose another port, or 0 for any",
@@ -76,7 +76,7 @@ Status LiveStatisticsServer::listen() {
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.get(), wanted.get(), wanted.length()) != 0) return cannot("bind");
   if (::listen(socket.get(), 16) != 0) return cannot("listen at");
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::local_of(socket.get()));
+  DABKE_ASSIGN_OR_RETURN(const links::SocketAddress address, links::SocketAddress::local_of(socket.get()));
   listener_ = GuardedFd(std::move(socket), parts_.guard);
   DABKE_ASSIGN_OR_RETURN(const JobKey key, look_key(parts_.world.job_key));
   ticket_ = {address.to_string(), parts_.world.job_id, parts_.world.epoch, key};
@@ -150,7 +150,7 @@ void LiveStatisticsServer::keep_time() {
 }
 
 void LiveStatisticsServer::admit() {
-  auto accepted = tcp_accept(listener_.get());
+  auto accepted = links::tcp_accept(listener_.get());
   if (!accepted) {  // without descriptors it would be readable for ever
     admits_at_ = Clock::now() + kPeriod;
     return;
@@ -164,8 +164,8 @@ void LiveStatisticsServer::admit() {
     if (stranger == viewers_.end()) return;
     viewers_.erase(stranger);
   }
-  auto handshake =
-      Handshake::accept(ticket_.handshake_of(parts_.world.rank), [](Rank rank) { return rank == kLooker; });
+  auto handshake = links::Handshake::accept(ticket_.handshake_of(parts_.world.rank),
+                                            [](Rank rank) { return rank == kLooker; });
   if (!handshake) return;
   viewers_.push_back(std::make_unique<Viewer>(Viewer{
       GuardedFd(std::move(socket), parts_.guard), handshake.take(), Clock::now() + kProofTime, {}, false}));
@@ -173,11 +173,11 @@ void LiveStatisticsServer::admit() {
 
 void LiveStatisticsServer::serve(Viewer& viewer) {
   if (!viewer.handshake.done()) {
-    if (!converse_over(viewer.socket.get(), viewer.handshake).ended.is_ok()) viewer.is_gone = true;
+    if (!links::converse_over(viewer.socket.get(), viewer.handshake).ended.is_ok()) viewer.is_gone = true;
     if (viewer.handshake.done()) look_at_ = std::min(look_at_, Clock::now());
     return;
   }
-  if (!viewer.handshake.outgoing().empty()) (void)converse_over(viewer.socket.get(), viewer.handshake);
+  if (!viewer.handshake.outgoing().empty()) (void)links::converse_over(viewer.socket.get(), viewer.handshake);
   char any = 0;  // nothing is to come but the end
   const ssize_t got = ::recv(viewer.socket.get(), &any, 1, MSG_DONTWAIT);
   if (got >= 0 || (errno != EAGAIN && errno != EINTR)) viewer.is_gone = true;
@@ -190,7 +190,7 @@ void LiveStatisticsServer::show(const JobFigures& job) {
     (void)parts_.launcher->set(figures_key(), text);
     return;
   }
-  const auto header = frame_header(text.size());
+  const auto header = links::frame_header(text.size());
   for (const auto& viewer : viewers_) {
     if (!viewer->handshake.done() || viewer->is_gone) continue;
     viewer->waiting.append(reinterpret_cast<const char*>(header.data()), header.size());
@@ -208,4 +208,4 @@ void LiveStatisticsServer::send_some(Viewer& viewer) {
   if (sent < 0 && errno != EAGAIN && errno != EINTR) viewer.is_gone = true;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

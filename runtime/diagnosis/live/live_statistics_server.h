@@ -21,14 +21,14 @@
 #include "runtime/links/network.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 class LiveStatisticsServer {
  public:
   struct Parts {
     const World& world;
-    std::string where;                // DABKE_TOP: "launcher", or a port
-    std::shared_ptr<Store> launcher;  // where dabkerun reads; null: it does not
+    std::string where;                       // DABKE_TOP: "launcher", or a port
+    std::shared_ptr<store::Store> launcher;  // where dabkerun reads; null: it does not
     ForkGuard& guard;
     Log log;
     std::function<void()> look;
@@ -44,7 +44,7 @@ class LiveStatisticsServer {
   /// Somebody who looks, or says so.
   struct Viewer {
     GuardedFd socket;
-    Handshake handshake;
+    links::Handshake handshake;
     TimePoint proves_until;
     std::string waiting;  // what it has not taken yet
     bool is_gone = false;
@@ -76,4 +76,4 @@ class LiveStatisticsServer {
   std::jthread thread_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

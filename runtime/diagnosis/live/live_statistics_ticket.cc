@@ -18,7 +18,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr std::string_view kHead = "dabke-look 1";
@@ -29,8 +29,8 @@ Status cannot(const char* what, const std::string& path, int error) {
 
 }  // namespace
 
-Handshake::Self LiveStatisticsTicket::handshake_of(Rank self) const {
-  Handshake::Self side;
+links::Handshake::Self LiveStatisticsTicket::handshake_of(Rank self) const {
+  links::Handshake::Self side;
   side.job_id = job;
   side.job_key = key;
   side.epoch = epoch;
@@ -98,4 +98,4 @@ Result<LiveStatisticsTicket> read_ticket(const std::string& path) {
   return ticket;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -13,7 +13,7 @@
 #include "runtime/base/world.h"
 #include "runtime/links/handshake.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// As whom somebody who looks shakes hands with rank 0.
 inline constexpr Rank kLooker = -2;
@@ -24,7 +24,7 @@ struct LiveStatisticsTicket {
   std::uint64_t epoch = 0;
   JobKey key{};
 
-  Handshake::Self handshake_of(Rank self) const;
+  links::Handshake::Self handshake_of(Rank self) const;
 };
 
 /// The key for looking at the job that has this one.
@@ -41,4 +41,4 @@ Status write_ticket(const LiveStatisticsTicket& ticket, const std::string& path)
 /// Refused: a file of another user, or one that others may read, because its key would be no secret.
 Result<LiveStatisticsTicket> read_ticket(const std::string& path);
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

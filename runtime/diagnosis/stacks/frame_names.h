@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 inline std::string demangled(const char* symbol) {
   int status = 0;
@@ -30,4 +30,4 @@ inline std::string frame_text(const char* symbol, const std::string& source, std
   return text;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// A thread's registers, as far as they are known.
 struct UserRegisters {
@@ -39,4 +39,4 @@ class Frames {
   const std::unique_ptr<Program> program_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

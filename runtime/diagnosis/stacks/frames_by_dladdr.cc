@@ -4,7 +4,7 @@
 #include "runtime/diagnosis/stacks/frame_names.h"
 #include "runtime/diagnosis/stacks/frames.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct Frames::Program {};
 
@@ -27,4 +27,4 @@ std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) c
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

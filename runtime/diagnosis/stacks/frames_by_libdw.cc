@@ -6,7 +6,7 @@
 #include "runtime/diagnosis/stacks/frame_names.h"
 #include "runtime/diagnosis/stacks/frames.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct EndDwfl {
   void operator()(Dwfl* dwfl) const { ::dwfl_end(dwfl); }
@@ -132,4 +132,4 @@ std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) c
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -23,7 +23,7 @@
 #include "runtime/diagnosis/stacks/frames.h"
 #include "runtime/diagnosis/stacks/own_threads.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr int kMostFrames = 64;
@@ -202,4 +202,4 @@ std::vector<Dump::Stack> NativeStacks::take() {
   return stacks;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -19,7 +19,7 @@
 
 #include "runtime/diagnosis/dumps/dump.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 class NativeStacks {
  public:
@@ -42,4 +42,4 @@ class NativeStacks {
   std::vector<std::unique_ptr<Record>> unanswered_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

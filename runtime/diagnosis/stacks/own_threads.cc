@@ -8,7 +8,7 @@
 #include <fstream>
 #include <memory>
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 std::vector<int> threads_of_this_process() {
   std::vector<int> threads;
@@ -33,4 +33,4 @@ std::string line_of_thread(int thread, const std::string& file) {
 
 bool is_own_thread_name(const std::string& name) { return name.starts_with("dabke-"); }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

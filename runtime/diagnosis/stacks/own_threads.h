@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 inline constexpr std::size_t kMostThreads = 32;  // of which a report tells
 
@@ -19,4 +19,4 @@ std::string line_of_thread(int thread, const std::string& file);
 /// One of the runtime's own: it waits for others, and nobody for it.
 bool is_own_thread_name(const std::string& name);
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -4,7 +4,7 @@
 
 #include "runtime/base/threads/thread.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct StackSource::Call {
   std::mutex mutex;
@@ -56,4 +56,4 @@ std::string StackSource::ask(Duration limit) {
   return call->changed.wait_for(lock, limit, [&] { return call->done; }) ? call->text : kNoAnswer;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -8,7 +8,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// May be used from any thread.
 class StackSource {
@@ -29,4 +29,4 @@ class StackSource {
   std::shared_ptr<Call> call_;  // the last one
 };
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -16,7 +16,7 @@
 #include "runtime/diagnosis/stacks/own_threads.h"
 #include "runtime/diagnosis/stacks/thread_samples.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr int kMostLooks = 3;  // at a thread that falls asleep or wakes up while it is looked at
@@ -148,4 +148,4 @@ class ThreadLook {
 
 std::vector<Dump::Stack> thread_places() { return ThreadLook().take(); }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -12,10 +12,10 @@
 
 #include "runtime/diagnosis/dumps/dump.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 /// The places of all threads but the runtime's own ("dabke-..."), the main thread first. The first line of
 /// each, in parentheses, says what the thread does; the frames follow. Takes some 20 ms where threads run.
 std::vector<Dump::Stack> thread_places();
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

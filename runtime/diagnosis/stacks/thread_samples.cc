@@ -17,7 +17,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 namespace {
 
 constexpr std::uint64_t kPeriodNs = 2'000'000;  // the thread's own time
@@ -189,4 +189,4 @@ std::vector<ThreadSample> sample_threads(const std::vector<int>& threads) {
   return samples;
 }
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -8,7 +8,7 @@
 
 #include "runtime/diagnosis/stacks/frames.h"
 
-namespace dabke {
+namespace dabke::diagnosis {
 
 struct ThreadSample {
   std::string error;                     // why there are none; empty: they were taken
@@ -20,4 +20,4 @@ struct ThreadSample {
 /// One for each thread of this process that is named, all within some 20 ms.
 std::vector<ThreadSample> sample_threads(const std::vector<int>& threads);
 
-}  // namespace dabke
+}  // namespace dabke::diagnosis

@@ -7,7 +7,7 @@
 #include "runtime/links/shm/local_socket.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::links {
 
 Status LinkListener::listen(bool with_local) {
   DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_listen(setup_.listen_at));
@@ -22,7 +22,7 @@ Status LinkListener::listen(bool with_local) {
 
 Status LinkListener::listen_locally(const std::string& address) {
   DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(setup_, setup_.world.rank, address));
-  DABKE_ASSIGN_OR_RETURN(Fd fd, local_listen(name));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, shm::local_listen(name));
   local_ = GuardedFd(std::move(fd), setup_.guard);
   return {};
 }
@@ -36,4 +36,4 @@ Result<std::string> local_name(const LinkSetup& setup, Rank listener, const std:
   return fmt::format("dabke/{}/{}/{}/{}", job, world.epoch, listener, to_hex(std::span(digest).first(12)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -7,7 +7,7 @@
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/links/setup/link_setup.h"
 
-namespace dabke {
+namespace dabke::links {
 
 class LinkListener {
  public:
@@ -35,4 +35,4 @@ class LinkListener {
 /// same time, the boot id hosts that share a network namespace only by name.
 Result<std::string> local_name(const LinkSetup& setup, Rank listener, const std::string& address);
 
-}  // namespace dabke
+}  // namespace dabke::links

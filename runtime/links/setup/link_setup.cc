@@ -18,7 +18,7 @@
 #include "runtime/links/shm/shm_agreement.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 using namespace std::chrono_literals;
@@ -46,8 +46,8 @@ class Setup {
     std::string remote;      // for messages
     TimePoint deadline;
     bool established = false;
-    std::uint32_t events = 0;                    // that epoll watches
-    std::optional<ShmAgreement> agreement = {};  // on a local socket
+    std::uint32_t events = 0;                         // that epoll watches
+    std::optional<shm::ShmAgreement> agreement = {};  // on a local socket
   };
 
   Status link_all();
@@ -127,7 +127,7 @@ Status Setup::start_connections(TimePoint now) {
     n.retry_after = std::min(2 * n.retry_after, kLastRetry);
     if (std::exchange(n.tries_local, false)) {
       DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(given_, n.rank, n.address->to_string()));
-      if (auto fd = local_connect(name); fd.is_ok()) {
+      if (auto fd = shm::local_connect(name); fd.is_ok()) {
         DABKE_RETURN_IF_ERROR(start_connection(n, fd.take(), true));
         continue;
       }
@@ -144,7 +144,7 @@ Status Setup::start_connections(TimePoint now) {
 
 Status Setup::start_connection(Neighbour& n, Fd fd, bool local) {
   if (local) {
-    if (auto status = check_same_user(fd.get()); !status.is_ok()) {
+    if (auto status = shm::check_same_user(fd.get()); !status.is_ok()) {
       n.no_local = status.message();
       n.retry_at = {};
       return {};
@@ -212,7 +212,7 @@ Status Setup::accept_clients(int listener, bool local) {
     }
     std::string remote = "a local socket";
     if (local) {
-      if (auto status = check_same_user(fd.get()); !status.is_ok()) {
+      if (auto status = shm::check_same_user(fd.get()); !status.is_ok()) {
         given_.log.warning("rank {} dropped a local client: {}", given_.world.rank, status.message());
         continue;
       }
@@ -378,4 +378,4 @@ Status Setup::drop_overdue(TimePoint now) {
 
 Result<std::vector<std::unique_ptr<Link>>> open_links(const LinkSetup& setup) { return Setup(setup).run(); }
 
-}  // namespace dabke
+}  // namespace dabke::links

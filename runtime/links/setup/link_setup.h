@@ -28,7 +28,7 @@
 #include "runtime/links/network.h"
 #include "runtime/store/store.h"
 
-namespace dabke {
+namespace dabke::links {
 
 enum class SharedMemory {
   never,
@@ -38,10 +38,10 @@ enum class SharedMemory {
 
 struct LinkSetup {
   const World& world;
-  std::span<const Rank> neighbours;  // any other ranks, each once
-  SocketAddress listen_at;           // port 0
-  std::shared_ptr<Store> store;      // this job's and epoch's
-  ForkGuard& guard;                  // must outlive the links
+  std::span<const Rank> neighbours;     // any other ranks, each once
+  SocketAddress listen_at;              // port 0
+  std::shared_ptr<store::Store> store;  // this job's and epoch's
+  ForkGuard& guard;                     // must outlive the links
   Log log;
   TimePoint deadline;
   std::string prefix = "links";
@@ -62,4 +62,4 @@ struct LinkSetup {
 /// is known of each, and what to do; code mismatch when a neighbour is of another build, job, epoch or key.
 Result<std::vector<std::unique_ptr<Link>>> open_links(const LinkSetup& setup);
 
-}  // namespace dabke
+}  // namespace dabke::links

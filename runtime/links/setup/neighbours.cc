@@ -8,7 +8,7 @@
 
 #include "runtime/store/init_failure.h"
 
-namespace dabke {
+namespace dabke::links {
 namespace {
 
 using namespace std::chrono_literals;
@@ -114,8 +114,8 @@ Status Neighbours::missing_ranks(std::span<const std::string> refused) const {
   std::string text = fmt::format("rank {} has no link to {}", setup_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
   // They may have waited in vain in init themselves, and know for whom.
-  if (!setup_.aborted) tell_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
-  if (!setup_.aborted) text += describe_absent(*setup_.store, setup_.world, absent).reported;
+  if (!setup_.aborted) store::tell_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
+  if (!setup_.aborted) text += store::describe_absent(*setup_.store, setup_.world, absent).reported;
   if (!refused.empty()) text += fmt::format("; refused were {}", fmt::join(refused, ", "));
   return {Code::timeout,
           text +
@@ -145,4 +145,4 @@ void Neighbours::send_last_words(const Status& why) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::links

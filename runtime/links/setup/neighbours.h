@@ -11,7 +11,7 @@
 
 #include "runtime/links/setup/link_setup.h"
 
-namespace dabke {
+namespace dabke::links {
 
 inline constexpr Duration kFirstRetry = std::chrono::milliseconds(20);
 
@@ -73,4 +73,4 @@ class Neighbours {
   Duration lookup_slice_ = kFirstRetry;
 };
 
-}  // namespace dabke
+}  // namespace dabke::links

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 Status no_mapping(std::size_t size_bytes) {
@@ -89,4 +89,4 @@ Status grow_aligned(std::byte*& base, std::size_t old_bytes, std::size_t new_byt
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

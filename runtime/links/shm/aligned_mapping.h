@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
@@ -18,4 +18,4 @@ Result<std::byte*> map_aligned(int fd, std::size_t offset, std::size_t size_byte
 /// where it is; after an error the old mapping is still there, or `base` is null.
 Status grow_aligned(std::byte*& base, std::size_t old_bytes, std::size_t new_bytes);
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-namespace dabke {
+namespace dabke::shm {
 
 /// Neighbours that are both free are one stretch. Each call takes time logarithmic in their number.
 class FreeRanges {
@@ -62,4 +62,4 @@ class FreeRanges {
   std::set<std::pair<std::size_t, std::size_t>> by_size_;  // bytes, begin
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

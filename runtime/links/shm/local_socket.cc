@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 constexpr std::size_t kMostDescriptors = 8;
@@ -145,4 +145,4 @@ Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte>
   return received;
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

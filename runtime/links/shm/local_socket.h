@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 /// Non-blocking, CLOEXEC. Accept with tcp_accept(), which asks nothing of TCP.
 Result<Fd> local_listen(const std::string& name);
@@ -36,4 +36,4 @@ struct ReceivedDescriptors {
 /// stream.
 Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte> into);
 
-}  // namespace dabke
+}  // namespace dabke::shm

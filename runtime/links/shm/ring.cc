@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 constexpr std::size_t position(std::uint64_t index) { return static_cast<std::size_t>(index % kRingBytes); }
@@ -70,4 +70,4 @@ bool RingReader::publish() {
   return take(ring_.writer_waits);
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -19,7 +19,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 inline constexpr std::size_t kRingBytes = std::size_t{256} << 10;
 static_assert((kRingBytes & (kRingBytes - 1)) == 0, "positions are taken modulo the size");
@@ -86,4 +86,4 @@ class RingReader {
   std::uint64_t read_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

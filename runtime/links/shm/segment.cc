@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::shm {
 
 Status check_file_size_limit(std::size_t size_bytes) {
   rlimit limit{};
@@ -96,4 +96,4 @@ Result<Segment> Segment::map(Fd fd, std::size_t size_bytes, ForkGuard& guard) {
   return segment;
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -11,7 +11,7 @@
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 /// Code out_of_memory where a file of `size_bytes` is above the limit of this process (RLIMIT_FSIZE): growing
 /// one to there returns no error but sends SIGXFSZ, which ends the process.
@@ -59,4 +59,4 @@ class Segment {
   std::span<std::byte> bytes_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

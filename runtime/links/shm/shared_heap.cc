@@ -21,7 +21,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 // Allocations of this size and more begin at a page; and the file is divided by it, a multiple of any page
@@ -219,4 +219,4 @@ void SharedHeap::close_region(std::size_t offset) {
   regions_.erase(region);
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

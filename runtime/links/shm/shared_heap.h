@@ -23,7 +23,7 @@
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/links/shm/free_ranges.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 /// Thread-safe.
 class SharedHeap {
@@ -118,4 +118,4 @@ class SharedHeap {
   Allocations allocations_;  // by address
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -10,7 +10,7 @@
 #include "runtime/links/little_endian.h"
 #include "runtime/links/shm/local_socket.h"
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 using Offer = std::array<std::byte, 16>;  // magic, size of the segment
@@ -20,7 +20,7 @@ constexpr std::byte kTakenWord{'T'}, kAgreedWord{'A'};
 Offer offer() {
   Offer bytes{};
   std::memcpy(bytes.data(), kAgreementMagic.data(), kAgreementMagic.size());
-  store_le<std::uint64_t>(sizeof(ShmLinkMemory), bytes.data() + kAgreementMagic.size());
+  links::store_le<std::uint64_t>(sizeof(ShmLinkMemory), bytes.data() + kAgreementMagic.size());
   return bytes;
 }
 
@@ -85,9 +85,9 @@ Result<bool> ShmAgreement::await_word(int socket) {
   return true;
 }
 
-Result<std::unique_ptr<Link>> ShmAgreement::take_link(GuardedFd socket, LinkPeer peer) {
+Result<std::unique_ptr<links::Link>> ShmAgreement::take_link(GuardedFd socket, links::LinkPeer peer) {
   parts_.socket = std::move(socket);
   return ShmLink::make(std::move(parts_), std::move(peer), guard_);
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

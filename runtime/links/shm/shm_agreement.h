@@ -12,7 +12,7 @@
 
 #include "runtime/links/shm/shm_link.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 class ShmAgreement {
  public:
@@ -20,7 +20,7 @@ class ShmAgreement {
   /// Does what can be done without waiting. True: agreed. An error: close the socket.
   Result<bool> advance(int socket);
   /// Called once, when agreed.
-  Result<std::unique_ptr<Link>> take_link(GuardedFd socket, LinkPeer peer);
+  Result<std::unique_ptr<links::Link>> take_link(GuardedFd socket, links::LinkPeer peer);
 
  private:
   enum class Step { offer, taken, agreed };
@@ -33,4 +33,4 @@ class ShmAgreement {
   Step step_ = Step::offer;
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -11,7 +11,7 @@
 
 #include "runtime/links/shm/local_socket.h"
 
-namespace dabke {
+namespace dabke::shm {
 namespace {
 
 ShmLinkMemory& memory_of(Segment& segment) {
@@ -25,7 +25,8 @@ Status watch(int epoll, int fd) {
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> ShmLink::make(ShmLinkParts parts, LinkPeer peer, ForkGuard& guard) {
+Result<std::unique_ptr<links::Link>> ShmLink::make(ShmLinkParts parts, links::LinkPeer peer,
+                                                   ForkGuard& guard) {
   if (parts.segment.bytes().size() != sizeof(ShmLinkMemory))
     return Status(Code::mismatch, "a segment of another size than a link's");
   parts.segment.close_descriptor();  // the memory stays as long as somebody has it mapped
@@ -34,10 +35,10 @@ Result<std::unique_ptr<Link>> ShmLink::make(ShmLinkParts parts, LinkPeer peer, F
   if (!link->epoll_) return system_error("epoll_create1", errno);
   DABKE_RETURN_IF_ERROR(watch(link->epoll_.get(), link->own_event_.get()));
   DABKE_RETURN_IF_ERROR(watch(link->epoll_.get(), link->socket_.get()));
-  return std::unique_ptr<Link>(std::move(link));
+  return std::unique_ptr<links::Link>(std::move(link));
 }
 
-ShmLink::ShmLink(ShmLinkParts parts, LinkPeer peer)
+ShmLink::ShmLink(ShmLinkParts parts, links::LinkPeer peer)
     : segment_(std::move(parts.segment)),
       socket_(std::move(parts.socket)),
       own_event_(std::move(parts.own_event)),
@@ -49,15 +50,15 @@ ShmLink::ShmLink(ShmLinkParts parts, LinkPeer peer)
 ShmLink::~ShmLink() { in_.abandon(); }
 
 Status ShmLink::send(std::span<const std::byte> frame) {
-  if (frame.size() > kMaxFrameBytes) {
+  if (frame.size() > links::kMaxFrameBytes) {
     return {Code::invalid_argument, fmt::format("a message of {} bytes for rank {} is above the limit of {}",
-                                                frame.size(), peer_.rank, kMaxFrameBytes)};
+                                                frame.size(), peer_.rank, links::kMaxFrameBytes)};
   }
   // A full ring may be that of a dead peer, which will never say so itself.
   if (broken_.is_ok() && (out_.abandoned() || (!unsent_.empty() && socket_ended())))
     break_off("the peer closed its connection");
   DABKE_RETURN_IF_ERROR(broken_);
-  const auto header = frame_header(frame.size());
+  const auto header = links::frame_header(frame.size());
   std::size_t head = 0, body = 0;
   if (unsent_.empty()) {
     DABKE_RETURN_IF_ERROR(write(header, head));
@@ -114,7 +115,7 @@ void ShmLink::break_off(std::string why) {
   unsent_.clear();
 }
 
-Result<Link::Received> ShmLink::receive(FrameSink& sink) {
+Result<links::Link::Received> ShmLink::receive(links::FrameSink& sink) {
   constexpr std::size_t kMostAtOnce = 1 << 20;
   std::size_t total = 0;
   while (total < kMostAtOnce) {
@@ -212,4 +213,4 @@ Result<Fd> ShmLink::take_descriptor(TimePoint deadline) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::shm

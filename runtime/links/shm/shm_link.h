@@ -14,7 +14,7 @@
 #include "runtime/links/shm/ring.h"
 #include "runtime/links/shm/segment.h"
 
-namespace dabke {
+namespace dabke::shm {
 
 /// The layout of a link's segment.
 struct ShmLinkMemory {
@@ -31,19 +31,20 @@ struct ShmLinkParts {
   bool is_connector = false;
 };
 
-class ShmLink final : public Link {
+class ShmLink final : public links::Link {
  public:
-  static Result<std::unique_ptr<Link>> make(ShmLinkParts parts, LinkPeer peer, ForkGuard& guard);
+  static Result<std::unique_ptr<links::Link>> make(ShmLinkParts parts, links::LinkPeer peer,
+                                                   ForkGuard& guard);
   ~ShmLink() override;
 
-  const LinkPeer& peer() const override { return peer_; }
+  const links::LinkPeer& peer() const override { return peer_; }
   bool is_shared_memory() const override { return true; }
   /// An epoll over the eventfd and the socket. Never writable: room shows as readable.
   int descriptor() const override { return epoll_.get(); }
   bool wants_write() const override { return !unsent_.empty(); }
   Status send(std::span<const std::byte> frame) override;
   void flush() override;
-  Result<Received> receive(FrameSink& sink) override;
+  Result<Received> receive(links::FrameSink& sink) override;
   void finish_sending() override;
   /// What is in the ring outlives us.
   bool all_arrived() const override { return unsent_.empty(); }
@@ -60,7 +61,7 @@ class ShmLink final : public Link {
   Result<Fd> take_descriptor(TimePoint deadline);
 
  private:
-  ShmLink(ShmLinkParts parts, LinkPeer peer);
+  ShmLink(ShmLinkParts parts, links::LinkPeer peer);
 
   Status write(std::span<const std::byte> bytes, std::size_t& written);
   void show_written();
@@ -71,11 +72,11 @@ class ShmLink final : public Link {
 
   Segment segment_;
   GuardedFd socket_, own_event_, peer_event_, epoll_;
-  LinkPeer peer_;
+  links::LinkPeer peer_;
   RingWriter out_;
   RingReader in_;
-  ByteQueue unsent_;
-  FrameDecoder decoder_;
+  links::ByteQueue unsent_;
+  links::FrameDecoder decoder_;
   Status broken_;                        // what sending ran into
   bool sleeps_ = false, waits_ = false;  // declared, and not taken back
   std::uint64_t owed_ = 0;               // writes to own_event_ that were promised and not read yet
@@ -84,4 +85,4 @@ class ShmLink final : public Link {
   bool end_reported_ = false;
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

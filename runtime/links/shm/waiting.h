@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace dabke {
+namespace dabke::shm {
 
 /// Whether looking has been worth while lately. Where the other process runs on this very core, it never is.
 class WaitingHabit {
@@ -85,4 +85,4 @@ class Waiting {
   int turns_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::shm

@@ -5,11 +5,11 @@
 
 #include "runtime/negotiation/batching/planner.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 bool runs_data(const UnmarkedOrder& one) {
-  return one.order->kind == Order::Kind::run && moves_data(one.request->kind);
+  return one.order->kind == wire::Order::Kind::run && moves_data(one.request->kind);
 }
 
 /// Tensors that lie between two orders that end batches.
@@ -65,7 +65,7 @@ void mark_batches(std::span<const UnmarkedOrder> orders, const FusionSettings& s
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (runs_data(orders[i])) {
       stretch.add(orders[i], i);
-    } else if (ends_batches(orders[i].order->kind)) {
+    } else if (wire::ends_batches(orders[i].order->kind)) {
       next = stretch.mark(next);
     }
   }
@@ -80,4 +80,4 @@ void mark_batches(std::span<const UnmarkedOrder> orders, const FusionSettings& s
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -11,11 +11,11 @@
 #include "runtime/base/settings/fusion_settings.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// One element of the root's list before it is numbered.
 struct UnmarkedOrder {
-  Order* order;
+  wire::Order* order;
   const Request* request;     // a run's
   std::uint64_t learned = 0;  // its learned batch, fused with its like only; 0: none, with whatever fits
 };
@@ -23,4 +23,4 @@ struct UnmarkedOrder {
 /// Fills in Order::batch and Order::batch_by_tensor of all that move data; numbers count up from 0.
 void mark_batches(std::span<const UnmarkedOrder> orders, const FusionSettings& settings);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -11,36 +11,36 @@
 #include "runtime/base/clock.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class LearnedBatches {
  public:
   /// Returns what was kept back under the old ones.
-  std::vector<Slot> learn(const std::vector<LearnedBatch>& batches);
+  std::vector<wire::Slot> learn(const std::vector<wire::LearnedBatch>& batches);
   bool any() const { return !batches_.empty(); }
 
   /// `batch`: counted from 1. Returns what is to be reported now, in the order of the batch.
-  std::vector<Slot> ready(std::uint32_t batch, Slot slot, TimePoint now);
+  std::vector<wire::Slot> ready(std::uint32_t batch, wire::Slot slot, TimePoint now);
   /// What was kept back too long.
-  std::vector<Slot> overdue(TimePoint now);
-  std::vector<Slot> release(std::uint32_t batch);
-  std::vector<Slot> release_all();
+  std::vector<wire::Slot> overdue(TimePoint now);
+  std::vector<wire::Slot> release(std::uint32_t batch);
+  std::vector<wire::Slot> release_all();
   TimePoint next_deadline() const { return next_deadline_; }
 
  private:
   struct Batch {
-    std::vector<Slot> slots;
+    std::vector<wire::Slot> slots;
     Duration hold{};
-    std::vector<Slot> held;
+    std::vector<wire::Slot> held;
     std::size_t been_ready = 0;  // how many of `slots`, this time round
     bool loose = false;          // given up this time round
     TimePoint deadline = kNever;
   };
-  std::vector<Slot> release(Batch& batch);
+  std::vector<wire::Slot> release(Batch& batch);
   void find_next_deadline();
 
   std::vector<Batch> batches_;
   TimePoint next_deadline_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

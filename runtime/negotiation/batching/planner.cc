@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// Whether that is all in which they differ.
@@ -46,4 +46,4 @@ std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> ite
   return batches;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

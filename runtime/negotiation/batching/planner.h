@@ -11,7 +11,7 @@
 #include "runtime/base/world.h"
 #include "runtime/call/call_spec.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// What must be equal for two tensors to share a batch.
 struct FusionKey {
@@ -39,4 +39,4 @@ inline constexpr std::size_t kTogetherBytes = 32 << 20;
 std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items,
                                                    const FusionSettings& settings);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// Whether it takes along only what the host's data plane has.
 bool is_the_hosts(const ReadyOrder& ready) {
-  if (ready.order.kind != Order::Kind::run) return false;
+  if (ready.order.kind != wire::Order::Kind::run) return false;
   return ready.request->kind == CollectiveKind::barrier || adds_set(ready.request->kind);
 }
 
@@ -33,7 +33,7 @@ void ReadyList::push(ReadyOrder ready) {
   if (ready.order.forced) any_forced_ = true;
   if (ready.entry != nullptr) ready.entry->in_ready_list = true;
   const bool moves_data = ready.moves_data();
-  const bool is_the_hosts = dabke::is_the_hosts(ready);
+  const bool is_the_hosts = negotiation::is_the_hosts(ready);
   orders_.push_back(std::move(ready));
   if (moves_data) return;
   if (is_the_hosts) {
@@ -100,12 +100,13 @@ bool ReadyList::is_being_failed(ProcessSetId set, const std::string& key) const 
          });
 }
 
-void ReadyList::spell_out(Slot slot) {
+void ReadyList::spell_out(wire::Slot slot) {
   for (ReadyOrder& ready : orders_) {
-    if (ready.order.kind != Order::Kind::run || ready.order.request || ready.order.slot != slot) continue;
+    if (ready.order.kind != wire::Order::Kind::run || ready.order.request || ready.order.slot != slot)
+      continue;
     ready.order.request = ready.request;
-    ready.order.slot = kNoSlot;
+    ready.order.slot = wire::kNoSlot;
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

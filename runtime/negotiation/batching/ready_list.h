@@ -17,15 +17,15 @@
 #include "runtime/negotiation/tables/tensor_entry.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 struct ReadyOrder {
-  Order order;
+  wire::Order order;
   TensorEntry* entry = nullptr;  // a run's
   RequestRef request;            // also of a cached one
   TimePoint at{};
 
-  bool moves_data() const { return order.kind == Order::Kind::run && dabke::moves_data(request->kind); }
+  bool moves_data() const { return order.kind == wire::Order::Kind::run && dabke::moves_data(request->kind); }
   DeviceType device_type() const { return moves_data() ? request->device_type : DeviceType::host; }
 };
 
@@ -51,7 +51,7 @@ class ReadyList {
   /// Whether the error of a name that not everybody had reported is among them.
   bool is_being_failed(ProcessSetId set, const std::string& key) const;
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
-  void spell_out(Slot slot);
+  void spell_out(wire::Slot slot);
 
  private:
   struct DataPlane {
@@ -68,4 +68,4 @@ class ReadyList {
   bool any_forced_ = false;  // a forced error is among them
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

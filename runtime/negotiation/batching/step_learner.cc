@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr int kEqualSteps = 3;
@@ -17,13 +17,13 @@ bool can_share_a_batch(const Request& a, const Request& b) {
 
 }  // namespace
 
-StepLearner::Mark& StepLearner::mark_of(Slot slot) {
-  const SlotIndex index = index_of(slot);
+StepLearner::Mark& StepLearner::mark_of(wire::Slot slot) {
+  const wire::SlotIndex index = wire::index_of(slot);
   if (index >= marks_.size()) marks_.resize(index + 1);
   return marks_[index];
 }
 
-void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
+void StepLearner::ordered(wire::Slot slot, const RequestRef& request, TimePoint ready_at) {
   if (batch_bytes_ == 0) return;
   Mark& mark = mark_of(slot);
   if (mark.slot == slot && mark.step == number_) end_step();
@@ -58,7 +58,7 @@ void StepLearner::disturbed() {
   step_.clear();
 }
 
-void StepLearner::wanted(Slot slot) {
+void StepLearner::wanted(wire::Slot slot) {
   mark_of(slot).wanted = slot;
   forget();
   equal_steps_ = 0;
@@ -74,14 +74,14 @@ void StepLearner::forget() {
   }
 }
 
-std::optional<std::vector<LearnedBatch>> StepLearner::take_change() {
+std::optional<std::vector<wire::LearnedBatch>> StepLearner::take_change() {
   return std::exchange(change_, std::nullopt);
 }
 
-std::vector<LearnedBatch> StepLearner::cut() const {
+std::vector<wire::LearnedBatch> StepLearner::cut() const {
   std::vector<Seen> by_readiness = step_;
   std::ranges::stable_sort(by_readiness, {}, &Seen::ready_at);
-  std::vector<LearnedBatch> batches;
+  std::vector<wire::LearnedBatch> batches;
   std::size_t bytes = 0;
   const Seen* first = nullptr;
   const Seen* last = nullptr;
@@ -89,7 +89,7 @@ std::vector<LearnedBatch> StepLearner::cut() const {
     const std::size_t size = seen.request->size_bytes();
     const std::size_t target = batches.size() <= 1 ? batch_bytes_ / kFirstBatchPart : batch_bytes_;
     const bool goes_on = last != nullptr && bytes + size <= target &&
-                         marks_[index_of(last->slot)].wanted != last->slot &&
+                         marks_[wire::index_of(last->slot)].wanted != last->slot &&
                          can_share_a_batch(*last->request, *seen.request);
     if (!goes_on) {
       batches.emplace_back();
@@ -106,4 +106,4 @@ std::vector<LearnedBatch> StepLearner::cut() const {
   return batches;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -16,7 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class StepLearner {
  public:
@@ -24,31 +24,31 @@ class StepLearner {
   explicit StepLearner(std::size_t batch_bytes) : batch_bytes_(batch_bytes) {}
 
   /// A cached tensor was ordered that was ready on all ranks at `ready_at`.
-  void ordered(Slot slot, const RequestRef& request, TimePoint ready_at);
+  void ordered(wire::Slot slot, const RequestRef& request, TimePoint ready_at);
   /// Something was ordered that steps do not repeat.
   void disturbed();
   /// A rank waits for this slot, and has not got its batch together.
-  void wanted(Slot slot);
+  void wanted(wire::Slot slot);
 
   bool has_learned() const { return learned_; }
   /// What is to be announced: new batches, or none at all when the old ones are over.
-  std::optional<std::vector<LearnedBatch>> take_change();
+  std::optional<std::vector<wire::LearnedBatch>> take_change();
 
  private:
   struct Seen {
-    Slot slot;
+    wire::Slot slot;
     RequestRef request;
     TimePoint ready_at;
   };
   struct Mark {  // what is known of a slot index
-    Slot slot = kNoSlot;
-    std::uint64_t step = 0;  // the last one that it was ordered in
-    Slot wanted = kNoSlot;   // somebody once waited for this one alone
+    wire::Slot slot = wire::kNoSlot;
+    std::uint64_t step = 0;             // the last one that it was ordered in
+    wire::Slot wanted = wire::kNoSlot;  // somebody once waited for this one alone
   };
-  Mark& mark_of(Slot slot);
+  Mark& mark_of(wire::Slot slot);
   void end_step();
   void forget();
-  std::vector<LearnedBatch> cut() const;
+  std::vector<wire::LearnedBatch> cut() const;
 
   std::size_t batch_bytes_;
   std::vector<Seen> step_;
@@ -58,7 +58,7 @@ class StepLearner {
   std::size_t last_size_ = 0;  // the size of the step before
   int equal_steps_ = 0;
   bool learned_ = false;
-  std::optional<std::vector<LearnedBatch>> change_;
+  std::optional<std::vector<wire::LearnedBatch>> change_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -7,7 +7,7 @@
 #include "runtime/negotiation/tables/inquiry.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr Duration kBetweenInquiries = std::chrono::milliseconds(500);  // many ranks ask for the same group
@@ -42,7 +42,7 @@ TimePoint GroupInspector::next_check(const IncompleteGroup& group, TimePoint now
 void GroupInspector::look(TimePoint now) {
   if (now < next_check_) return;
   next_check_ = kNever;
-  std::vector<GroupNoticeMessage> due;
+  std::vector<wire::GroupNoticeMessage> due;
   state_.groups.for_each([&](const IncompleteGroups::Key& key, IncompleteGroup& group) {
     if (now >= next_check(group, TimePoint::min())) {
       group.asked = now;
@@ -50,7 +50,7 @@ void GroupInspector::look(TimePoint now) {
     }
     next_check_ = std::min(next_check_, next_check(group, now));
   });
-  for (const GroupNoticeMessage& notice : due) {
+  for (const wire::GroupNoticeMessage& notice : due) {
     if (state_.is_root()) {
       inquire(notice, now);
     } else {
@@ -66,7 +66,7 @@ int GroupInspector::stage_of(Duration age) const {
   return age >= state_.options.stall_check ? 1 : 0;
 }
 
-void GroupInspector::inquire(const GroupNoticeMessage& notice, TimePoint now) {
+void GroupInspector::inquire(const wire::GroupNoticeMessage& notice, TimePoint now) {
   const Duration age = std::chrono::milliseconds(notice.age_ms);
   const IncompleteGroups::Key key(notice.process_set, notice.group);
   const auto under_way = std::ranges::find_if(inquiries_, [&](const GroupInquiry& other) {
@@ -94,20 +94,20 @@ void GroupInspector::inquire(const GroupNoticeMessage& notice, TimePoint now) {
                        .deadline = now + kAnswerTime,
                        .asked = *ranks,
                        .answers = {}};
-  const GroupInquiryMessage message{inquiry.id, inquiry.process_set, inquiry.group};
+  const wire::GroupInquiryMessage message{inquiry.id, inquiry.process_set, inquiry.group};
   inquiries_.push_back(std::move(inquiry));
   answer(message, now);
   judge(now);
 }
 
-void GroupInspector::answer(const GroupInquiryMessage& message, TimePoint now) {
+void GroupInspector::answer(const wire::GroupInquiryMessage& message, TimePoint now) {
   if (state_.over) return;
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
     if (state_.collector.concerns(message.process_set, reporter))
       outbox_.send(state_.collector.rank_of(reporter), message);
   }
   if (!state_.takes_part_in(message.process_set)) return;
-  GroupAnswerMessage mine{.id = message.id, .rank = state_.options.rank};
+  wire::GroupAnswerMessage mine{.id = message.id, .rank = state_.options.rank};
   mine.joined = state_.joins.contains(message.process_set);
   const TensorEntry* whole = state_.tensors.find(message.process_set, group_key(message.group));
   if (whole != nullptr && !whole->waiting.empty()) {
@@ -130,7 +130,7 @@ void GroupInspector::answer(const GroupInquiryMessage& message, TimePoint now) {
   outbox_.send(state_.parent(), mine);
 }
 
-void GroupInspector::take_answer(GroupAnswerMessage answer) {
+void GroupInspector::take_answer(wire::GroupAnswerMessage answer) {
   const auto inquiry = std::ranges::find(inquiries_, answer.id, &GroupInquiry::id);
   if (inquiry == inquiries_.end()) return;
   inquiry->age = std::max<Duration>(inquiry->age, std::chrono::milliseconds(answer.age_ms));
@@ -181,4 +181,4 @@ TimePoint GroupInspector::next_tick() const {
   return next;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -15,7 +15,7 @@
 #include "runtime/negotiation/state/endings.h"
 #include "runtime/negotiation/tables/incomplete_groups.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class GroupInspector {
  public:
@@ -25,11 +25,11 @@ class GroupInspector {
   /// Not ok: the group has failed, and so does the member.
   Status add(const RequestRef& member, const std::string& group, std::uint32_t group_size, TimePoint now);
   /// The root only: some rank waits for members.
-  void inquire(const GroupNoticeMessage& notice, TimePoint now);
+  void inquire(const wire::GroupNoticeMessage& notice, TimePoint now);
   /// Passes the question on, and answers it for this rank.
-  void answer(const GroupInquiryMessage& message, TimePoint now);
+  void answer(const wire::GroupInquiryMessage& message, TimePoint now);
   /// The root only.
-  void take_answer(GroupAnswerMessage answer);
+  void take_answer(wire::GroupAnswerMessage answer);
   /// An order of this name: answers may have been given before it, and some after it.
   void note_order(const TensorEntry& entry) {
     if (!inquiries_.empty()) forget_inquiry(entry);
@@ -62,4 +62,4 @@ class GroupInspector {
   std::map<IncompleteGroups::Key, History> history_;  // the root's
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -6,7 +6,7 @@
 
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr Duration kStackTime = std::chrono::seconds(3);
@@ -20,12 +20,12 @@ std::string with_collective(const TensorEntry& entry) {
 
 }  // namespace
 
-std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message, TimePoint now) {
+std::optional<wire::AnswerMessage> StallAnswers::answer(const wire::InquiryMessage& message, TimePoint now) {
   if (state_.over || (!message.everybody && !state_.takes_part_in(message.process_set))) return std::nullopt;
   // Only those that are waited for are asked, but a question goes to all that report through the same rank.
   const auto members = members_named(message.name);
   if (members && std::ranges::find(*members, state_.options.rank) == members->end()) return std::nullopt;
-  AnswerMessage mine;
+  wire::AnswerMessage mine;
   mine.id = message.id;
   mine.rank = state_.options.rank;
   mine.last_order = state_.last_order;
@@ -33,7 +33,7 @@ std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message,
     mine.idle_ms = std::max<std::uint64_t>(1, age_ms(last_submit_, now));
   }
   list_what_waits(message, mine);
-  const bool is_waited_for = message.subject == StallSubject::join
+  const bool is_waited_for = message.subject == wire::StallSubject::join
                                  ? !state_.joins.contains(message.process_set)
                                  : std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
   if (!state_.options.gives_stacks || message.everybody || !is_waited_for) return mine;
@@ -49,8 +49,8 @@ std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message,
   return std::nullopt;
 }
 
-void StallAnswers::list_what_waits(const InquiryMessage& message, AnswerMessage& mine) const {
-  const bool is_tensor = message.subject == StallSubject::tensor;
+void StallAnswers::list_what_waits(const wire::InquiryMessage& message, wire::AnswerMessage& mine) const {
+  const bool is_tensor = message.subject == wire::StallSubject::tensor;
   for (const ProcessSetId set : state_.sets.ids()) {
     const TensorEntry* entry = is_tensor ? state_.tensors.find(set, message.name) : nullptr;
     if (entry == nullptr || entry->waiting.empty()) continue;
@@ -77,17 +77,17 @@ void StallAnswers::list_what_waits(const InquiryMessage& message, AnswerMessage&
 }
 
 void StallAnswers::note_running(const RunningBatch& running, TimePoint now) {
-  for (AnswerMessage& answer : without_stack_) {
+  for (wire::AnswerMessage& answer : without_stack_) {
     answer.inside = running.what;
     answer.inside_number = running.number;
     answer.inside_ms = age_ms(running.since, now);
   }
 }
 
-std::vector<AnswerMessage> StallAnswers::give_stack(const std::string& text) {
+std::vector<wire::AnswerMessage> StallAnswers::give_stack(const std::string& text) {
   deadline_ = kNever;
-  for (AnswerMessage& answer : without_stack_) answer.stack = text;
+  for (wire::AnswerMessage& answer : without_stack_) answer.stack = text;
   return std::exchange(without_stack_, {});
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -9,7 +9,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// A batch that this rank runs.
 struct RunningBatch {
@@ -25,22 +25,22 @@ class StallAnswers {
 
   void note_submit(TimePoint now) { last_submit_ = now; }
   /// Nothing where it is not asked, or where the answer waits for a stack that has been asked for.
-  std::optional<AnswerMessage> answer(const InquiryMessage& message, TimePoint now);
+  std::optional<wire::AnswerMessage> answer(const wire::InquiryMessage& message, TimePoint now);
   /// What the answers that wait for give_stack() are to say.
   void note_running(const RunningBatch& running, TimePoint now);
   /// The answers that have waited for it.
-  std::vector<AnswerMessage> give_stack(const std::string& text);
+  std::vector<wire::AnswerMessage> give_stack(const std::string& text);
   /// When they wait no longer.
   TimePoint deadline() const { return deadline_; }
 
  private:
-  void list_what_waits(const InquiryMessage& message, AnswerMessage& mine) const;
+  void list_what_waits(const wire::InquiryMessage& message, wire::AnswerMessage& mine) const;
 
   const NegotiationState& state_;
   Outbox& outbox_;
   TimePoint last_submit_{};
-  std::vector<AnswerMessage> without_stack_;
+  std::vector<wire::AnswerMessage> without_stack_;
   TimePoint deadline_ = kNever;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -6,7 +6,7 @@
 
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 std::string process_of(const NegotiationState& state, Rank rank) {
   const std::string known = state.options.process_of ? state.options.process_of(rank) : "";
@@ -15,7 +15,7 @@ std::string process_of(const NegotiationState& state, Rank rank) {
 
 void StallInquiries::open(Inquiry inquiry, TimePoint now) {
   if (is_known(inquiry, now) || state_.sets.ranks_of(inquiry.process_set) == nullptr) return;
-  const bool is_tensor = inquiry.subject == StallSubject::tensor;
+  const bool is_tensor = inquiry.subject == wire::StallSubject::tensor;
   // Who is asked before the error comes would answer for requests that it ends, when the next are there.
   if (is_tensor && state_.sequencer->is_being_failed(inquiry.process_set, inquiry.name)) return;
   ask(std::move(inquiry), now);
@@ -36,7 +36,7 @@ bool StallInquiries::is_known(const Inquiry& inquiry, TimePoint now) {
 
 void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
   const bool mismatch = inquiry.purpose == Inquiry::Purpose::process_set_mismatch;
-  const bool is_tensor = inquiry.subject == StallSubject::tensor;
+  const bool is_tensor = inquiry.subject == wire::StallSubject::tensor;
   inquiry.id = next_id_++;
   inquiry.deadline = now + kAnswerTime;
   const TensorEntry* entry = is_tensor ? state_.tensors.find(inquiry.process_set, inquiry.name) : nullptr;
@@ -45,7 +45,8 @@ void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
     inquiry.since = entry->collection.since;
     inquiry.signature = request_of(*entry).describe();
   }
-  const InquiryMessage message{inquiry.id, mismatch, inquiry.subject, inquiry.process_set, inquiry.name};
+  const wire::InquiryMessage message{inquiry.id, mismatch, inquiry.subject, inquiry.process_set,
+                                     inquiry.name};
   bool ask_self = false;
   std::vector<bool> ask(static_cast<std::size_t>(state_.collector.reporters()));
   const auto members = members_named(inquiry.name);
@@ -75,7 +76,7 @@ void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
   if (auto mine = answers_.answer(message, now)) take(std::move(*mine));
 }
 
-void StallInquiries::take(AnswerMessage answer) {
+void StallInquiries::take(wire::AnswerMessage answer) {
   const auto inquiry = std::ranges::find(inquiries_, answer.id, &Inquiry::id);
   if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answer.rank, std::move(answer));
 }
@@ -88,7 +89,7 @@ TimePoint StallInquiries::next_deadline() const {
 
 void StallInquiries::forget_join(ProcessSetId set) {
   std::erase_if(inquiries_, [set](const Inquiry& inquiry) {
-    return inquiry.subject == StallSubject::join && inquiry.process_set == set;
+    return inquiry.subject == wire::StallSubject::join && inquiry.process_set == set;
   });
 }
 
@@ -114,7 +115,7 @@ bool StallInquiries::is_told_of(const Inquiry& inquiry, TimePoint now) const {
 
 void StallInquiries::judge(const Inquiry& inquiry, TimePoint now) {
   if (inquiry.purpose == Inquiry::Purpose::process_set_mismatch) return judge_mismatch(inquiry, now);
-  if (inquiry.subject == StallSubject::tensor) {
+  if (inquiry.subject == wire::StallSubject::tensor) {
     const TensorEntry* entry = state_.tensors.find(inquiry.process_set, inquiry.name);
     const bool pending = entry != nullptr && !entry->collection.empty();
     if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
@@ -153,4 +154,4 @@ void StallInquiries::tell(const Inquiry& inquiry, const Stall& stall, TimePoint 
   dumps_.ask_after_warning(text, now);
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

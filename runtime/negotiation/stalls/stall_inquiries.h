@@ -9,7 +9,7 @@
 #include "runtime/negotiation/tables/inquiry.h"
 #include "runtime/negotiation/tables/stall_log.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// What is known of the process of a rank that does not answer.
 std::string process_of(const NegotiationState& state, Rank rank);
@@ -22,7 +22,7 @@ class StallInquiries {
 
   /// Asks, unless it has been asked or told.
   void open(Inquiry inquiry, TimePoint now);
-  void take(AnswerMessage answer);
+  void take(wire::AnswerMessage answer);
   /// Decides what has been answered by everybody, or for long enough.
   void judge(TimePoint now);
   bool empty() const { return inquiries_.empty(); }
@@ -48,4 +48,4 @@ class StallInquiries {
   StallLog log_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

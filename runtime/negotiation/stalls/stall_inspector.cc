@@ -8,7 +8,7 @@
 
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr std::size_t kMostFound = 16;  // told of at the same time
@@ -67,7 +67,7 @@ void StallInspector::look_for_stalls(TimePoint now) {
     if (state_.is_root()) {
       inquiries_.open(std::move(inquiry), now);
     } else {
-      tell({StallSubject::tensor, inquiry.process_set, 0, inquiry.name, age_ms(inquiry.since, now),
+      tell({wire::StallSubject::tensor, inquiry.process_set, 0, inquiry.name, age_ms(inquiry.since, now),
             inquiry.purpose == Inquiry::Purpose::process_set_mismatch},
            now);
     }
@@ -91,13 +91,13 @@ void StallInspector::look_for_long_waits(TimePoint now) {
   if (!state_.is_root())
     state_.tensors.for_each(look_at);  // the root sees its own among those that are incomplete
   if (oldest != nullptr) {
-    tell({StallSubject::tensor, oldest->process_set, 0, oldest->name,
+    tell({wire::StallSubject::tensor, oldest->process_set, 0, oldest->name,
           age_ms(oldest->waiting.front().since, now), false},
          now);
   }
   for (const auto& [set, join] : state_.joins) {
     if (is_long(join.moved_at))
-      tell({StallSubject::join, set, 0, std::string(name_of(CollectiveKind::join)),
+      tell({wire::StallSubject::join, set, 0, std::string(name_of(CollectiveKind::join)),
             age_ms(join.moved_at, now), false},
            now);
   }
@@ -124,13 +124,13 @@ TimePoint StallInspector::next_look(TimePoint since, TimePoint now) const {
 
 void StallInspector::note_long_run(const RunningBatch& running, TimePoint now) {
   if (state_.over) return;
-  tell({StallSubject::batch, running.process_set, running.number, running.what, age_ms(running.since, now),
-        false},
+  tell({wire::StallSubject::batch, running.process_set, running.number, running.what,
+        age_ms(running.since, now), false},
        now);
 }
 
 /// The root hears of it, by a message from elsewhere.
-void StallInspector::tell(const NoticeMessage& notice, TimePoint now) {
+void StallInspector::tell(const wire::NoticeMessage& notice, TimePoint now) {
   if (state_.is_root()) return heed(notice, now);
   outbox_.send(state_.parent(), notice);
   if (notice.suspect) return;  // it has not waited for long yet
@@ -141,7 +141,7 @@ void StallInspector::tell(const NoticeMessage& notice, TimePoint now) {
   }
 }
 
-void StallInspector::heed(const NoticeMessage& notice, TimePoint now) {
+void StallInspector::heed(const wire::NoticeMessage& notice, TimePoint now) {
   const Duration age = std::chrono::milliseconds(notice.age_ms);
   inquiries_.open({.purpose = notice.suspect    ? Inquiry::Purpose::process_set_mismatch
                               : is_to_fail(age) ? Inquiry::Purpose::stall_shutdown
@@ -160,10 +160,10 @@ void StallInspector::parent_is_heard() {
 }
 
 void StallInspector::parent_is_silent(TimePoint now) {
-  const NoticeMessage notice = std::exchange(unheard_, {});
+  const wire::NoticeMessage notice = std::exchange(unheard_, {});
   word_by_ = kNever;
   const Duration age = std::chrono::milliseconds(notice.age_ms) + (now - unheard_at_);
-  const std::string what = notice.subject == StallSubject::tensor ? shown(notice.name) : notice.name;
+  const std::string what = notice.subject == wire::StallSubject::tensor ? shown(notice.name) : notice.name;
   const std::string text = fmt::format(
       "Stalled for {} s: {} of process set {} waits, and {}, through which {} reports, does not answer: {}.",
       seconds_to_text(age), what, notice.process_set, state_.who(state_.parent()),
@@ -184,7 +184,7 @@ void StallInspector::parent_is_silent(TimePoint now) {
     dumps_.obey({kSilentIncidents + static_cast<std::uint64_t>(state_.parent()), false, text});
 }
 
-void StallInspector::answer(const InquiryMessage& message, TimePoint now) {
+void StallInspector::answer(const wire::InquiryMessage& message, TimePoint now) {
   if (state_.over) return;
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
     if (message.everybody || state_.collector.concerns(message.process_set, reporter))
@@ -193,19 +193,19 @@ void StallInspector::answer(const InquiryMessage& message, TimePoint now) {
   if (auto mine = answers_.answer(message, now)) give_answer(std::move(*mine));
 }
 
-void StallInspector::take_answer(AnswerMessage answer, TimePoint now) {
+void StallInspector::take_answer(wire::AnswerMessage answer, TimePoint now) {
   inquiries_.take(std::move(answer));
   inquiries_.judge(now);
 }
 
-void StallInspector::give_answer(AnswerMessage answer) {
+void StallInspector::give_answer(wire::AnswerMessage answer) {
   if (!state_.is_root()) return outbox_.send(state_.parent(), answer);
   inquiries_.take(std::move(answer));
 }
 
 void StallInspector::give_stack(const std::string& text, TimePoint now) {
   if (state_.over) return;
-  for (AnswerMessage& answer : answers_.give_stack(text)) give_answer(std::move(answer));
+  for (wire::AnswerMessage& answer : answers_.give_stack(text)) give_answer(std::move(answer));
   inquiries_.judge(now);
 }
 
@@ -222,4 +222,4 @@ TimePoint StallInspector::next_tick() const {
   return std::min({next_check_, next_wait_check_, word_by_, answers_.deadline(), inquiries_.next_deadline()});
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -20,7 +20,7 @@
 #include "runtime/negotiation/state/endings.h"
 #include "runtime/negotiation/tables/stall_log.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class StallInspector {
  public:
@@ -61,15 +61,15 @@ class StallInspector {
   void give_stack(const std::string& text, TimePoint now);
 
   /// A child tells of a wait.
-  void tell(const NoticeMessage& notice, TimePoint now);
+  void tell(const wire::NoticeMessage& notice, TimePoint now);
   /// Whatever the parent says, it says that it is there.
   void note_parent() {
     if (word_by_ != kNever) parent_is_heard();
   }
   /// Passes the question on, and answers it for this rank.
-  void answer(const InquiryMessage& message, TimePoint now);
+  void answer(const wire::InquiryMessage& message, TimePoint now);
   /// The root only.
-  void take_answer(AnswerMessage answer, TimePoint now);
+  void take_answer(wire::AnswerMessage answer, TimePoint now);
 
   void tick(TimePoint now);
   TimePoint next_tick() const;
@@ -78,12 +78,12 @@ class StallInspector {
   /// Whether it may have been submitted to another process set. What the caller has given no name, a barrier say,
   /// tells nothing of that: sets may well have theirs in opposite orders.
   bool is_suspect(const TensorEntry& entry) const {
-    return entry.slot == kNoSlot && state_.sets.count() > 1 && moves_data(request_of(entry).kind);
+    return entry.slot == wire::kNoSlot && state_.sets.count() > 1 && moves_data(request_of(entry).kind);
   }
   void look_for_stalls(TimePoint now);
   void look_for_long_waits(TimePoint now);
-  void heed(const NoticeMessage& notice, TimePoint now);
-  void give_answer(AnswerMessage answer);
+  void heed(const wire::NoticeMessage& notice, TimePoint now);
+  void give_answer(wire::AnswerMessage answer);
   void parent_is_heard();
   void parent_is_silent(TimePoint now);
   Duration patience() const;
@@ -100,8 +100,8 @@ class StallInspector {
   TimePoint next_check_ = kNever;       // when to look at what is incomplete in this subtree
   TimePoint next_wait_check_ = kNever;  // when to look at what this rank itself waits for
   TimePoint word_by_ = kNever;          // when word is due from the parent, which has been told `unheard_`
-  NoticeMessage unheard_;               // the longest wait that it was told of
+  wire::NoticeMessage unheard_;         // the longest wait that it was told of
   TimePoint unheard_at_{};
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

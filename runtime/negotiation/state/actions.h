@@ -12,7 +12,7 @@
 #include "runtime/negotiation/state/snapshot.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// A request that all ranks run now. `token` is none on a rank that has joined: it takes part with neutral
 /// data.
@@ -71,7 +71,7 @@ struct FailGroupAction {
 };
 /// The timeline changes here: after what has been executed before, and before what comes later.
 struct TimelineAction {
-  TimelineChange change;
+  wire::TimelineChange change;
 };
 /// Asks where this rank's threads are; give_stack() answers. No thread is to be disturbed for it.
 struct StackAction {};
@@ -87,4 +87,4 @@ using Action =
     std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, DumpAction,
                  StackAction, OverAction, FailGroupAction, TimelineAction, FiguresAction>;
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

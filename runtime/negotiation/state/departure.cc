@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// What was under way when the others left has waited for them, whatever the clock says.
@@ -33,4 +33,4 @@ Status departed(const NegotiationState& state, const Departure& departure, const
                   departure.who, before, state.options.rank, what)};
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

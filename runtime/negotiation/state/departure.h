@@ -5,7 +5,7 @@
 
 #include "runtime/negotiation/state/negotiation_state.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// Who of these ranks has left: the first of all where it is one of them.
 Departure departure_from(const NegotiationState& state, const std::vector<Rank>& ranks);
@@ -14,4 +14,4 @@ Departure departure_from(const NegotiationState& state, const std::vector<Rank>&
 Status departed(const NegotiationState& state, const Departure& departure, const std::string& what,
                 TimePoint now);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

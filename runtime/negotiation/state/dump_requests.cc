@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr Duration kBetween = std::chrono::seconds(2);  // many ranks ask for the same reason
@@ -13,7 +13,7 @@ constexpr Duration kBetweenWarnings = std::chrono::seconds(30);
 void DumpRequests::ask(const std::string& reason, Why why, TimePoint now) {
   if (state_.over) return;
   const bool asked = why == Why::as_asked;
-  if (!state_.is_root()) return outbox_.send(state_.parent(), DumpMessage{0, asked, reason});
+  if (!state_.is_root()) return outbox_.send(state_.parent(), wire::DumpMessage{0, asked, reason});
   if (now < next_) return;
   next_ = now + kBetween;
   obey({++incidents_, asked, reason});
@@ -25,15 +25,15 @@ void DumpRequests::ask_after_warning(const std::string& text, TimePoint now) {
   ask(text, Why::as_warned, now);
 }
 
-void DumpRequests::obey(const DumpMessage& message) {
+void DumpRequests::obey(const wire::DumpMessage& message) {
   for (const Rank child : state_.children()) outbox_.send(child, message);
   obeyed_.push_back(message);
 }
 
 void DumpRequests::add_actions() {
-  for (DumpMessage& dump : std::exchange(obeyed_, {})) {
+  for (wire::DumpMessage& dump : std::exchange(obeyed_, {})) {
     outbox_.add(DumpAction{std::move(dump.reason), dump.incident, false, dump.asked, snapshot_of(state_)});
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -8,7 +8,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class DumpRequests {
  public:
@@ -21,7 +21,7 @@ class DumpRequests {
   /// The same after a warning of the root's, unless another had it done not long ago.
   void ask_after_warning(const std::string& text, TimePoint now);
   /// This rank is to, and all below it.
-  void obey(const DumpMessage& message);
+  void obey(const wire::DumpMessage& message);
   /// Adds what was asked for since the last call: only then all that was submitted before is known.
   void add_actions();
 
@@ -31,7 +31,7 @@ class DumpRequests {
   std::uint64_t incidents_ = 0;  // the root's: dumps that it has asked for
   TimePoint next_{};
   TimePoint next_after_warning_{};
-  std::vector<DumpMessage> obeyed_;
+  std::vector<wire::DumpMessage> obeyed_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -7,7 +7,7 @@
 #include "runtime/negotiation/state/departure.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 namespace {
 
@@ -28,7 +28,7 @@ void Endings::abort(const Status& cause) {
 void Endings::fail(const Status& cause, Rank except) {
   if (state_.failed) return;
   for (const Rank peer : state_.options.topology->neighbours(state_.options.rank)) {
-    if (peer != except) outbox_.send(peer, FailMessage{cause.code(), cause.message()});
+    if (peer != except) outbox_.send(peer, wire::FailMessage{cause.code(), cause.message()});
   }
   if (!state_.over) return end(cause, cause);
   state_.failed = true;
@@ -99,4 +99,4 @@ void Endings::end(const Status& cause, const Status& over, TimePoint now) {
   (void)state_.learned.learn({});
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -11,7 +11,7 @@
 #include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class Endings {
  public:
@@ -39,4 +39,4 @@ class Endings {
   Outbox& outbox_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -4,7 +4,7 @@
 
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// As all ranks know them from the start.
@@ -42,7 +42,7 @@ std::string difference_in_tables(const NegotiationState& mine, const Negotiation
       note(fmt::format("{} waits here{}, slot {:#x}, batch {}", shown(entry.name),
                        entry.held ? ", kept back" : "", entry.slot, entry.batch));
     }
-    if (entry.slot == kNoSlot) return;
+    if (entry.slot == wire::kNoSlot) return;
     const TensorEntry* theirs = of_root.cache.find(entry.slot);
     if (theirs == nullptr || theirs->name != entry.name || theirs->process_set != entry.process_set ||
         !difference(*theirs->agreed, *entry.agreed).empty()) {
@@ -51,7 +51,7 @@ std::string difference_in_tables(const NegotiationState& mine, const Negotiation
     }
   });
   of_root.tensors.for_each([&](const TensorEntry& entry) {
-    if (entry.slot == kNoSlot || !mine.takes_part_in(entry.process_set)) return;
+    if (entry.slot == wire::kNoSlot || !mine.takes_part_in(entry.process_set)) return;
     if (mine.cache.find(entry.slot) == nullptr)
       note(fmt::format("slot {} ({}) is not known here", entry.slot, shown(entry.name)));
   });
@@ -59,4 +59,4 @@ std::string difference_in_tables(const NegotiationState& mine, const Negotiation
   return what;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -25,7 +25,7 @@
 #include "runtime/negotiation/tables/response_cache.h"
 #include "runtime/negotiation/tables/tensor_table.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 inline constexpr Rank kRootRank = 0;
 
@@ -91,4 +91,4 @@ struct NegotiationState {
 /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
 std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

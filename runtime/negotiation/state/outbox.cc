@@ -1,10 +1,10 @@
 #include "runtime/negotiation/state/outbox.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
-void Outbox::send(Rank peer, const Message& message) {
+void Outbox::send(Rank peer, const wire::Message& message) {
   std::vector<std::byte> bytes;
-  encode(message, bytes);
+  wire::encode(message, bytes);
   send_bytes(peer, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
 }
 
@@ -13,4 +13,4 @@ void Outbox::send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>>
   actions_.emplace_back(SendAction{peer, std::move(bytes)});
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -7,7 +7,7 @@
 #include "runtime/negotiation/state/actions.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// What one rank's negotiation wants done, in order.
 class Outbox {
@@ -18,7 +18,7 @@ class Outbox {
   void add(Given&& action) {
     actions_.emplace_back(std::forward<Given>(action));
   }
-  void send(Rank peer, const Message& message);
+  void send(Rank peer, const wire::Message& message);
   void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes);
   /// Nothing is sent to it any more.
   void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
@@ -31,4 +31,4 @@ class Outbox {
   std::vector<bool> gone_;  // by rank
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -9,7 +9,7 @@
 #include "runtime/negotiation/batching/batch_marks.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == CollectiveKind::barrier; }
@@ -41,7 +41,7 @@ Sequencer::Sequencer(Options options, std::shared_ptr<const Topology> topology, 
       learner_(options.learned_batch_bytes),
       ready_(options.linger_limit) {}
 
-void Sequencer::push(Order order, TimePoint now, TensorEntry* entry, RequestRef request) {
+void Sequencer::push(wire::Order order, TimePoint now, TensorEntry* entry, RequestRef request) {
   ready_.push({std::move(order), entry, std::move(request), now});
 }
 
@@ -50,8 +50,8 @@ void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code,
   Request request;
   request.name = name;
   request.process_set = set;
-  Order order;
-  order.kind = Order::Kind::error;
+  wire::Order order;
+  order.kind = wire::Order::Kind::error;
   order.request = std::make_shared<const Request>(std::move(request));
   order.error = code;
   order.text = std::move(text);
@@ -71,7 +71,7 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
   if (ranks == nullptr) return;  // its removal is under way, and fails what waits there
   // Its reports are void when the error is ordered; another order would meet the next request of the name.
   if (is_being_failed(entry.process_set, entry.name)) return;
-  Order order;
+  wire::Order order;
   if (taken.by_slot) {
     order.slot = entry.slot;
     return push(std::move(order), now, &entry, entry.agreed);
@@ -110,7 +110,7 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
 }
 
 /// Beside ranks that have joined; each of these is known to run where they have not.
-Status Sequencer::check_joined(const TensorEntry& entry, const Report& report) const {
+Status Sequencer::check_joined(const TensorEntry& entry, const wire::Report& report) const {
   const CollectiveKind kind = report.variants.front().request->kind;
   if (!options_.joins_as_horovod || !moves_data(kind) || kind == CollectiveKind::allreduce) return {};
   return {
@@ -122,7 +122,7 @@ Status Sequencer::check_joined(const TensorEntry& entry, const Report& report) c
                   report.joined.size() == 1 ? "has" : "have", entry.process_set)};
 }
 
-Status Sequencer::add_set(const Request& request, Order& order) {
+Status Sequencer::add_set(const Request& request, wire::Order& order) {
   const bool by_members = is_among_members(request.kind);
   const auto existing = sets_.find(request.ranks);
   if (existing && !by_members && holds_.is_held_by_job(*existing)) {
@@ -139,7 +139,7 @@ Status Sequencer::add_set(const Request& request, Order& order) {
   return {};
 }
 
-Status Sequencer::remove_set(const Request& request, Order& order) {
+Status Sequencer::remove_set(const Request& request, wire::Order& order) {
   const bool by_members = is_among_members(request.kind);
   const ProcessSetId id =
       by_members ? sets_.find(request.ranks).value_or(-1) : static_cast<ProcessSetId>(request.ranks.front());
@@ -162,10 +162,10 @@ Status Sequencer::remove_set(const Request& request, Order& order) {
 }
 
 /// Why some rank cannot run it; ok when all can.
-Status Sequencer::refusal_in(const Report& report) const {
+Status Sequencer::refusal_in(const wire::Report& report) const {
   std::string why;
   Code code = Code::ok;
-  for (const RequestVariant& variant : report.variants) {
+  for (const wire::RequestVariant& variant : report.variants) {
     const Request& request = *variant.request;
     if (request.refused.is_ok()) continue;
     if (code == Code::ok) code = request.refused.code();
@@ -180,10 +180,10 @@ Status Sequencer::refusal_in(const Report& report) const {
                       name_of(first.kind), first.name, why, remedy_for(code))};
 }
 
-void Sequencer::push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now) {
+void Sequencer::push_mismatch(const TensorEntry& entry, const wire::Report& report, TimePoint now) {
   auto variants = report.variants;
   std::ranges::sort(variants, {},
-                    [](const RequestVariant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
+                    [](const wire::RequestVariant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
   std::string text =
       fmt::format("Mismatched {} for {} in process set {}:", what, shown(entry.name), entry.process_set);
@@ -211,7 +211,7 @@ void Sequencer::all_joined(ProcessSetId id, Rank last, TimePoint now) {
   Request request;
   request.kind = CollectiveKind::join;
   request.process_set = id;
-  Order order;
+  wire::Order order;
   order.request = std::make_shared<const Request>(std::move(request));
   order.rank = last;
   const RequestRef shared = order.request;
@@ -219,45 +219,45 @@ void Sequencer::all_joined(ProcessSetId id, Rank last, TimePoint now) {
 }
 
 void Sequencer::goodbye(Rank rank, TimePoint now) {
-  Order order;
-  order.kind = Order::Kind::left;
+  wire::Order order;
+  order.kind = wire::Order::Kind::left;
   order.rank = rank;
   push(std::move(order), now);
 }
 
-void Sequencer::wanted(Slot slot, TimePoint now) {
+void Sequencer::wanted(wire::Slot slot, TimePoint now) {
   ready_.flush();
   if (!learner_.has_learned()) return;
   learner_.wanted(slot);
-  Order order;
-  order.kind = Order::Kind::release;
+  wire::Order order;
+  order.kind = wire::Order::Kind::release;
   push(std::move(order), now);
 }
 
 /// The step stays as it was learned: ranks are often late by themselves, and then it comes out the same.
 void Sequencer::awaited(const TensorEntry& entry, TimePoint now) {
   if (entry.in_ready_list || !learner_.has_learned()) return;
-  Order order;
-  order.kind = Order::Kind::release;
+  wire::Order order;
+  order.kind = wire::Order::Kind::release;
   order.slot = entry.slot;
   push(std::move(order), now);
 }
 
-void Sequencer::change_timeline(TimelineChange change, TimePoint now) {
-  Order order;
-  order.kind = Order::Kind::timeline;
+void Sequencer::change_timeline(wire::TimelineChange change, TimePoint now) {
+  wire::Order order;
+  order.kind = wire::Order::Kind::timeline;
   order.starts = change.starts;
   order.marks_cycles = change.marks_cycles;
   order.text = std::move(change.path);
   push(std::move(order), now);
 }
 
-std::vector<Order> Sequencer::take_orders(TimePoint now) {
+std::vector<wire::Order> Sequencer::take_orders(TimePoint now) {
   if (ready_.empty()) return {};
   ready_.take(now, going_);
   if (going_.empty()) return {};
   mark_batches();
-  std::vector<Order> orders;
+  std::vector<wire::Order> orders;
   orders.reserve(going_.size());
   for (ReadyOrder& ready : going_) sequence(std::move(ready), orders);
   going_.clear();
@@ -272,33 +272,34 @@ void Sequencer::mark_batches() {
     const std::uint64_t learned = ready.order.request ? 0 : learned_batch_of(ready.order.slot);
     unmarked.push_back({&ready.order, ready.request.get(), learned});
   }
-  dabke::mark_batches(unmarked, options_.fusion);
+  dabke::negotiation::mark_batches(unmarked, options_.fusion);
 }
 
-std::uint64_t Sequencer::learned_batch_of(Slot slot) const {
-  const SlotIndex index = index_of(slot);
+std::uint64_t Sequencer::learned_batch_of(wire::Slot slot) const {
+  const wire::SlotIndex index = wire::index_of(slot);
   return index < learned_.size() && learned_[index].slot == slot ? learned_[index].batch : 0;
 }
 
-void Sequencer::number(Order order, std::vector<Order>& orders) {
+void Sequencer::number(wire::Order order, std::vector<wire::Order>& orders) {
   order.number = next_number_++;
   orders.push_back(std::move(order));
 }
 
-void Sequencer::sequence(ReadyOrder ready, std::vector<Order>& orders) {
-  Order& order = ready.order;
-  if (order.kind == Order::Kind::run && removes_set(ready.request->kind) && order.new_set > kWorldSet)
+void Sequencer::sequence(ReadyOrder ready, std::vector<wire::Order>& orders) {
+  wire::Order& order = ready.order;
+  if (order.kind == wire::Order::Kind::run && removes_set(ready.request->kind) && order.new_set > kWorldSet)
     slots_.give_back_all(order.new_set);
-  if (order.kind != Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);
+  if (order.kind != wire::Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);
   ready.entry->in_ready_list = false;
   if (order.request) {
     if (moves_data(ready.request->kind)) learner_.disturbed();
     // A rank that has joined may not know the signature, so there it travels in full and means this once.
     if (order.contributors == 0 && has_a_signature(ready.request->kind)) {
-      if (ready.entry->slot != kNoSlot) slots_.give_back(ready.entry->slot);  // the signature has changed
-      order.slot = take_slot(ready.entry->process_set, orders).value_or(kNoSlot);
+      if (ready.entry->slot != wire::kNoSlot)
+        slots_.give_back(ready.entry->slot);  // the signature has changed
+      order.slot = take_slot(ready.entry->process_set, orders).value_or(wire::kNoSlot);
       // Its old slot is free then, so the old signature never stays for want of a new one.
-      assert(order.slot != kNoSlot || ready.entry->slot == kNoSlot);
+      assert(order.slot != wire::kNoSlot || ready.entry->slot == wire::kNoSlot);
     }
   } else {
     slots_.touch(order.slot);
@@ -307,18 +308,18 @@ void Sequencer::sequence(ReadyOrder ready, std::vector<Order>& orders) {
   number(std::move(order), orders);
 }
 
-std::optional<Slot> Sequencer::take_slot(ProcessSetId set, std::vector<Order>& orders) {
+std::optional<wire::Slot> Sequencer::take_slot(ProcessSetId set, std::vector<wire::Order>& orders) {
   if (const auto slot = slots_.take(set)) return slot;
   return evict_one(orders) ? slots_.take(set) : std::nullopt;
 }
 
-bool Sequencer::evict_one(std::vector<Order>& orders) {
-  for (const Slot slot : slots_.by_age()) {
+bool Sequencer::evict_one(std::vector<wire::Order>& orders) {
+  for (const wire::Slot slot : slots_.by_age()) {
     const TensorEntry* entry = cache_.find(slot);
     // One that was given in this very list is not known there yet.
     if (entry == nullptr || entry->in_ready_list || !entry->collection.empty()) continue;
-    Order order;
-    order.kind = Order::Kind::evict;
+    wire::Order order;
+    order.kind = wire::Order::Kind::evict;
     order.slot = slot;
     number(std::move(order), orders);
     slots_.give_back(slot);
@@ -327,20 +328,20 @@ bool Sequencer::evict_one(std::vector<Order>& orders) {
   return false;
 }
 
-void Sequencer::announce_learned(std::vector<Order>& orders) {
+void Sequencer::announce_learned(std::vector<wire::Order>& orders) {
   auto change = learner_.take_change();
   if (!change) return;
   learned_.clear();
   for (std::uint32_t i = 0; i < change->size(); ++i) {
-    for (const Slot slot : (*change)[i].slots) {
-      if (index_of(slot) >= learned_.size()) learned_.resize(index_of(slot) + 1);
-      learned_[index_of(slot)] = {slot, i + 1};
+    for (const wire::Slot slot : (*change)[i].slots) {
+      if (wire::index_of(slot) >= learned_.size()) learned_.resize(wire::index_of(slot) + 1);
+      learned_[wire::index_of(slot)] = {slot, i + 1};
     }
   }
-  Order order;
-  order.kind = Order::Kind::learned;
+  wire::Order order;
+  order.kind = wire::Order::Kind::learned;
   order.batches = std::move(*change);
   number(std::move(order), orders);
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

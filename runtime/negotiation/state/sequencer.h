@@ -24,7 +24,7 @@
 #include "runtime/negotiation/tables/set_holds.h"
 #include "runtime/negotiation/tables/tensor_table.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class Sequencer {
  public:
@@ -54,36 +54,36 @@ class Sequencer {
   bool is_being_failed(ProcessSetId set, const std::string& name) const {
     return ready_.is_being_failed(set, name);
   }
-  void wanted(Slot slot, TimePoint now);
+  void wanted(wire::Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
   void awaited(const TensorEntry& entry, TimePoint now);
-  void change_timeline(TimelineChange change, TimePoint now);
+  void change_timeline(wire::TimelineChange change, TimePoint now);
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
-  void spell_out(Slot slot) { ready_.spell_out(slot); }
+  void spell_out(wire::Slot slot) { ready_.spell_out(slot); }
 
   /// Whether the root's own data plane of this type has enough to do, so that waiting for more tensors costs
   /// nothing.
   void set_data_plane_busy(DeviceType type, bool busy) { ready_.set_busy(type, busy); }
   const ReadyList& ready() const { return ready_; }
-  std::vector<Order> take_orders(TimePoint now);
+  std::vector<wire::Order> take_orders(TimePoint now);
 
  private:
-  Status check_joined(const TensorEntry& entry, const Report& report) const;
-  Status add_set(const Request& request, Order& order);
-  Status remove_set(const Request& request, Order& order);
-  void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
+  Status check_joined(const TensorEntry& entry, const wire::Report& report) const;
+  Status add_set(const Request& request, wire::Order& order);
+  Status remove_set(const Request& request, wire::Order& order);
+  void push(wire::Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
-  Status refusal_in(const Report& report) const;
-  void push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now);
+  Status refusal_in(const wire::Report& report) const;
+  void push_mismatch(const TensorEntry& entry, const wire::Report& report, TimePoint now);
   void push_not_served(const TensorEntry& entry, const Collector::Taken& taken, TimePoint now);
-  std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
-  bool evict_one(std::vector<Order>& orders);
-  void number(Order order, std::vector<Order>& orders);
-  void sequence(ReadyOrder ready, std::vector<Order>& orders);
+  std::optional<wire::Slot> take_slot(ProcessSetId set, std::vector<wire::Order>& orders);
+  bool evict_one(std::vector<wire::Order>& orders);
+  void number(wire::Order order, std::vector<wire::Order>& orders);
+  void sequence(ReadyOrder ready, std::vector<wire::Order>& orders);
   void mark_batches();
-  std::uint64_t learned_batch_of(Slot slot) const;
-  void announce_learned(std::vector<Order>& orders);
+  std::uint64_t learned_batch_of(wire::Slot slot) const;
+  void announce_learned(std::vector<wire::Order>& orders);
 
   Options options_;
   std::shared_ptr<const Topology> topology_;
@@ -94,7 +94,7 @@ class Sequencer {
   SlotAllocator slots_;
   StepLearner learner_;
   struct Learned {
-    Slot slot = kNoSlot;
+    wire::Slot slot = wire::kNoSlot;
     std::uint32_t batch = 0;  // from 1 on
   };
   std::vector<Learned> learned_;  // announced; by slot index
@@ -103,4 +103,4 @@ class Sequencer {
   std::uint64_t next_number_ = 1;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

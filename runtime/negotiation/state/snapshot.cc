@@ -2,7 +2,7 @@
 
 #include "runtime/negotiation/state/negotiation_state.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 Snapshot snapshot_of(const NegotiationState& state) {
   Snapshot out;
@@ -33,4 +33,4 @@ Snapshot snapshot_of(const NegotiationState& state) {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

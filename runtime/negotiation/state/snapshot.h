@@ -10,7 +10,7 @@
 #include "runtime/call/request.h"
 #include "runtime/negotiation/tables/token.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 struct NegotiationState;
 
@@ -36,4 +36,4 @@ struct Snapshot {
 
 Snapshot snapshot_of(const NegotiationState& state);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

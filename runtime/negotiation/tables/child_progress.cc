@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dabke {
+namespace dabke::negotiation {
 
 bool ChildProgress::has_reporters_below(ProcessSetId set) const {
   if (!collector_.is_open(set)) return false;
@@ -46,4 +46,4 @@ void ChildProgress::note_seen(int reporter, std::uint64_t seen, std::uint64_t la
   std::erase_if(voids_, [&](const Void& one) { return one.until <= seen_by_all(one.set, last_order); });
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

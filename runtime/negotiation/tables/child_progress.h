@@ -9,7 +9,7 @@
 #include "runtime/negotiation/tables/collector.h"
 #include "runtime/negotiation/tables/response_cache.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class ChildProgress {
  public:
@@ -41,4 +41,4 @@ class ChildProgress {
   std::vector<Void> voids_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

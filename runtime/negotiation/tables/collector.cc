@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -110,7 +110,8 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, TimePoint no
   return took;
 }
 
-Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
+Collector::Took Collector::report(TensorEntry& entry, int reporter, const wire::Report& report,
+                                  TimePoint now) {
   const auto own = own_set_of(*report.variants.front().request);
   const Set* set = own ? &*own : find(entry.process_set);
   if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
@@ -119,7 +120,7 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report
   entry.collection.root_absent = entry.collection.root_absent || report.root_absent;
   auto& joined = entry.collection.joined;
   joined.insert(joined.end(), report.joined.begin(), report.joined.end());
-  for (const RequestVariant& variant : report.variants)
+  for (const wire::RequestVariant& variant : report.variants)
     add_candidate(entry, reporter, variant.request, variant.ranks);
   return Took::yes;
 }
@@ -175,14 +176,14 @@ std::vector<Rank> Collector::list_ranks_behind(const Set& set, int reporter) con
   return both;
 }
 
-Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
+wire::Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
   const Collection& collection = entry.collection;
-  Report report;
+  wire::Report report;
   report.contributors = collection.contributors;
   report.root_absent = collection.root_absent;
   const bool mismatch = collection.candidates.size() > 1;
   for (const Collection::Candidate& candidate : collection.candidates) {
-    RequestVariant& variant = report.variants.emplace_back(RequestVariant{candidate.request, {}});
+    wire::RequestVariant& variant = report.variants.emplace_back(wire::RequestVariant{candidate.request, {}});
     if (!mismatch) continue;
     for (const Collection::Part& part : candidate.parts) {
       const std::vector<Rank> ranks = part.ranks.empty() ? list_ranks_behind(set, part.reporter) : part.ranks;
@@ -212,7 +213,7 @@ std::vector<Rank> Collector::joined_beside(const Set& set, const Collection& col
 
 /// Where all of them contribute, nobody takes part without data. A rank without a device submits nothing for
 /// it, so one that has joined is never among those that contribute.
-std::optional<Rank> Collector::not_served_in(const Set& set, const Report& report) const {
+std::optional<Rank> Collector::not_served_in(const Set& set, const wire::Report& report) const {
   const Request& first = *report.variants.front().request;
   const int ranks = std::accumulate(set.ranks_behind.begin(), set.ranks_behind.end(), 0);
   if (!moves_data(first.kind) || report.contributors >= ranks) return std::nullopt;
@@ -254,17 +255,17 @@ std::vector<std::string> Collector::unfinished(ProcessSetId id) const {
   return names;
 }
 
-void Collector::note_not_served(ProcessSetId id, const std::vector<NotServed>& ranks) {
+void Collector::note_not_served(ProcessSetId id, const std::vector<wire::NotServed>& ranks) {
   const auto found = sets_.find(id);
   if (found == sets_.end()) return;
-  for (const NotServed& one : ranks) {
+  for (const wire::NotServed& one : ranks) {
     std::optional<Rank>& known = found->second.not_served[one.type];
     known = std::min(known.value_or(one.rank), one.rank);
   }
 }
 
-std::vector<NotServed> Collector::not_served(ProcessSetId id) const {
-  std::vector<NotServed> all;
+std::vector<wire::NotServed> Collector::not_served(ProcessSetId id) const {
+  std::vector<wire::NotServed> all;
   const Set* set = find(id);
   if (set == nullptr) return all;
   for (const DeviceType type : kDeviceTypes) {
@@ -304,4 +305,4 @@ std::vector<int> Collector::missing(const TensorEntry& entry) const {
   return out;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -17,7 +17,7 @@
 #include "runtime/negotiation/tables/tensor_table.h"
 #include "runtime/negotiation/tables/topology.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class Collector {
  public:
@@ -46,14 +46,14 @@ class Collector {
   enum class Took { no, yes, twice };
   /// A report by slot: with the signature that the name has agreed on.
   Took report(TensorEntry& entry, int reporter, TimePoint now);
-  Took report(TensorEntry& entry, int reporter, const Report& report, TimePoint now);
+  Took report(TensorEntry& entry, int reporter, const wire::Report& report, TimePoint now);
   /// The name's slot ends: what came by slot becomes reports in full.
   void spell_out(TensorEntry& entry);
   bool is_complete(const TensorEntry& entry) const;
 
   struct Taken {
     bool by_slot = false;  // everybody, with the agreed signature
-    Report report;         // else
+    wire::Report report;   // else
     /// One that has joined, is to take part without data of its own, and has no device of the request's type.
     std::optional<Rank> not_served;
   };
@@ -65,9 +65,9 @@ class Collector {
   bool join(ProcessSetId id, int reporter, const std::vector<std::string>& unfinished);
   bool all_joined(ProcessSetId id) const;
   /// These ranks have joined.
-  void note_not_served(ProcessSetId id, const std::vector<NotServed>& ranks);
+  void note_not_served(ProcessSetId id, const std::vector<wire::NotServed>& ranks);
   /// Of each device type the lowest such rank.
-  std::vector<NotServed> not_served(ProcessSetId id) const;
+  std::vector<wire::NotServed> not_served(ProcessSetId id) const;
   /// What ranks that have joined are still to report.
   std::vector<std::string> unfinished(ProcessSetId id) const;
   /// The join has completed.
@@ -100,8 +100,8 @@ class Collector {
                      const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;
   std::vector<Rank> joined_beside(const Set& set, const Collection& collection) const;
-  std::optional<Rank> not_served_in(const Set& set, const Report& report) const;
-  Report full_report(const Set& set, const TensorEntry& entry) const;
+  std::optional<Rank> not_served_in(const Set& set, const wire::Report& report) const;
+  wire::Report full_report(const Set& set, const TensorEntry& entry) const;
 
   std::shared_ptr<const Topology> topology_;
   Rank self_;
@@ -110,4 +110,4 @@ class Collector {
   Set& world_ = sets_[kWorldSet];  // nearly all is of this one, and it is never removed
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -8,7 +8,7 @@
 
 #include "runtime/negotiation/tables/inquiry.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr std::size_t kShownMembers = 8;
@@ -26,7 +26,9 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-bool is_whole(const GroupAnswerMessage& answer) { return answer.size > 0 && answer.came == answer.size; }
+bool is_whole(const wire::GroupAnswerMessage& answer) {
+  return answer.size > 0 && answer.came == answer.size;
+}
 
 /// "rank 0 on ada has submitted 2 of 3 members: 'a', 'b'; ranks 1, 2 none". `union_of`: null, or what has
 /// come on any rank; then what each lacks of it is named too.
@@ -150,7 +152,7 @@ Status group_failure(const GroupInquiry& inquiry, const Topology& topology) {
   if (!inquiry.everybody_answered()) return {};
   std::set<std::uint32_t> sizes;
   bool any_incomplete = false;
-  const GroupAnswerMessage* refusing = nullptr;
+  const wire::GroupAnswerMessage* refusing = nullptr;
   for (const auto& [rank, answer] : inquiry.answers) {
     if (answer.joined) continue;
     if (answer.size == 0) return {};
@@ -188,4 +190,4 @@ std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, co
       seconds_to_text(inquiry.age), inquiry.group, inquiry.process_set, parts_text(inquiry, topology, &all));
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

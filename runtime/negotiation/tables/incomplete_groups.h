@@ -18,7 +18,7 @@
 #include "runtime/negotiation/tables/topology.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 struct IncompleteGroup {
   std::uint32_t size = 0;           // tensors that it is to have
@@ -76,7 +76,7 @@ struct GroupInquiry {
   Duration age{};  // the longest that anybody has waited for members
   TimePoint deadline{};
   std::vector<Rank> asked;
-  std::map<Rank, GroupAnswerMessage> answers;
+  std::map<Rank, wire::GroupAnswerMessage> answers;
 
   bool everybody_answered() const { return answers.size() >= asked.size(); }
 };
@@ -89,4 +89,4 @@ std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, co
 /// Whether some rank has all members: the others then are waited for like for any name, and reported there.
 bool is_whole_somewhere(const GroupInquiry& inquiry);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

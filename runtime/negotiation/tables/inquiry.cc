@@ -9,26 +9,26 @@
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/tables/name_key.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
-const std::string* signature_in(const AnswerMessage& answer, ProcessSetId set) {
+const std::string* signature_in(const wire::AnswerMessage& answer, ProcessSetId set) {
   const auto found = std::ranges::find(answer.sets, set);
   return found == answer.sets.end()
              ? nullptr
              : &answer.signatures[static_cast<std::size_t>(found - answer.sets.begin())];
 }
 
-bool has_joined(const AnswerMessage& answer, ProcessSetId set) {
+bool has_joined(const wire::AnswerMessage& answer, ProcessSetId set) {
   return std::ranges::find(answer.joined, set) != answer.joined.end();
 }
 
 /// Whether the rank is where the others wait.
-bool is_there(const Inquiry& inquiry, const AnswerMessage& answer) {
+bool is_there(const Inquiry& inquiry, const wire::AnswerMessage& answer) {
   switch (inquiry.subject) {
-    case StallSubject::tensor: return signature_in(answer, inquiry.process_set) != nullptr;
-    case StallSubject::join: return has_joined(answer, inquiry.process_set);
-    case StallSubject::batch: return !answer.inside.empty() && answer.inside_number == inquiry.number;
+    case wire::StallSubject::tensor: return signature_in(answer, inquiry.process_set) != nullptr;
+    case wire::StallSubject::join: return has_joined(answer, inquiry.process_set);
+    case wire::StallSubject::batch: return !answer.inside.empty() && answer.inside_number == inquiry.number;
   }
   return false;
 }
@@ -49,7 +49,7 @@ std::string without_answer(const Inquiry& inquiry, Rank rank, const Topology& to
   return fmt::format(" {} does not answer: {}.", topology.name(rank), process_of(rank));
 }
 
-Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answer) {
+Instead instead_of(const Inquiry& inquiry, Rank rank, const wire::AnswerMessage& answer) {
   WaitDescription at{.waits_for = answer.instead,
                      .waits_for_count = answer.instead_count,
                      .waits_s = -1,
@@ -57,7 +57,7 @@ Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answe
                      .inside_s = -1};
   const bool is_idle = at.waits_for.empty() && at.inside.empty();
   const auto text = [&] {
-    return inquiry.subject == StallSubject::batch && is_idle
+    return inquiry.subject == wire::StallSubject::batch && is_idle
                ? fmt::format(" Rank {}: it has left it already, or has not come to it.", rank)
                : fmt::format(" Rank {}: {}.", rank, describe(at));
   };
@@ -72,7 +72,7 @@ Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answe
 
 /// "'x' (allreduce of float32 [4])", "join", "allreduce 'x' and 3 more (order 4)".
 std::string subject_of(const Inquiry& inquiry, const std::string& signature) {
-  if (inquiry.subject != StallSubject::tensor) return inquiry.name;
+  if (inquiry.subject != wire::StallSubject::tensor) return inquiry.name;
   return signature.empty() ? shown(inquiry.name) : fmt::format("{} ({})", shown(inquiry.name), signature);
 }
 
@@ -89,7 +89,7 @@ Attendance attendance_of(const Inquiry& inquiry) {
   for (const Rank rank : inquiry.asked) {
     const auto answer = inquiry.answers.find(rank);
     const bool answered = answer != inquiry.answers.end();
-    if (answered && inquiry.subject == StallSubject::tensor && !members_named(inquiry.name) &&
+    if (answered && inquiry.subject == wire::StallSubject::tensor && !members_named(inquiry.name) &&
         has_joined(answer->second, inquiry.process_set))
       continue;  // nobody waits for it
     if (!answered || !is_there(inquiry, answer->second)) {
@@ -120,7 +120,7 @@ std::string Inquiry::key() const {
 std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, const ProcessOf& process_of,
                               TimePoint now) {
   const auto [have, missing, signature, is_elsewhere] = attendance_of(inquiry);
-  const bool is_batch = inquiry.subject == StallSubject::batch;
+  const bool is_batch = inquiry.subject == wire::StallSubject::batch;
   if (have.empty() || (missing.empty() && !is_batch)) return std::nullopt;
   const std::string age = seconds_to_text(now - inquiry.since);
   Stall stall;
@@ -130,9 +130,9 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   stall.head += is_batch ? " has not ended" : " waits for " + topology.names(missing);
   stall.text = fmt::format("Stalled for {} s: {} of process set {} was {} by {} and ", age,
                            subject_of(inquiry, signature), inquiry.process_set,
-                           inquiry.subject == StallSubject::tensor ? "submitted"
-                           : is_batch                              ? "begun"
-                                                                   : "called",
+                           inquiry.subject == wire::StallSubject::tensor ? "submitted"
+                           : is_batch                                    ? "begun"
+                                                                         : "called",
                            topology.names(have));
   stall.text += is_batch ? "has not ended." : fmt::format("is waited for from {}.", topology.names(missing));
   if (missing.empty()) {
@@ -181,7 +181,7 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
         somebody_is_to_come = somebody_is_to_come || belongs_here || belongs_there;
         continue;
       }
-      const AnswerMessage& answer = found->second;
+      const wire::AnswerMessage& answer = found->second;
       const bool in_here = signature_in(answer, here) != nullptr;
       const bool in_other = signature_in(answer, other) != nullptr;
       const bool here_only = in_here && belongs_there && !in_other;
@@ -211,4 +211,4 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
   return std::nullopt;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -18,7 +18,7 @@
 #include "runtime/negotiation/tables/topology.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// A rank without a core to itself takes its time; who has not answered then is reported as stopped or busy.
 inline constexpr Duration kAnswerTime = std::chrono::seconds(5);
@@ -27,7 +27,7 @@ struct Inquiry {
   enum class Purpose { stall_report, stall_shutdown, process_set_mismatch };
   std::uint32_t id = 0;
   Purpose purpose = Purpose::stall_report;
-  StallSubject subject = StallSubject::tensor;
+  wire::StallSubject subject = wire::StallSubject::tensor;
   ProcessSetId process_set = kWorldSet;
   std::uint64_t number = 0;  // a batch's
   std::string name;
@@ -36,7 +36,7 @@ struct Inquiry {
   TimePoint deadline{};
   std::vector<Rank> have;  // known without asking
   std::vector<Rank> asked;
-  std::map<Rank, AnswerMessage> answers;
+  std::map<Rank, wire::AnswerMessage> answers;
 
   /// Equal for all inquiries about one wait.
   std::string key() const;
@@ -68,4 +68,4 @@ struct ProcessSetMismatch {
 std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,
                                                        const Topology& topology);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -7,7 +7,7 @@
 
 #include "runtime/call/process_set_list.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 /// Ten years; more would overflow in nanoseconds.
@@ -19,41 +19,41 @@ class Check {
  public:
   Check(const Topology& topology, Rank peer) : topology_(topology), peer_(peer) {}
 
-  Status operator()(const ReadyMessage& message) const {
+  Status operator()(const wire::ReadyMessage& message) const {
     if (message.late_rank != -1) DABKE_RETURN_IF_ERROR(rank(message.late_rank));
-    for (const Slot slot : message.wanted)
+    for (const wire::Slot slot : message.wanted)
       DABKE_RETURN_IF_ERROR(cached(slot));  // the others must stand for known names
-    for (const Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
-    for (const JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR((*this)(join));
+    for (const wire::Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
+    for (const wire::JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR((*this)(join));
     return {};
   }
-  Status operator()(const OrdersMessage& message) const {
-    for (const Order& order : message.orders) {
-      if (is_plain_cached(order)) continue;  // nearly all
+  Status operator()(const wire::OrdersMessage& message) const {
+    for (const wire::Order& order : message.orders) {
+      if (wire::is_plain_cached(order)) continue;  // nearly all
       DABKE_RETURN_IF_ERROR((*this)(order));
     }
     return {};
   }
-  Status operator()(const GoodbyeMessage& message) const { return from_below(message.rank); }
-  Status operator()(const AnswerMessage& message) const {
+  Status operator()(const wire::GoodbyeMessage& message) const { return from_below(message.rank); }
+  Status operator()(const wire::AnswerMessage& message) const {
     DABKE_RETURN_IF_ERROR(from_below(message.rank));
     DABKE_RETURN_IF_ERROR(age(message.idle_ms));
     return age(message.inside_ms);
   }
-  Status operator()(const NoticeMessage& message) const { return age(message.age_ms); }
-  Status operator()(const GroupNoticeMessage& message) const { return age(message.age_ms); }
-  Status operator()(const GroupAnswerMessage& message) const {
+  Status operator()(const wire::NoticeMessage& message) const { return age(message.age_ms); }
+  Status operator()(const wire::GroupNoticeMessage& message) const { return age(message.age_ms); }
+  Status operator()(const wire::GroupAnswerMessage& message) const {
     DABKE_RETURN_IF_ERROR(from_below(message.rank));
     return age(message.age_ms);
   }
-  Status operator()(const FailMessage&) const { return {}; }
-  Status operator()(const InquiryMessage&) const { return {}; }
-  Status operator()(const DumpMessage&) const { return {}; }
-  Status operator()(const HeardMessage&) const { return {}; }
-  Status operator()(const GroupInquiryMessage&) const { return {}; }
-  Status operator()(const TimelineMessage&) const { return {}; }
-  Status operator()(const LookMessage&) const { return {}; }
-  Status operator()(const FiguresMessage& message) const {
+  Status operator()(const wire::FailMessage&) const { return {}; }
+  Status operator()(const wire::InquiryMessage&) const { return {}; }
+  Status operator()(const wire::DumpMessage&) const { return {}; }
+  Status operator()(const wire::HeardMessage&) const { return {}; }
+  Status operator()(const wire::GroupInquiryMessage&) const { return {}; }
+  Status operator()(const wire::TimelineMessage&) const { return {}; }
+  Status operator()(const wire::LookMessage&) const { return {}; }
+  Status operator()(const wire::FiguresMessage& message) const {
     DABKE_RETURN_IF_ERROR(from_below(message.figures.rank));
     return age(message.figures.state_ms);
   }
@@ -70,8 +70,8 @@ class Check {
     if (rank == peer_ || topology_.is_below(rank, peer_)) return {};
     return impossible(fmt::format("rank {} does not report through it", rank));
   }
-  static Status cached(Slot slot) {
-    if (index_of(slot) < kMostCacheSlots) return {};
+  static Status cached(wire::Slot slot) {
+    if (wire::index_of(slot) < wire::kMostCacheSlots) return {};
     return impossible(fmt::format("slot {:#x} is beyond every cache", slot));
   }
   static Status age(std::uint64_t ms) {
@@ -83,18 +83,18 @@ class Check {
     return impossible(fmt::format("{} ranks contribute in a job of {}", count, topology_.size()));
   }
 
-  Status operator()(const JoinReport& join) const {
-    for (const NotServed& one : join.not_served) {
+  Status operator()(const wire::JoinReport& join) const {
+    for (const wire::NotServed& one : join.not_served) {
       DABKE_RETURN_IF_ERROR(rank(one.rank));
       if (one.type == DeviceType::host) return impossible(fmt::format("rank {} is without a host", one.rank));
     }
     const bool some_have_joined = join.last == -1 && join.unfinished.empty() && !join.not_served.empty();
     return some_have_joined ? Status::ok() : rank(join.last);
   }
-  Status operator()(const Report& report) const {
+  Status operator()(const wire::Report& report) const {
     DABKE_RETURN_IF_ERROR(contributors(report.contributors));
     for (const Rank each : report.joined) DABKE_RETURN_IF_ERROR(rank(each));
-    for (const RequestVariant& variant : report.variants) {
+    for (const wire::RequestVariant& variant : report.variants) {
       if (variant.request->kind == CollectiveKind::join)
         return impossible("a join is reported as a tensor is");
       DABKE_RETURN_IF_ERROR((*this)(*variant.request));
@@ -102,12 +102,12 @@ class Check {
     }
     return {};
   }
-  Status operator()(const Order& order) const {
-    if (order.kind == Order::Kind::left) return rank(order.rank);
+  Status operator()(const wire::Order& order) const {
+    if (order.kind == wire::Order::Kind::left) return rank(order.rank);
     DABKE_RETURN_IF_ERROR(contributors(order.contributors));
-    if (order.kind != Order::Kind::run || !order.request) return {};  // an error has a key alone
+    if (order.kind != wire::Order::Kind::run || !order.request) return {};  // an error has a key alone
     DABKE_RETURN_IF_ERROR((*this)(*order.request));
-    if (order.slot != kNoSlot) DABKE_RETURN_IF_ERROR(cached(order.slot));
+    if (order.slot != wire::kNoSlot) DABKE_RETURN_IF_ERROR(cached(order.slot));
     if (order.request->kind == CollectiveKind::join) return rank(order.rank);
     // Sets among members may be those that there are.
     const ProcessSetId least = order.request->kind == CollectiveKind::add_set_among_members ? kWorldSet
@@ -152,8 +152,8 @@ class Check {
 
 }  // namespace
 
-Status check_message(const Message& message, const Topology& topology, Rank peer) {
+Status check_message(const wire::Message& message, const Topology& topology, Rank peer) {
   return std::visit(Check(topology, peer), message);
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -6,10 +6,10 @@
 #include "runtime/negotiation/tables/topology.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// `peer` is the neighbour that it came from. Costs nothing to speak of where all is by slot.
 ///   errors  internal, with what cannot be
-Status check_message(const Message& message, const Topology& topology, Rank peer);
+Status check_message(const wire::Message& message, const Topology& topology, Rank peer);
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr std::string_view kGroup{"\0group", 6};
@@ -47,4 +47,4 @@ NameKey::NameKey(const Request& request) : name_(&request.name) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -13,7 +13,7 @@
 
 #include "runtime/call/request.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// The key of a group whose members are submitted one by one.
 std::string group_key(const std::string& group);
@@ -39,4 +39,4 @@ class NameKey {
   std::string made_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 
 ProcessSets::ProcessSets(Ranks everybody) { sets_.emplace(kWorldSet, std::move(everybody)); }
 
@@ -38,4 +38,4 @@ void ProcessSets::add(ProcessSetId id, std::vector<Rank> ranks) {
 
 void ProcessSets::remove(ProcessSetId id) { sets_.erase(id); }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -9,7 +9,7 @@
 
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class ProcessSets {
  public:
@@ -40,4 +40,4 @@ class ProcessSets {
   ProcessSetId next_id_ = 1;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

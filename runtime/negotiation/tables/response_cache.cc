@@ -2,10 +2,10 @@
 
 #include "runtime/negotiation/tables/tensor_table.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
-void ResponseCache::prefetch_after(SlotIndex index) const {
-  constexpr SlotIndex kAhead = 2;
+void ResponseCache::prefetch_after(wire::SlotIndex index) const {
+  constexpr wire::SlotIndex kAhead = 2;
   if (index + kAhead >= entries_.size()) return;
   // The address is a number, because nothing may lie there: the processor does not mind, the language does.
   const auto first = reinterpret_cast<std::uintptr_t>(entries_[index + kAhead]);
@@ -13,28 +13,28 @@ void ResponseCache::prefetch_after(SlotIndex index) const {
     __builtin_prefetch(reinterpret_cast<const void*>(first + at));
 }
 
-TensorEntry* ResponseCache::at(SlotIndex index) const {
+TensorEntry* ResponseCache::at(wire::SlotIndex index) const {
   if (index >= entries_.size()) return nullptr;
   prefetch_after(index);
   return entries_[index];
 }
 
-TensorEntry* ResponseCache::find(Slot slot) const {
-  TensorEntry* const entry = at(index_of(slot));
+TensorEntry* ResponseCache::find(wire::Slot slot) const {
+  TensorEntry* const entry = at(wire::index_of(slot));
   return entry != nullptr && entry->slot == slot ? entry : nullptr;
 }
 
-void ResponseCache::bind(TensorEntry& entry, Slot slot, RequestRef agreed) {
-  if (entry.slot != kNoSlot && entry.slot != slot) entries_[index_of(entry.slot)] = nullptr;
-  if (index_of(slot) >= entries_.size()) entries_.resize(index_of(slot) + 1);
-  entries_[index_of(slot)] = &entry;
+void ResponseCache::bind(TensorEntry& entry, wire::Slot slot, RequestRef agreed) {
+  if (entry.slot != wire::kNoSlot && entry.slot != slot) entries_[wire::index_of(entry.slot)] = nullptr;
+  if (wire::index_of(slot) >= entries_.size()) entries_.resize(wire::index_of(slot) + 1);
+  entries_[wire::index_of(slot)] = &entry;
   entry.slot = slot;
   entry.agreed = std::move(agreed);
 }
 
 void ResponseCache::unbind(TensorEntry& entry) {
-  entries_[index_of(entry.slot)] = nullptr;
-  entry.slot = kNoSlot;
+  entries_[wire::index_of(entry.slot)] = nullptr;
+  entry.slot = wire::kNoSlot;
   entry.agreed.reset();
 }
 
@@ -44,7 +44,7 @@ void ResponseCache::evict(TensorEntry& entry, std::uint64_t until) {
   unbind(entry);
 }
 
-RequestRef ResponseCache::evicted(Slot slot) const {
+RequestRef ResponseCache::evicted(wire::Slot slot) const {
   const auto found = evicted_.find(slot);
   return found == evicted_.end() ? nullptr : found->second;
 }
@@ -65,7 +65,7 @@ void ResponseCache::clear() {
   evictions_.clear();
 }
 
-std::optional<Slot> SlotAllocator::take(ProcessSetId set) {
+std::optional<wire::Slot> SlotAllocator::take(ProcessSetId set) {
   if (free_.empty()) {
     if (slots_.size() >= capacity_) return std::nullopt;
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -74,22 +74,22 @@ std::optional<Slot> SlotAllocator::take(ProcessSetId set) {
   const std::uint32_t index = free_.back();
   free_.pop_back();
   State& state = slots_[index];
-  const Slot slot = (static_cast<Slot>(state.uses++) << 32) | index;
+  const wire::Slot slot = (static_cast<wire::Slot>(state.uses++) << 32) | index;
   state.process_set = set;
   state.by_age = by_age_.insert(by_age_.end(), slot);
   return slot;
 }
 
-void SlotAllocator::give_back(Slot slot) {
-  by_age_.erase(slots_[index_of(slot)].by_age);
-  free_.push_back(static_cast<std::uint32_t>(index_of(slot)));
+void SlotAllocator::give_back(wire::Slot slot) {
+  by_age_.erase(slots_[wire::index_of(slot)].by_age);
+  free_.push_back(static_cast<std::uint32_t>(wire::index_of(slot)));
 }
 
 void SlotAllocator::give_back_all(ProcessSetId set) {
   for (auto slot = by_age_.begin(); slot != by_age_.end();) {
-    const Slot here = *slot++;
-    if (slots_[index_of(here)].process_set == set) give_back(here);
+    const wire::Slot here = *slot++;
+    if (slots_[wire::index_of(here)].process_set == set) give_back(here);
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -18,23 +18,23 @@
 
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 struct TensorEntry;
 
 class ResponseCache {
  public:
   /// Null when the slot means nothing any more.
-  TensorEntry* find(Slot slot) const;
+  TensorEntry* find(wire::Slot slot) const;
   /// Lets `slot` stand for this signature of this tensor from now on.
-  void bind(TensorEntry& entry, Slot slot, RequestRef agreed);
+  void bind(TensorEntry& entry, wire::Slot slot, RequestRef agreed);
   /// The entry's slot means nothing from now on.
   void unbind(TensorEntry& entry);
   /// The same, but who reports it without having seen the order of this number is still understood, until
   /// forget_evicted(). The numbers grow.
   void evict(TensorEntry& entry, std::uint64_t until);
   /// What the slot stood for; null when nobody may still report it.
-  RequestRef evicted(Slot slot) const;
+  RequestRef evicted(wire::Slot slot) const;
   std::size_t count_evicted() const { return evicted_.size(); }
   /// `seen_by_all(set, oldest)`: the last order of which all have heard who might report a slot of that set.
   /// `oldest` is the number of the first order that matters.
@@ -54,16 +54,16 @@ class ResponseCache {
 
   /// The entry whose slot has this index; null when there is none. Prefetches what is likely to be looked at
   /// soon.
-  TensorEntry* at(SlotIndex index) const;
+  TensorEntry* at(wire::SlotIndex index) const;
 
  private:
-  void prefetch_after(SlotIndex index) const;
+  void prefetch_after(wire::SlotIndex index) const;
 
   std::vector<TensorEntry*> entries_;  // by slot index
-  std::unordered_map<Slot, RequestRef> evicted_;
+  std::unordered_map<wire::Slot, RequestRef> evicted_;
   struct Eviction {
     std::uint64_t until;
-    Slot slot;
+    wire::Slot slot;
   };
   std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // those of evicted_, the oldest first
 };
@@ -75,25 +75,25 @@ class SlotAllocator {
   explicit SlotAllocator(std::size_t capacity) : capacity_(capacity) {}
 
   /// Nothing when all are in use.
-  std::optional<Slot> take(ProcessSetId set);
-  void give_back(Slot slot);
+  std::optional<wire::Slot> take(ProcessSetId set);
+  void give_back(wire::Slot slot);
   void give_back_all(ProcessSetId set);
   /// It was ordered just now.
-  void touch(Slot slot) { by_age_.splice(by_age_.end(), by_age_, slots_[index_of(slot)].by_age); }
+  void touch(wire::Slot slot) { by_age_.splice(by_age_.end(), by_age_, slots_[wire::index_of(slot)].by_age); }
   /// Those in use, the longest unused first.
-  const std::list<Slot>& by_age() const { return by_age_; }
+  const std::list<wire::Slot>& by_age() const { return by_age_; }
 
  private:
   struct State {
     std::uint32_t uses = 0;  // how often the index was given: the slot's high half
     ProcessSetId process_set = kWorldSet;
-    std::list<Slot>::iterator by_age;
+    std::list<wire::Slot>::iterator by_age;
   };
 
   std::size_t capacity_;
   std::vector<State> slots_;  // by slot index
   std::vector<std::uint32_t> free_;
-  std::list<Slot> by_age_;
+  std::list<wire::Slot> by_age_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -9,7 +9,7 @@
 
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class SetHolds {
  public:
@@ -45,4 +45,4 @@ class SetHolds {
   std::map<ProcessSetId, Holds> holds_{{kWorldSet, {.by_job = true}}};
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr std::size_t kMostTold = 256;  // where there are more, some are told in full again
@@ -24,4 +24,4 @@ void StallLog::note(const std::string& what, const std::string& story, bool in_f
   reported_.push_back(std::move(next));
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

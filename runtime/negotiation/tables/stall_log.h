@@ -8,7 +8,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class StallLog {
  public:
@@ -28,4 +28,4 @@ class StallLog {
   std::vector<Reported> reported_;  // the oldest first
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -1,6 +1,6 @@
 #include "runtime/negotiation/tables/tensor_entry.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 void ReporterSet::insert(int reporter) {
   if (reporter < 64) {
@@ -42,4 +42,4 @@ Submitted Submissions::pop(TimePoint now) {
   return first;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

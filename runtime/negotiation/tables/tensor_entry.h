@@ -12,7 +12,7 @@
 #include "runtime/negotiation/tables/token.h"
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 /// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
 /// when nothing has resolved it for this long is it looked at as the mistake of passing different process
@@ -86,7 +86,7 @@ struct alignas(64) TensorEntry {
   std::string name;  // the key (name_key.h)
   ProcessSetId process_set;
   std::uint32_t batch = 0;  // learned; 0: none
-  Slot slot = kNoSlot;
+  wire::Slot slot = wire::kNoSlot;
   RequestRef agreed;             // what the slot stands for
   Submissions waiting;           // here; the front one is announced, unless `held`
   bool held = false;             // ready here, kept back for its learned batch
@@ -102,4 +102,4 @@ inline const Request& request_of(const TensorEntry& entry) {
   return candidates.empty() ? *entry.agreed : *candidates.front().request;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

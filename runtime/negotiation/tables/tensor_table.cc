@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 constexpr std::size_t kFewestCells = 64;
@@ -60,7 +60,7 @@ TensorEntry& TensorTable::get(ProcessSetId set, const std::string& key) {
   if (3 * (count_ + 1) > 2 * cells_.size()) grow();
   Cell& cell = cells_[cell_of(hash, set, key)];
   if (cell.entry) {
-    if (cell.entry->slot != kNoSlot) next_ = index_of(cell.entry->slot) + 1;
+    if (cell.entry->slot != wire::kNoSlot) next_ = wire::index_of(cell.entry->slot) + 1;
     return *cell.entry;
   }
   ++count_;
@@ -72,7 +72,8 @@ TensorEntry& TensorTable::get(ProcessSetId set, const std::string& key) {
 }
 
 void TensorTable::tidy(TensorEntry& entry) {
-  if (entry.slot != kNoSlot || !entry.waiting.empty() || !entry.collection.empty() || entry.in_ready_list)
+  if (entry.slot != wire::kNoSlot || !entry.waiting.empty() || !entry.collection.empty() ||
+      entry.in_ready_list)
     return;
   if (cells_.empty()) return;  // cleared
   const std::size_t cell = cell_of(hash_of(entry.process_set, entry.name), entry.process_set, entry.name);
@@ -90,11 +91,11 @@ void TensorTable::remove_set(ProcessSetId set) {
 void TensorTable::clear() {
   for (Cell& cell : cells_) {
     if (!cell.entry) continue;
-    cell.entry->slot = kNoSlot;
+    cell.entry->slot = wire::kNoSlot;
     cleared_.push_back(std::move(cell.entry));
   }
   cells_.clear();
   count_ = 0;
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -8,7 +8,7 @@
 #include "runtime/negotiation/tables/response_cache.h"
 #include "runtime/negotiation/tables/tensor_entry.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class TensorTable {
  public:
@@ -51,7 +51,7 @@ class TensorTable {
   /// Whoever has an entry in hand when the job fails goes on with it for a moment, so cleared ones live on.
   std::vector<std::unique_ptr<TensorEntry>> cleared_;
   std::size_t count_ = 0;
-  SlotIndex next_ = 0;  // whose entry get() is likely to be asked for next
+  wire::SlotIndex next_ = 0;  // whose entry get() is likely to be asked for next
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -8,7 +8,7 @@
 
 #include "runtime/call/process_set_list.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 namespace {
 
 std::vector<std::vector<Rank>> ranks_by_host(int size, const std::vector<std::string>& hosts) {
@@ -86,4 +86,4 @@ std::string Topology::names(const std::vector<Rank>& ranks) const {
   return ranks.size() == 1 ? name(ranks.front()) : "ranks " + ranks_to_string(ranks);
 }
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

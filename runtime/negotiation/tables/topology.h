@@ -12,7 +12,7 @@
 
 #include "runtime/base/world.h"
 
-namespace dabke {
+namespace dabke::negotiation {
 
 class Topology {
  public:
@@ -52,4 +52,4 @@ class Topology {
   std::shared_ptr<const std::vector<Rank>> everybody_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::negotiation

@@ -6,7 +6,7 @@
 #include "runtime/negotiation/wire/wire_stalls.h"
 #include "runtime/negotiation/wire/wire_up.h"
 
-namespace dabke {
+namespace dabke::wire {
 namespace {
 
 template <std::size_t I = 0>
@@ -43,4 +43,4 @@ Result<Message> decode(std::span<const std::byte> bytes) {
   return decode_as(kind, reader);
 }
 
-}  // namespace dabke
+}  // namespace dabke::wire

@@ -31,7 +31,7 @@
 #include "runtime/base/status.h"
 #include "runtime/call/request.h"
 
-namespace dabke {
+namespace dabke::wire {
 
 /// Stands for a signature that all ranks of its process set know. Never used twice in one init: the low half
 /// is its index in every rank's cache, the high half counts how often that index was given.
@@ -268,4 +268,4 @@ void encode(const Message& message, std::vector<std::byte>& out);
 /// An error names what did not fit.
 Result<Message> decode(std::span<const std::byte> bytes);
 
-}  // namespace dabke
+}  // namespace dabke::wire

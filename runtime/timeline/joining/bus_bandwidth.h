@@ -6,7 +6,7 @@
 
 #include "runtime/timeline/joining/record_joiner.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Of what `part` has of the batch, and of what all have where ranks give rows of their own.
 inline double bus_bytes(const JoinedBatch& batch, const RankPart& part) {
@@ -26,4 +26,4 @@ inline double bus_bytes(const JoinedBatch& batch, const RankPart& part) {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

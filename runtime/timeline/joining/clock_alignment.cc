@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 /// Beyond every clock. A file may say anything, and sums of what it says must not overflow.
@@ -104,4 +104,4 @@ std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks) {
   return aligned;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

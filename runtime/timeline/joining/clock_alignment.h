@@ -14,7 +14,7 @@
 
 #include "runtime/timeline/joining/record_file.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// What a rank's `clock` records say.
 struct ClockSample {
@@ -57,4 +57,4 @@ std::string_view name_of(AlignedClock::Source source);
 /// One each, in their order. The first one's clock is the one.
 std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace dabke {
+namespace dabke::timeline {
 
 Intervals united(Intervals any) {
   std::erase_if(any, [](const Interval& one) { return one.end_ns <= one.begin_ns; });
@@ -63,4 +63,4 @@ std::int64_t length_within_ns(const Intervals& intervals, const Interval& window
   return sum;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dabke {
+namespace dabke::timeline {
 
 struct Interval {
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -24,4 +24,4 @@ std::int64_t length_ns(const Intervals& intervals);
 /// How much of them lies in `window`.
 std::int64_t length_within_ns(const Intervals& intervals, const Interval& window);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -11,7 +11,7 @@
 
 #include "runtime/base/hmac.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ std::size_t JobFiles::members(ProcessSetId set) const {
   return found == members_.end() ? 0 : found->second;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

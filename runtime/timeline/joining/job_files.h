@@ -15,7 +15,7 @@
 #include "runtime/timeline/joining/clock_alignment.h"
 #include "runtime/timeline/joining/record_file.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// What a first look through a rank's file has found.
 struct RankFile {
@@ -76,4 +76,4 @@ Status tell_progress(const OnProgress& on_progress, std::size_t records);
 /// "1f3c...", as dabkerun --verbose prints it.
 std::string text_of(const JobId& job);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

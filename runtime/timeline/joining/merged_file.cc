@@ -15,7 +15,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 struct GzTraits {
@@ -101,4 +101,4 @@ Result<std::unique_ptr<MergedFile>> MergedFile::open(const std::string& path) {
       std::make_unique<RenamedFile>(path, std::move(part), std::move(fd), std::move(gz)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -7,7 +7,7 @@
 
 #include "runtime/base/status.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class MergedFile {
  public:
@@ -22,4 +22,4 @@ class MergedFile {
   virtual Status finish() = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -6,7 +6,7 @@
 
 #include "runtime/timeline/name_table.h"
 
-namespace dabke::rows {
+namespace dabke::timeline::rows {
 
 inline constexpr std::uint32_t kSteps = 1;
 inline constexpr std::uint32_t kFirstLane = 2;
@@ -19,4 +19,4 @@ inline constexpr std::uint32_t kFirstFurther = 1'000'000;
 static_assert(kFirstTensor + most_of(NameKind::tensor) + 1 < kFirstFurther);
 static_assert(kFirstThread + most_of(NameKind::thread) + 1 < kFirstTensor);
 
-}  // namespace dabke::rows
+}  // namespace dabke::timeline::rows

@@ -9,7 +9,7 @@
 #include "runtime/timeline/joining/bus_bandwidth.h"
 #include "runtime/timeline/json_text.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 constexpr std::size_t kLarge = 256 << 10;
@@ -374,4 +374,4 @@ void MergedTrace::lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count
           EventArguments().add(Argument::count, count));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -27,7 +27,7 @@
 #include "runtime/timeline/joining/merged_rows.h"
 #include "runtime/timeline/joining/record_joiner.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class MergedTrace final : public JoinSink {
  public:
@@ -110,4 +110,4 @@ class MergedTrace final : public JoinSink {
   std::uint64_t arrows_ = 0;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 constexpr std::uint64_t kLongestHost = 4096;
@@ -211,7 +211,7 @@ Status RecordFile::take_names(const Block& block) {
       return damaged(place, fmt::format("a name of {} bytes is longer than its block", head.bytes));
     if (*kind == NameKind::shape && head.bytes % sizeof(std::int64_t) != 0)
       return damaged(place, fmt::format("a shape of {} bytes", head.bytes));
-    names_[dabke::index_of(*kind)].emplace_back(content.substr(at, head.bytes));
+    names_[dabke::timeline::index_of(*kind)].emplace_back(content.substr(at, head.bytes));
     at += filled(head.bytes);
   }
   return at == content.size() ? Status()
@@ -255,7 +255,7 @@ std::string RecordFile::fault_of(const Record& record) const {
     return fmt::format("a record of the unknown {} {}", what, number);
   };
   if (!is_time(record.time_ns)) return fmt::format("a record of the impossible time {} ns", record.time_ns);
-  if (!dabke::is_known(record.what)) return unknown("what", static_cast<std::uint8_t>(record.what));
+  if (!timeline::is_known(record.what)) return unknown("what", static_cast<std::uint8_t>(record.what));
   if (record.kind > kLast<CollectiveKind>) return unknown("kind", static_cast<std::uint8_t>(record.kind));
   if (static_cast<std::size_t>(record.dtype) >= kDTypes.size())
     return unknown("dtype", static_cast<std::uint8_t>(record.dtype));
@@ -288,4 +288,4 @@ std::string RecordFile::fault_of(const Record& record) const {
   return {};
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

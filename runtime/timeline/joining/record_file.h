@@ -12,7 +12,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/timeline/record_form.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class RecordFile {
  public:
@@ -31,10 +31,10 @@ class RecordFile {
   /// then. An error where the file is damaged; what came before is right.
   Result<bool> next(std::vector<Record>& records);
 
-  std::size_t count(NameKind kind) const { return names_[dabke::index_of(kind)].size(); }
+  std::size_t count(NameKind kind) const { return names_[dabke::timeline::index_of(kind)].size(); }
   /// `number` as a record that was read has it, and not 0.
   std::string_view name(NameKind kind, std::uint32_t number) const {
-    return names_[dabke::index_of(kind)][number - 1];
+    return names_[dabke::timeline::index_of(kind)][number - 1];
   }
 
   /// Whether the file ends with what is written last, also where it could not be written to its end.
@@ -77,4 +77,4 @@ class RecordFile {
   std::optional<EndCounts> end_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

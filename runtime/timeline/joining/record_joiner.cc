@@ -4,7 +4,7 @@
 #include <functional>
 #include <queue>
 
-namespace dabke {
+namespace dabke::timeline {
 
 std::uint64_t RankPart::bytes() const {
   std::uint64_t sum = 0;
@@ -339,4 +339,4 @@ void RecordJoiner::tell(std::map<BatchKey, JoinedBatch>::iterator batch) {
   open_.erase(batch);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -21,7 +21,7 @@
 #include "runtime/timeline/joining/job_files.h"
 #include "runtime/timeline/joining/record_file.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Times are nanoseconds of the one clock.
 inline constexpr std::int64_t kNotKnown = -1;
@@ -187,4 +187,4 @@ class RecordJoiner {
   std::map<BatchKey, JoinedBatch> open_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -8,7 +8,7 @@
 #include "runtime/timeline/joining/merged_trace.h"
 #include "runtime/timeline/report/record_analysis.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 Status merge_records(const JobFiles& files, const std::string& path, const OnProgress& on_progress) {
   for (const RankFile& rank : files.ranks()) {
@@ -27,4 +27,4 @@ Status merge_records(const JobFiles& files, const std::string& path, const OnPro
   return file->finish();
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

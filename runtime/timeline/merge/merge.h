@@ -6,7 +6,7 @@
 
 #include "runtime/timeline/joining/job_files.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Writes the one Chrome trace of the job to `path`, compressed where that ends with ".gz". All or nothing: after an error
 /// whatever was there before is there still.
@@ -21,4 +21,4 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
 /// What to do where the records could not be merged. `tool`: how dabke-timeline is called.
 std::string how_to_merge(const std::string& path, std::string_view tool = "dabke-timeline");
 
-}  // namespace dabke
+}  // namespace dabke::timeline

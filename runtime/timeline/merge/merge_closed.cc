@@ -8,7 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/timeline/merge/merge.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,4 +57,4 @@ std::string how_to_merge(const std::string& path, std::string_view tool) {
   return fmt::format("where all ranks' records are, this makes one trace of them: {} merge {}", tool, path);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

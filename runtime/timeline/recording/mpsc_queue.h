@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-namespace dabke {
+namespace dabke::timeline {
 
 template <class T>
 class MpscQueue {
@@ -85,4 +85,4 @@ class MpscQueue {
   alignas(64) std::uint64_t head_ = 0;              // the next position to pop
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

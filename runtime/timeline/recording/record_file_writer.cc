@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 std::int64_t now_of(clockid_t clock) {
@@ -201,4 +201,4 @@ void RecordFileWriter::append(const void* from, std::size_t bytes) {
 /// Up to a multiple of 8.
 void RecordFileWriter::fill() { blocks_.append((8 - blocks_.size() % 8) % 8, '\0'); }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

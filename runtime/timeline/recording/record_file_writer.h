@@ -11,7 +11,7 @@
 #include "runtime/timeline/record_form.h"
 #include "runtime/timeline/record_writer.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class RecordFileWriter final : public RecordWriter {
  public:
@@ -62,4 +62,4 @@ class RecordFileWriter final : public RecordWriter {
   Status error_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -13,7 +13,7 @@
 
 #include "runtime/timeline/name_table.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class ThreadMemo {
  public:
@@ -63,4 +63,4 @@ class ThreadMemo {
   std::array<Text, 16> texts_{};
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -22,7 +22,7 @@
 #include "runtime/timeline/recording/writer_sleep.h"
 #include "runtime/timeline/trace_writer.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 /// The time between two looks into the queue while records are coming. What was seen is in the file right
@@ -258,4 +258,4 @@ Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
   return std::unique_ptr<Timeline>(std::move(timeline));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -26,7 +26,7 @@
 #include "runtime/timeline/record.h"
 #include "runtime/timeline/record_form.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class Timeline {
  public:
@@ -168,4 +168,4 @@ class ActivityScope {
   const Record::What what_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

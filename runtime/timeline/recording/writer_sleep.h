@@ -7,7 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
-namespace dabke {
+namespace dabke::timeline {
 
 class WriterSleep {
  public:
@@ -58,4 +58,4 @@ class WriterSleep {
   std::condition_variable awake_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

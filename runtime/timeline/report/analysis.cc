@@ -9,7 +9,7 @@
 #include "runtime/timeline/joining/bus_bandwidth.h"
 #include "runtime/timeline/report/report_maker.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 int power_of_two(std::uint64_t number) { return number == 0 ? 0 : std::bit_width(number) - 1; }
@@ -197,4 +197,4 @@ TraceReport Analysis::report(std::string source) {
   return report_of(facts_, std::move(source));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -24,7 +24,7 @@
 #include "runtime/timeline/report/report.h"
 #include "runtime/timeline/report/trace_facts.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class Analysis {
  public:
@@ -78,4 +78,4 @@ class Analysis {
   std::unordered_map<std::uint64_t, std::size_t> tensor_by_number_;  // rank and number
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

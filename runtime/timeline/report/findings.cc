@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 using Severity = TraceReport::Severity;
@@ -390,4 +390,4 @@ std::string time_text(double us) {
   return fmt::format("{:.1f} s", us / 1e6);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

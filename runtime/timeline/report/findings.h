@@ -6,7 +6,7 @@
 
 #include "runtime/timeline/report/report.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// Adds the findings to a report that has all else.
 void add_findings(TraceReport& report);
@@ -14,4 +14,4 @@ void add_findings(TraceReport& report);
 /// "12.3 ms"; units from ns to s.
 std::string time_text(double us);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

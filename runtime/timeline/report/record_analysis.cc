@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dabke {
+namespace dabke::timeline {
 RecordAnalysis::RecordAnalysis(const JobFiles& files, const RecordJoiner& joiner, JoinSink* next)
     : analysis_([&joiner](std::size_t rank, NameKind kind, std::uint32_t number) {
         return joiner.name(rank, kind, number);
@@ -61,4 +61,4 @@ Result<TraceReport> report_of(const JobFiles& files, std::string source, const O
   return analysis.report(std::move(source));
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -6,7 +6,7 @@
 #include "runtime/timeline/joining/record_joiner.h"
 #include "runtime/timeline/report/analysis.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 class RecordAnalysis final : public JoinSink {
  public:
@@ -35,4 +35,4 @@ class RecordAnalysis final : public JoinSink {
 /// What the records say, without a trace.
 Result<TraceReport> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress = {});
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dabke {
+namespace dabke::timeline {
 
 struct TraceReport {
   struct Step {
@@ -129,4 +129,4 @@ std::string_view name_of(TraceReport::Severity severity);
 /// As it stands in a merged trace, and as `dabke-timeline report --json` prints it.
 std::string json_of(const TraceReport& report);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -4,7 +4,7 @@
 
 #include "runtime/timeline/report/report.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -141,4 +141,4 @@ std::string json_of(const TraceReport& report) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -9,7 +9,7 @@
 
 #include "runtime/timeline/report/findings.h"
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 constexpr std::size_t kWorstTensors = 10;
@@ -293,4 +293,4 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   return report;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

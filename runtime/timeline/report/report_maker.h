@@ -6,9 +6,9 @@
 #include "runtime/timeline/report/report.h"
 #include "runtime/timeline/report/trace_facts.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 /// `facts` are united; steps that nobody has marked are added to them.
 TraceReport report_of(TraceFacts& facts, std::string source);
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace dabke {
+namespace dabke::timeline {
 namespace {
 
 /// Fewer of one name say nothing of steps.
@@ -72,4 +72,4 @@ Interval TraceFacts::of_steps() const {
   return all;
 }
 
-}  // namespace dabke
+}  // namespace dabke::timeline

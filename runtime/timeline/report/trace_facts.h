@@ -14,7 +14,7 @@
 #include "runtime/timeline/joining/intervals.h"
 #include "runtime/timeline/joining/record_joiner.h"
 
-namespace dabke {
+namespace dabke::timeline {
 
 struct TraceFacts {
   enum Phase : std::uint8_t { kNegotiate, kQueue, kPack, kCollective, kUnpack, kPhases };
@@ -92,4 +92,4 @@ struct TraceFacts {
   Interval of_steps() const;
 };
 
-}  // namespace dabke
+}  // namespace dabke::timeline

@@ -7,7 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 struct Sockets {
@@ -98,4 +99,4 @@ TEST_CASE("the end of the other side is seen, and what waits for it is dropped")
   CHECK_FALSE(channel.read());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -4,7 +4,8 @@
 
 #include "launcher/machine/machine.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("a greeting is found behind whatever a shell prints, in pieces of any size") {
   const std::string text = "Welcome!\n\ndabke-agen\n" + greeting_text({"0.1.0/2", "machine"}) + "frames";
@@ -48,4 +49,4 @@ TEST_CASE("a machine is one word, and the same each time") {
   CHECK(this_machine().find_first_of(" \n") == std::string::npos);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -6,7 +6,8 @@
 
 #include "launcher/agent_protocol/protocol.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 PrepareMessage whole_order() {
@@ -61,4 +62,4 @@ TEST_CASE("a list that claims to be longer than its message is none, and takes n
   CHECK(read.command.empty());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

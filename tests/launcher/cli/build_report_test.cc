@@ -16,7 +16,8 @@
 #include "tests/facts.h"
 #include "tests/place.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 std::string choices_of(std::string_view env) {
@@ -116,7 +117,7 @@ TEST_CASE("--check-build says which CUDA it was built with, or why with none") {
 TEST_CASE("what --check-build says of a backend, the library says too, and the variable takes its name") {
   for (const BuildPart& part : kBackends) {
     INFO(part.name);
-    CHECK(is_backend_built(part.name) == part.is_built);
+    CHECK(ops::is_backend_built(part.name) == part.is_built);
     if (part.is_built && part.name != "nccl")  // it is not for host tensors
       CHECK_THAT(choices_of("CPU_OPERATIONS"), Catch::Contains(fmt::format(",{},", part.name)));
   }
@@ -126,4 +127,4 @@ TEST_CASE("what --check-build says of a backend, the library says too, and the v
   }
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 Environment environment_of(std::map<std::string, std::string> variables) {
@@ -48,4 +49,4 @@ TEST_CASE("a batch system's hosts are those of the job, unless the command line 
   CHECK_FALSE(named->is_allocated);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::Matchers::Contains;
@@ -310,4 +311,4 @@ TEST_CASE("for mpirun only the ranks are placed: what it starts, and where that 
   CHECK(plan.parts.empty());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -6,7 +6,8 @@
 
 #include "tests/place.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 void make_program(const std::filesystem::path& path) {
@@ -30,4 +31,4 @@ TEST_CASE("dabke-timeline is named as it can be called from where the job ran") 
   CHECK(timeline_tool(own, root / "bin") == "dabke-timeline");
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

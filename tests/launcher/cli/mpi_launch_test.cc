@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 const std::vector<RankPlacement> kPlacements = *place_ranks({{"a", 2}, {"b", 1}}, 3);
@@ -80,4 +81,4 @@ TEST_CASE("what mpirun cannot do is refused by name") {
   CHECK(std::ranges::count(words_for(MpiKind::open_mpi, {.timestamps = true}), "--timestamp-output") == 1);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

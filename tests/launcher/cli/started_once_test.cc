@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -46,4 +47,4 @@ TEST_CASE("dabkerun starts where it is alone") {
     CHECK(error_with(variables).empty());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

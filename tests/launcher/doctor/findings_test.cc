@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::Matchers::Contains;
@@ -152,4 +153,4 @@ TEST_CASE("names of one machine are said to be one") {
   CHECK_THAT(said(report)[0], StartsWith("note: a, b are one machine"));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -10,19 +10,20 @@
 #include "runtime/links/address_trials.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::Matchers::Contains;
 
-Handshake::Self self_of(Rank number, char key_digit = '2') {
+links::Handshake::Self self_of(Rank number, char key_digit = '2') {
   return *dialling_self(std::string(32, '1'), std::string(64, key_digit), number);
 }
 
-SocketAddress loopback() { return *SocketAddress::of_host("127.0.0.1"); }
+links::SocketAddress loopback() { return *links::SocketAddress::of_host("127.0.0.1"); }
 
 std::unique_ptr<ExchangeListener> open_listener(Rank number) {
-  const SocketAddress at = loopback();
+  const links::SocketAddress at = loopback();
   auto listener = ExchangeListener::open(self_of(number), std::span(&at, 1));
   REQUIRE(listener.is_ok());
   REQUIRE((*listener)->addresses().size() == 1);
@@ -56,9 +57,10 @@ TEST_CASE("an exchange whose time is over before it has sent anything still meas
 
 TEST_CASE("the listener of exchanges answers who tries this host's addresses, as jobs do") {
   const auto listener = open_listener(2);
-  Trial trial{.rank = 2, .address = *SocketAddress::parse(listener->addresses()[0])};
-  REQUIRE(try_addresses(self_of(1), std::span(&trial, 1), Clock::now() + std::chrono::seconds(20)).is_ok());
-  CHECK(trial.outcome == Trial::Outcome::reached);
+  links::Trial trial{.rank = 2, .address = *links::SocketAddress::parse(listener->addresses()[0])};
+  REQUIRE(links::try_addresses(self_of(1), std::span(&trial, 1), Clock::now() + std::chrono::seconds(20))
+              .is_ok());
+  CHECK(trial.outcome == links::Trial::Outcome::reached);
 }
 
 TEST_CASE("who has another key, or is another host, exchanges nothing") {
@@ -71,13 +73,13 @@ TEST_CASE("who has another key, or is another host, exchanges nothing") {
 }
 
 TEST_CASE("a host that takes the connection and says nothing, or is not there, ends an exchange in time") {
-  auto listener = tcp_listen(loopback());
+  auto listener = links::tcp_listen(loopback());
   REQUIRE(listener.is_ok());
-  const std::string address = SocketAddress::local_of(listener->get())->to_string();
+  const std::string address = links::SocketAddress::local_of(listener->get())->to_string();
   CHECK_THAT(measure(self_of(1), order_for(address, 6000)).trouble,
              Contains("the other side's proof has not come in time"));
   *listener = Fd();
   CHECK_THAT(measure(self_of(1), order_for(address)).trouble, Contains("refused"));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

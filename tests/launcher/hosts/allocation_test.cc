@@ -11,7 +11,8 @@
 
 #include "launcher/hosts/hostlist.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -130,4 +131,4 @@ TEST_CASE("outside of a job of a batch system there is no allocation") {
   CHECK_FALSE(find_in({{"SLURM_JOB_ID", "7"}})->has_value());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

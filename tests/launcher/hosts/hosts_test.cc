@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("a host list gives names and slots, and slots are one when they are left out") {
   const auto hosts = parse_host_list("a:4, b.example.org:2,c,[::1]:3", "-H");
@@ -141,4 +142,4 @@ TEST_CASE("a host named twice has the slots of both") {
   CHECK(merge_hosts({{"a", 1}, {"b", 2}, {"a", 3}}) == std::vector<Host>{{"a", 4}, {"b", 2}});
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

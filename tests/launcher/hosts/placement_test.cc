@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("ranks fill the slots of each host in order") {
   const auto placements = place_ranks({{"a", 2}, {"b", 3}}, 4);
@@ -55,4 +56,4 @@ TEST_CASE("more slots than ranks can be are refused only where each would have o
   CHECK(placements->size() == 2);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("what belongs to this host, this login or another launcher stays here, and all else goes along") {
   const std::vector<std::string> kept{"SSH_AUTH_SOCK=/s",
@@ -36,4 +37,4 @@ TEST_CASE("what belongs to this host, this login or another launcher stays here,
   CHECK(forwarded_environment(all) == go);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

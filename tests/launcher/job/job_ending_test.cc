@@ -6,7 +6,8 @@
 
 #include "launcher/process/supervisor.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
@@ -66,4 +67,4 @@ TEST_CASE(
   CHECK(job.ending.deadline() == kNever);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

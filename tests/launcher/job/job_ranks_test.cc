@@ -4,7 +4,8 @@
 
 #include "launcher/reach/agent_link.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
@@ -68,4 +69,4 @@ TEST_CASE("hosts that turn out to be one machine give their ranks one name, and 
   CHECK(job.ranks.find(job.b, 2)->pid == 100);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Units = std::vector<std::vector<int>>;
@@ -82,4 +83,4 @@ TEST_CASE("a quota of processors counts as cores, and says not which") {
   CHECK(share_cores(host, 2, BindTo::automatic).units.size() == 2);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

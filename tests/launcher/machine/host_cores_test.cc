@@ -9,7 +9,8 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/skip.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("cores are found with their units by the last cache that they share") {
   if (!HWLOC) DABKE_SKIP("built without hwloc");
@@ -65,4 +66,4 @@ TEST_CASE("the least quota of a control group and those above it counts, of eith
   CHECK(processor_quota(root.path(), "nonsense\n") == 0);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -11,7 +11,8 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 struct Ends {
@@ -74,4 +75,4 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
   CHECK(console.take_error().empty());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

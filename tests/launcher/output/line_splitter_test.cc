@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -113,4 +114,4 @@ TEST_CASE("what follows a carriage return alone takes the place of the line befo
   CHECK_FALSE(splitter.is_redrawing());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 const std::string kText =
@@ -54,4 +55,4 @@ TEST_CASE("a text of which only a small part has been told is shown in full") {
   CHECK(texts.shown(log_of(1, longer), 1, kNow) == log_of(1, longer));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

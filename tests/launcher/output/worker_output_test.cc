@@ -14,7 +14,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 const std::string kErase = "\r\x1b[K";
@@ -246,4 +247,4 @@ TEST_CASE("a line may be shown shorter than it is, though not to watchers, and n
   }
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

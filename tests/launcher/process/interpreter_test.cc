@@ -6,7 +6,8 @@
 
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 std::string trouble_with(const std::string& text) {
@@ -54,4 +55,4 @@ TEST_CASE("a script with lines as Windows ends them is told so, with the command
   CHECK(trouble_with("#!/usr/bin/env sh\r\n") == trouble);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -11,7 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 OutputPipe made(StdoutKind kind) {
@@ -73,4 +74,4 @@ TEST_CASE("a rank gets a pipe where it is to have one") {
   CHECK(::isatty(made(StdoutKind::pipe).write_end.get()) == 0);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -7,7 +7,8 @@
 
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("a name is looked up in PATH and a path is taken as it is") {
   CHECK(find_program("sh", "/nowhere:/bin").path == "/bin/sh");
@@ -66,4 +67,4 @@ TEST_CASE("a script whose interpreter is missing counts as not found") {
             "install it or correct that line");
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

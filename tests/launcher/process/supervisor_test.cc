@@ -17,7 +17,8 @@
 #include "launcher/process/spawn.h"
 #include "tests/patience.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
@@ -90,4 +91,4 @@ TEST_CASE("an agent that comes late to kill orphans does so, and does not take t
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

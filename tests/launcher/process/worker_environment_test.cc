@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 TEST_CASE("a rank's environment has its place, the store and the knobs, and is otherwise the inherited one") {
   const JobFacts job{"http://127.0.0.1:1", "id", "key", {{"DABKE_CYCLE_TIME", "5"}}};
@@ -44,4 +45,4 @@ TEST_CASE("PYTHONUNBUFFERED stays as the user set it") {
   CHECK(std::ranges::count(environment, "PYTHONUNBUFFERED=") == 1);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -19,7 +19,8 @@
 #include "tests/patience.h"
 #include "tests/place.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
@@ -46,7 +47,7 @@ std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
                                       .hosts = {"h1", "h2"},
                                       .job_id = kJobId,
                                       .job_key = kJobKey,
-                                      .listen_at = {*SocketAddress::of_host("127.0.0.1")},
+                                      .listen_at = {*links::SocketAddress::of_host("127.0.0.1")},
                                       .timeout_s = 120});
   REQUIRE(dialled.is_ok());
   REQUIRE((*dialled)->start().is_ok());
@@ -54,7 +55,7 @@ std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
 }
 
 /// Where the message says that the launcher listens, once it is there.
-std::optional<SocketAddress> address_in(const std::string& path) {
+std::optional<links::SocketAddress> address_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
   const std::string host = "127.0.0.1:";
@@ -62,19 +63,19 @@ std::optional<SocketAddress> address_in(const std::string& path) {
   if (at == std::string::npos) return std::nullopt;
   const auto end = message.find_first_not_of("0123456789", at + host.size());
   if (end == std::string::npos) return std::nullopt;
-  return *SocketAddress::parse(message.substr(at, end - at));
+  return *links::SocketAddress::parse(message.substr(at, end - at));
 }
 
 /// One that is no agent of the job, and what it is told.
 struct Stranger {
   Fd socket;
   std::string learnt;
-  std::optional<Handshake> handshake;  // of one that has a key, but not the job's
+  std::optional<links::Handshake> handshake;  // of one that has a key, but not the job's
 
   void turn() {
     if (!socket) return;
     if (handshake) {
-      if (!converse_over(socket.get(), *handshake).ended.is_ok() || handshake->done()) socket = Fd();
+      if (!links::converse_over(socket.get(), *handshake).ended.is_ok() || handshake->done()) socket = Fd();
       return;
     }
     std::array<char, 4096> chunk;
@@ -84,7 +85,7 @@ struct Stranger {
   }
 };
 
-Stranger knock(const SocketAddress& address, int number) {
+Stranger knock(const links::SocketAddress& address, int number) {
   Stranger stranger;
   stranger.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(stranger.socket.get(), address.get(), address.length()) == 0);
@@ -92,7 +93,8 @@ Stranger knock(const SocketAddress& address, int number) {
   if (number % 5 == 4) {  // it even knows which job it is
     const std::string other_key(64, '3');
     stranger.handshake =
-        Handshake::connect(*dialling_self(kJobId, other_key, number_of_host(0)), kLauncherNumber).take();
+        links::Handshake::connect(*dialling_self(kJobId, other_key, number_of_host(0)), kLauncherNumber)
+            .take();
   } else {
     const std::string& text = what[number % 5];
     (void)!::send(stranger.socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -228,4 +230,4 @@ TEST_CASE("srun is kept from variables that would keep agents from cores") {
   CHECK(srun_command("/bin/dabkerun", {"n1"}, {}).front() == "srun");
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::Contains;
@@ -74,4 +75,4 @@ TEST_CASE("what nobody can explain is told with the program and its exit code") 
         "host node7: no agent has come, and kubectl exec ended with status code 3");
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

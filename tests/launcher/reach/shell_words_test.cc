@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Words = std::vector<std::string>;
@@ -30,4 +31,4 @@ TEST_CASE("a line whose quotes do not close is an error that says which") {
   CHECK(words_of("a\\") == Words{"error: nothing follows the last backslash"});
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 std::optional<int> blamed_rank(std::string_view line, int speaker) {
@@ -64,4 +65,4 @@ TEST_CASE(
   CHECK(verdict("rank 1 on vm aborted the job: ShutDownError: " + left, false).empty());
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

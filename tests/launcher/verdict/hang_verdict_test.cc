@@ -9,13 +9,15 @@
 
 #include "runtime/base/text/wait_description.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::Matchers::Contains;
 
-Dump rank(Rank number, std::vector<Dump::Pending> pending, std::vector<std::string> submitted) {
-  Dump dump;
+diagnosis::Dump rank(Rank number, std::vector<diagnosis::Dump::Pending> pending,
+                     std::vector<std::string> submitted) {
+  diagnosis::Dump dump;
   dump.rank = number;
   dump.host = "ada";
   dump.pid = 100 + number;
@@ -27,21 +29,21 @@ Dump rank(Rank number, std::vector<Dump::Pending> pending, std::vector<std::stri
   return dump;
 }
 
-Dump::Pending waiting(const std::string& name, double age, ProcessSetId set = 0) {
+diagnosis::Dump::Pending waiting(const std::string& name, double age, ProcessSetId set = 0) {
   return {name, "allreduce", set, "allreduce (sum) of float32 [1]", age, "announced"};
 }
 
-std::map<Rank, Dump> by_rank(std::vector<Dump> dumps) {
-  std::map<Rank, Dump> out;
-  for (Dump& dump : dumps) out[dump.rank] = dump;
+std::map<Rank, diagnosis::Dump> by_rank(std::vector<diagnosis::Dump> dumps) {
+  std::map<Rank, diagnosis::Dump> out;
+  for (diagnosis::Dump& dump : dumps) out[dump.rank] = dump;
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("the verdict names who is waited for, what it does instead, its stack and where the ways parted") {
-  std::vector<Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "b", "x"}), rank(1, {}, {"a", "b"}),
-                             rank(2, {waiting("x", 59)}, {"a", "b", "x"})};
+  std::vector<diagnosis::Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "b", "x"}), rank(1, {}, {"a", "b"}),
+                                        rank(2, {waiting("x", 59)}, {"a", "b", "x"})};
   dumps[1].stacks = {
       {101, "train", {"(running)", "load() at data.cc:7 (train)", "main at train.cc:3 (train)"}}};
   const auto lines = hang_verdict(by_rank(dumps), 3, {});
@@ -57,7 +59,7 @@ TEST_CASE("the verdict names who is waited for, what it does instead, its stack 
 }
 
 TEST_CASE("ranks in one place are told in one line, and the verdict is short however many there are") {
-  std::vector<Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "x"})};
+  std::vector<diagnosis::Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "x"})};
   dumps[0].process_sets = {};
   for (Rank number = 1; number < 40; ++number) {
     dumps.push_back(rank(number, {}, {"a"}));
@@ -78,7 +80,7 @@ TEST_CASE("ranks in one place are told in one line, and the verdict is short how
 }
 
 TEST_CASE("two operations of one name are told apart by their number") {
-  Dump one = rank(0, {}, {"x"}), other = rank(1, {}, {"x"});
+  diagnosis::Dump one = rank(0, {}, {"x"}), other = rank(1, {}, {"x"});
   one.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
   other.events.push_back({"started", 60, "x", "allreduce", 0, 43, 1, 0});
   const auto lines = hang_verdict(by_rank({one, other}), 2, {});
@@ -89,7 +91,8 @@ TEST_CASE("two operations of one name are told apart by their number") {
 TEST_CASE("of a process set that is added among its members only these are waited for") {
   const auto add = [](const std::string& ranks) {
     const std::string collective = "add_process_set_among_members";
-    return Dump::Pending{collective, collective, 0, collective + " of ranks " + ranks, 60, "announced"};
+    return diagnosis::Dump::Pending{collective, collective, 0, collective + " of ranks " + ranks,
+                                    60,         "announced"};
   };
   const auto lines =
       hang_verdict(by_rank({rank(0, {add("0, 1")}, {}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});
@@ -121,14 +124,14 @@ TEST_CASE("the verdict waits for the ranks of the process set alone, and not for
   auto lines =
       hang_verdict(by_rank({rank(0, {waiting("x", 60, 1)}, {"x"}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});
   CHECK(lines.at(0) == "allreduce 'x' of process set 1 waits for rank 1: rank 0 has been waiting for 60.0 s");
-  Dump joined = rank(1, {}, {});
+  diagnosis::Dump joined = rank(1, {}, {});
   joined.pending = {{"join", "join", 0, "join", 50, "announced"}};
   lines = hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"}), joined, rank(2, {}, {})}), 3, {});
   CHECK(lines.at(0) == "allreduce 'x' waits for rank 2: rank 0 has been waiting for 60.0 s");
 }
 
 TEST_CASE("a barrier and a tensor named barrier are two things to wait for") {
-  Dump barrier = rank(0, {}, {"barrier"});
+  diagnosis::Dump barrier = rank(0, {}, {"barrier"});
   barrier.pending = {{"barrier", "barrier", 0, "barrier", 50, "announced"}};
   const auto lines = hang_verdict(by_rank({barrier, rank(1, {waiting("barrier", 60)}, {"barrier"})}), 2, {});
   CHECK(lines.at(0) == "allreduce 'barrier' waits for ranks 0,2: rank 1 has been waiting for 60.0 s");
@@ -136,13 +139,13 @@ TEST_CASE("a barrier and a tensor named barrier are two things to wait for") {
 }
 
 TEST_CASE("a group of which members are missing is told of, on some ranks or on all") {
-  Dump part = rank(1, {}, {"x"});
+  diagnosis::Dump part = rank(1, {}, {"x"});
   part.pending = {{"g", "allreduce", 0, "2 of 3 members of group 'g': 'a', 'b'", 50, "incomplete"}};
   auto lines = hang_verdict(by_rank({rank(0, {waiting("g", 60)}, {"g"}), part}), 2, {});
   CHECK(lines.at(0) == "allreduce 'g' waits for ranks 1-2: rank 0 has been waiting for 60.0 s");
   CHECK_THAT(lines.at(1),
              Contains("waits for the rest of a group (2 of 3 members of group 'g': 'a', 'b') instead"));
-  Dump same = part;
+  diagnosis::Dump same = part;
   same.rank = 0;
   lines = hang_verdict(by_rank({same, part}), 2, {});
   CHECK(lines ==
@@ -160,9 +163,9 @@ TEST_CASE("a rank without a dump is described by its process") {
 }
 
 TEST_CASE("where everything is agreed on, the verdict tells who is inside which operation") {
-  Dump inside = rank(0, {}, {"x"});
+  diagnosis::Dump inside = rank(0, {}, {"x"});
   inside.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
-  Dump done = rank(1, {}, {"x"});
+  diagnosis::Dump done = rank(1, {}, {"x"});
   done.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
   done.events.push_back({"finished", 60, "x", "allreduce", 0, 42, 1, 4});
   const auto lines = hang_verdict(by_rank({inside, done}), 2, {});
@@ -176,18 +179,18 @@ TEST_CASE("where everything is agreed on, the verdict tells who is inside which 
 }
 
 TEST_CASE("of ranks in different operations the verdict says that the network is not to blame") {
-  Dump one = rank(0, {}, {"x"});
+  diagnosis::Dump one = rank(0, {}, {"x"});
   one.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
-  Dump other = rank(1, {}, {"x"});
+  diagnosis::Dump other = rank(1, {}, {"x"});
   other.events.push_back({"started", 60, "y", "allreduce", 0, 43, 1, 0});
   CHECK(hang_verdict(by_rank({one, other}), 2, {}).back() == kDifferentOperations);
 }
 
 TEST_CASE("the verdict on a join names who has not come to it, and what it is inside") {
-  Dump joined = rank(0, {}, {});
+  diagnosis::Dump joined = rank(0, {}, {});
   joined.pending = {{"join", "join", 0, "join", 50, "announced"}};
   joined.process_sets = {};  // then the set is all of the job's ranks
-  Dump inside = rank(1, {}, {"x"});
+  diagnosis::Dump inside = rank(1, {}, {"x"});
   inside.process_sets = {};
   inside.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
   const auto lines = hang_verdict(by_rank({joined, inside}), 2, {});
@@ -211,4 +214,4 @@ TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {
   CHECK(process_state(::getpid()) == "is running");
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 RankEnd exited(int rank, int code, std::int64_t time_ms, int our_signal = 0) {
@@ -177,4 +178,4 @@ TEST_CASE(
              Catch::StartsWith("first failure: rank 2 on host h"));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

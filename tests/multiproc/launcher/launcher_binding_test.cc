@@ -10,7 +10,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -74,4 +74,4 @@ TEST_CASE("a number of threads that the user has set stays, and one rank has tha
   CHECK(count_of(run_to_show({"-np", "1", "--verbose"}), "threads:") == 1);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

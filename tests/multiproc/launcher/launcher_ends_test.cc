@@ -14,7 +14,7 @@
 #include "tests/patience.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -324,4 +324,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

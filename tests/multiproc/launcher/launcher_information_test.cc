@@ -6,7 +6,7 @@
 #include "tests/patience.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -81,4 +81,4 @@ TEST_CASE("a dry run says what would run where, and starts nothing") {
   CHECK(run({"--dry-run", "-np", "1", "no-such-program"}).exit_code == 127);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -15,7 +15,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -299,4 +299,4 @@ TEST_CASE("the last words of a job wait for its reader, as all its output does")
   CHECK_THAT(job.out, Contains("exited with status code 3"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -13,7 +13,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::StartsWith;
@@ -158,4 +158,4 @@ TEST_CASE("the job's key is on no command line") {
   CHECK(job.out == "[0]<stdout>:done\n");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -12,7 +12,7 @@
 #include "tests/patience.h"
 #include "tests/skip.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -227,4 +227,4 @@ TEST_CASE("when the store's thread cannot be started dabkerun says why") {
   CHECK_THAT(job.error, StartsWith("dabkerun: cannot start thread 'dabke-store': ") && Contains("ulimit -v"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -15,7 +15,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -242,4 +242,4 @@ TEST_CASE("Ctrl-C ends ranks that wait in init for one that does not come") {
   CHECK(nothing_is_left());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -230,4 +230,4 @@ TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {
   CHECK(launcher.finish().exit_code == 0);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

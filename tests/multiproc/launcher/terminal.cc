@@ -12,7 +12,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace dabke {
+namespace dabke::test {
 
 Terminal::Terminal() : end_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
   std::array<char, 64> name;
@@ -46,4 +46,4 @@ bool Terminal::wait_for(const std::string& text) {
   return true;
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "runtime/base/threads/owned.h"
 
-namespace dabke {
+namespace dabke::test {
 
 class Terminal {
  public:
@@ -30,4 +30,4 @@ class Terminal {
   std::string shown_;
 };
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -21,16 +21,16 @@
 #include "tests/conformance/cases.h"
 #include "tests/conformance/factors.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
-Runtime::Factories with_rounds_of(std::size_t bytes) {
-  Runtime::Factories factories{make_backends};
+core::Runtime::Factories with_rounds_of(std::size_t bytes) {
+  core::Runtime::Factories factories{ops::make_backends};
   factories.backends = [bytes](const BackendContext& context) -> Result<Backends> {
-    DABKE_ASSIGN_OR_RETURN(MpiSession* const session,
-                           load_mpi(context.config, find_mpi(process_environment())));
+    DABKE_ASSIGN_OR_RETURN(modules::MpiSession* const session,
+                           modules::load_mpi(context.config, modules::find_mpi(process_environment())));
     Backends backends;
-    backends.host.push_back(std::make_unique<MpiBackend>(context, *session, bytes));
+    backends.host.push_back(std::make_unique<ops::MpiBackend>(context, *session, bytes));
     return backends;
   };
   return factories;
@@ -46,12 +46,12 @@ void pretend_hosts() {
   }
 }
 
-int run(const Runtime::Factories& factories) {
+int run(const core::Runtime::Factories& factories) {
   const Config config = must(config_from_environment(process_environment()));
   // Twice in one process: MPI stays, the job and its communicators are new.
   for (int init = 0; init < 2; ++init) {
-    Bootstrapped place = must(bootstrap(config, process_environment()));
-    Rank self(place.world.rank, must(Runtime::open(config, std::move(place), factories)));
+    bootstrap::Bootstrapped place = must(bootstrap::bootstrap(config, process_environment()));
+    Rank self(place.world.rank, must(core::Runtime::open(config, std::move(place), factories)));
     std::vector<Case> cases = cases_for(self.size(), false);
     if (init == 1) cases.resize(cases.size() / 8);
     std::ranges::shuffle(cases, std::mt19937(kSeed));
@@ -91,10 +91,10 @@ struct BackendAlone {
   }
 
   const Config config = must(config_from_environment(process_environment()));
-  Bootstrapped place = must(bootstrap(config, process_environment()));
+  bootstrap::Bootstrapped place = must(bootstrap::bootstrap(config, process_environment()));
   ForkGuard fork_guard;
-  MpiBackend backend{{place.world, config, place.store, fork_guard, Log()},
-                     *must(load_mpi(config, find_mpi(process_environment())))};
+  ops::MpiBackend backend{{place.world, config, place.store, fork_guard, Log()},
+                          *must(modules::load_mpi(config, modules::find_mpi(process_environment())))};
   BackendRunner runner{std::vector<Backend*>{&backend}};
   ProcessSetInfo all{.rank = place.world.rank};
 };
@@ -140,19 +140,19 @@ int run_abort() {
 }
 
 }  // namespace
-}  // namespace dabke::testing
+}  // namespace dabke::test
 
 int main(int argc, char** argv) {
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::testing::run_abort();
+    if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::test::run_abort();
     if (argc > 2 && std::string_view(argv[1]) == "different")
-      return dabke::testing::run_different(std::strtoul(argv[2], nullptr, 10));
+      return dabke::test::run_different(std::strtoul(argv[2], nullptr, 10));
     if (argc > 1 && std::string_view(argv[1]) == "hosts") {
-      dabke::testing::pretend_hosts();
-      return dabke::testing::run({dabke::make_backends});
+      dabke::test::pretend_hosts();
+      return dabke::test::run({dabke::ops::make_backends});
     }
-    return dabke::testing::run(dabke::testing::with_rounds_of(argc > 1 ? std::strtoul(argv[1], nullptr, 10)
-                                                                       : dabke::kMpiRoundBytes));
+    return dabke::test::run(dabke::test::with_rounds_of(argc > 1 ? std::strtoul(argv[1], nullptr, 10)
+                                                                 : dabke::ops::kMpiRoundBytes));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

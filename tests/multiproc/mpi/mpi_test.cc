@@ -12,7 +12,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 struct Mpi {
@@ -71,8 +71,8 @@ TEST_CASE(
   const std::pair<std::string, std::string> settings[] = {
       {"8388608", "auto"}, {"1024", "auto"}, {"8388608", "mpi"}};
   const auto row = GENERATE_COPY(from_range(
-      testing::choose_rows({static_cast<int>(all_mpis.size()), 4, static_cast<int>(std::size(settings))},
-                           testing::jobs_are_pairwise())));
+      test::choose_rows({static_cast<int>(all_mpis.size()), 4, static_cast<int>(std::size(settings))},
+                        test::jobs_are_pairwise())));
   const Mpi& mpi = all_mpis[static_cast<std::size_t>(row[0])];
   const int ranks = 1 + row[1];
   const auto& [round_bytes, controller] = settings[row[2]];
@@ -343,7 +343,7 @@ TEST_CASE(
 TEST_CASE("a module of another build is refused with both build ids") {
   Config config;
   config.module_path = WRONG_MODULES;
-  const auto table = load_module(config, "mpi-mpich");
+  const auto table = modules::load_module(config, "mpi-mpich");
   REQUIRE(!table);
   CHECK(table.status().code() == Code::mismatch);
   CHECK_THAT(table.status().message(), Catch::Contains("belongs to build 'another build'"));
@@ -353,12 +353,12 @@ TEST_CASE("where a module is missing the error names the Debian package") {
   const TemporaryDirectory empty;
   Config config;
   config.module_path = empty.path();
-  const auto none = load_mpi(config, {});
+  const auto none = modules::load_mpi(config, {});
   REQUIRE(!none);
   CHECK(none.status().code() == Code::not_built);
   CHECK_THAT(none.status().message(), Catch::Contains("libmpich-dev") && Catch::Contains("libopenmpi-dev"));
-  const auto mpich = load_mpi(config, {.launcher = "mpi-mpich", .variable = "PMI_SIZE"});
+  const auto mpich = modules::load_mpi(config, {.launcher = "mpi-mpich", .variable = "PMI_SIZE"});
   CHECK_THAT(mpich.status().message(), Catch::Contains("libmpich-dev") && !Catch::Contains("libopenmpi-dev"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -1,8 +1,8 @@
 // A module that was built with something else.
 #include "runtime/modules/module.h"
 
-extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
-    std::uint32_t, const char*, const dabke::HostServices*) {
-  static const dabke::ModuleTable table{dabke::kModuleAbi, "another build", nullptr};
+extern "C" __attribute__((visibility("default"))) const dabke::modules::ModuleTable* dabke_module(
+    std::uint32_t, const char*, const dabke::modules::HostServices*) {
+  static const dabke::modules::ModuleTable table{dabke::modules::kModuleAbi, "another build", nullptr};
   return &table;
 }

@@ -11,7 +11,7 @@
 #include "tests/ops/gloo/rank_threads.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -302,7 +302,7 @@ TEST_CASE("every allreduce algorithm of gloo sums tensors of its size") {
 }
 
 TEST_CASE("an allreduce by slices takes several rounds, the last with fewer elements than ranks") {
-  constexpr std::size_t kRound = kGlooRoundBytes / sizeof(float);
+  constexpr std::size_t kRound = ops::kGlooRoundBytes / sizeof(float);
   check_all(run_on_ranks(5, [](GlooRank& self) {
     const auto in_place = [&] { return allreduce(self, DType::f32, ReduceOp::sum, {kRound + 3}, true); };
     const auto elsewhere = [&] {
@@ -463,7 +463,7 @@ TEST_CASE("a process set's id may be used again by other ranks") {
 }
 
 TEST_CASE("gloo runs host tensors of all collectives, and no average and no adasum") {
-  GlooRank self(0, test::on_one_host(1), make_memory_store());
+  GlooRank self(0, test::on_one_host(1), store::make_memory_store());
   CHECK(self.backend->name() == "gloo");
   for (const CollectiveKind kind :
        {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
@@ -478,10 +478,11 @@ TEST_CASE("gloo runs host tensors of all collectives, and no average and no adas
 }
 
 TEST_CASE("a backend that this build lacks is refused with the names of those that it has") {
-  GlooRank self(0, test::on_one_host(1), make_memory_store());
+  GlooRank self(0, test::on_one_host(1), store::make_memory_store());
   const auto with = [&](const std::string& name) {
     self.config.cpu_operations = name;
-    return make_host_backends({self.world, self.config, make_memory_store(), self.fork_guard, Log()});
+    return ops::make_host_backends(
+        {self.world, self.config, store::make_memory_store(), self.fork_guard, Log()});
   };
   CHECK(with("auto").is_ok());
   CHECK(with("gloo").is_ok());
@@ -496,4 +497,4 @@ TEST_CASE("a backend that this build lacks is refused with the names of those th
   CHECK_THAT(status.message(), Contains("gloo") && !Contains(", nccl"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

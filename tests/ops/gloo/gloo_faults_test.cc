@@ -16,7 +16,7 @@
 #include "tests/patience.h"
 #include "tests/thread_count.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -129,7 +129,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
 }
 
 TEST_CASE("abort ends the wait for a rank that never connects") {
-  GlooRank self(0, on_one_host(2), make_memory_store());
+  GlooRank self(0, on_one_host(2), store::make_memory_store());
   std::jthread aborter([&] {
     std::this_thread::sleep_for(milliseconds(50));
     self.abort(Status(Code::aborted, "enough"));
@@ -144,9 +144,9 @@ TEST_CASE("abort ends the wait for a rank that never connects") {
 
 TEST_CASE("abort ends the connecting to a rank that has left its address and sleeps") {
   // Leaves its address, and reads nobody's until it may.
-  class Sleepy final : public Store {
+  class Sleepy final : public store::Store {
    public:
-    Sleepy(std::shared_ptr<Store> store, std::shared_future<void> woken)
+    Sleepy(std::shared_ptr<store::Store> store, std::shared_future<void> woken)
         : store_(std::move(store)), woken_(std::move(woken)) {}
     Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
     Result<std::string> get(const std::string& key, TimePoint deadline) override {
@@ -157,13 +157,13 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
     std::string describe() const override { return store_->describe(); }
 
    private:
-    std::shared_ptr<Store> store_;
+    std::shared_ptr<store::Store> store_;
     std::shared_future<void> woken_;
   };
   // Gloo chooses by address which of two ranks listens; among four rounds both happen.
   for (int round = 0; round < 4; ++round) {
     std::promise<void> wake;
-    const auto store = make_memory_store();
+    const auto store = store::make_memory_store();
     GlooRank awake(0, on_one_host(2), store);
     GlooRank asleep(1, on_one_host(2), std::make_shared<Sleepy>(store, wake.get_future().share()));
     auto sleeper = std::async(std::launch::async, [&] {
@@ -188,7 +188,7 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
 TEST_CASE("a rank that never comes is an error after the start timeout, which names its key") {
   Config config;
   config.start_timeout = 0.2;
-  GlooRank self(0, on_one_host(2), make_memory_store(), config);
+  GlooRank self(0, on_one_host(2), store::make_memory_store(), config);
   Work work(CollectiveKind::broadcast, 2);
   const Status status = self.run(work.batch);
   CHECK(status.code() == Code::timeout);
@@ -262,7 +262,7 @@ namespace {
 pid_t fork_peer(const std::string& directory, std::size_t elements, int signal) {
   const pid_t child = ::fork();
   if (child != 0) return child;
-  GlooRank self(1, on_one_host(2), open_file_store(directory).take());
+  GlooRank self(1, on_one_host(2), store::open_file_store(directory).take());
   for (int i = 0; i < 2; ++i) {
     Work work(CollectiveKind::allreduce, 2, elements);
     (void)self.run(work.batch);
@@ -280,7 +280,7 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
   REQUIRE(::mkdtemp(directory) != nullptr);
   const pid_t peer = fork_peer(directory, elements, signal);  // while this process has no other threads
   {
-    GlooRank self(0, on_one_host(2), open_file_store(directory).take());
+    GlooRank self(0, on_one_host(2), store::open_file_store(directory).take());
     for (int i = 0; i < 2; ++i) {
       Work work(CollectiveKind::allreduce, 2, elements);
       CHECK(self.run(work.batch).is_ok());
@@ -335,7 +335,7 @@ TEST_CASE("fifty rounds of making and destroying leak no descriptor and no threa
 TEST_CASE("every descriptor of a connected backend is closed by exec, and by a forked child") {
   const auto before = open_fds();
   std::vector<int> kept;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::vector<std::unique_ptr<GlooRank>> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(3), store));
@@ -371,7 +371,7 @@ TEST_CASE("every descriptor of a connected backend is closed by exec, and by a f
 
 TEST_CASE("an idle backend sleeps without waking, and runs again") {
   std::vector<std::unique_ptr<GlooRank>> ranks;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   for (int rank = 0; rank < 2; ++rank)
     ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(2), store));
   const auto allreduce = [&] {
@@ -413,7 +413,7 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
 
 TEST_CASE("an idle backend can be destroyed while it has connections") {
   std::vector<std::unique_ptr<GlooRank>> ranks;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   for (int rank = 0; rank < 2; ++rank)
     ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(2), store));
   auto other = std::async(std::launch::async, [&] {
@@ -432,4 +432,4 @@ TEST_CASE("an idle backend can be destroyed while it has connections") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

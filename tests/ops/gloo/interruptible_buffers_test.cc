@@ -9,24 +9,24 @@
 #include "ops/gloo/gloo_context.h"
 #include "ops/gloo/gloo_device.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 Status never() { return Status::ok(); }
 
 struct End {
   explicit End(int rank) : set{kWorldSet, {0, 1}, rank} {
-    auto address = SocketAddress::parse("127.0.0.1:0");
+    auto address = links::SocketAddress::parse("127.0.0.1:0");
     REQUIRE(address.is_ok());
-    auto opened = GlooDevice::open(*address, guard);
+    auto opened = ops::GlooDevice::open(*address, guard);
     REQUIRE(opened.is_ok());
     device = opened.take();
-    context = std::make_unique<GlooContext>(*device, set, guard, Duration::zero());
+    context = std::make_unique<ops::GlooContext>(*device, set, guard, Duration::zero());
   }
   ForkGuard guard;
   ProcessSetInfo set;
-  std::unique_ptr<GlooDevice> device;
-  std::unique_ptr<GlooContext> context;
+  std::unique_ptr<ops::GlooDevice> device;
+  std::unique_ptr<ops::GlooContext> context;
 };
 
 }  // namespace
@@ -34,7 +34,7 @@ struct End {
 TEST_CASE(
     "a wait for a send whose connection broke while it was written can be interrupted, though Gloo forgets "
     "it") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   // More than the sockets hold. It outlives Gloo's threads: ~UnboundBuffer waits until they have let go of
   // it, but by a count that ThreadSanitizer does not see, for the library is not instrumented.
   std::vector<char> memory(64 << 20);
@@ -75,7 +75,7 @@ TEST_CASE(
 
 // ThreadSanitizer is who would see it otherwise.
 TEST_CASE("what a run that was cut off has received into may be freed at once, as Gloo frees its own") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   constexpr std::size_t kBytes = std::size_t{16} << 20;  // more than the sockets hold
   const std::vector<char> sent(kBytes);
   End here(0);
@@ -101,4 +101,4 @@ TEST_CASE("what a run that was cut off has received into may be freed at once, a
   CHECK(cut_off);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 #include "runtime/base/threads/owned.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using std::chrono_literals::operator""s;
@@ -19,14 +19,14 @@ using std::chrono_literals::operator""s;
 
 TEST_CASE("of several connections that are broken those are to blame that gloo names") {
   ForkGuard guard;
-  PairSockets sockets(guard, 3s);
+  ops::PairSockets sockets(guard, 3s);
   std::vector<Fd> listeners, clients;
-  std::vector<PairSockets::Pair> pairs;
+  std::vector<ops::PairSockets::Pair> pairs;
   for (int peer = 0; peer < 3; ++peer) {
-    listeners.push_back(tcp_listen(*SocketAddress::parse("127.0.0.1:0")).take());
-    const auto listener = *SocketAddress::local_of(listeners.back().get());
-    clients.push_back(tcp_connect(listener).take());
-    pairs.push_back({peer, *SocketAddress::local_of(clients.back().get()), listener});
+    listeners.push_back(links::tcp_listen(*links::SocketAddress::parse("127.0.0.1:0")).take());
+    const auto listener = *links::SocketAddress::local_of(listeners.back().get());
+    clients.push_back(links::tcp_connect(listener).take());
+    pairs.push_back({peer, *links::SocketAddress::local_of(clients.back().get()), listener});
   }
   sockets.expect(pairs);
   sockets.adopt();
@@ -46,4 +46,4 @@ TEST_CASE("of several connections that are broken those are to blame that gloo n
         std::vector<int>{0, 1});
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -7,11 +7,12 @@
 namespace dabke::test {
 
 struct GlooRank : RankThread {
-  GlooRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store, Config settings = {})
+  GlooRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> store,
+           Config settings = {})
       : RankThread(rank, std::move(hosts), std::move(settings)), gloo(context(std::move(store))) {
     use(&gloo);
   }
-  GlooBackend gloo;
+  ops::GlooBackend gloo;
 };
 
 template <class Body>

@@ -44,7 +44,7 @@ TEST_CASE("who waits in init in vain for the hosts of others names the rank that
   const auto init_with = [&](double seconds) {
     Config config;
     config.start_timeout = seconds;
-    const auto store = make_memory_store();
+    const auto store = store::make_memory_store();
     return run_ranks(4, [&](Rank rank) -> std::string {
       World world;
       world.rank = rank;
@@ -54,8 +54,8 @@ TEST_CASE("who waits in init in vain for the hosts of others names the rank that
       // Rank 2 dies before; or rank 0 waits for it elsewhere, and says so in the end.
       if (rank == 2) return "";
       if (!gives_up || rank != 0)
-        return gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
-      tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
+        return ops::gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
+      store::tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
       return "";
     });
   };

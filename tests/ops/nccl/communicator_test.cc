@@ -12,7 +12,7 @@
 
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -22,19 +22,19 @@ struct Member {
   int rank;
   int size;
   std::shared_ptr<DeviceStream> stream;
-  std::unique_ptr<NcclCommunicator> communicator;
+  std::unique_ptr<ops::NcclCommunicator> communicator;
 };
 
 std::vector<std::byte> make_id() {
   must(session().open(Device{DeviceType::cuda, 0}));
-  std::vector<std::byte> id(NcclSession::kIdBytes);
+  std::vector<std::byte> id(ops::NcclSession::kIdBytes);
   must(session().make_id(id));
   return id;
 }
 
-Result<std::unique_ptr<NcclCommunicator>> join(int device, std::span<const std::byte> id, int rank, int size,
-                                               double seconds = 60,
-                                               std::function<Status()> interrupted = {}) {
+Result<std::unique_ptr<ops::NcclCommunicator>> join(int device, std::span<const std::byte> id, int rank,
+                                                    int size, double seconds = 60,
+                                                    std::function<Status()> interrupted = {}) {
   if (!interrupted) interrupted = [] { return Status(); };
   return session().make_communicator(Device{DeviceType::cuda, device}, id, rank, size,
                                      deadline_after(seconds), interrupted);
@@ -63,7 +63,7 @@ void on_ranks(int size, const std::function<void(Member&)>& what) {
   }
 }
 
-void run(Member& self, const NcclCall& call) {
+void run(Member& self, const ops::NcclCall& call) {
   must(self.communicator->start(call, *self.stream));
   while (!must(self.communicator->poll())) std::this_thread::yield();
   await_all(*self.stream);
@@ -251,4 +251,4 @@ TEST_CASE("a device that is not there is refused by its number") {
              Contains("there is no cuda:8: this process sees 8 devices"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

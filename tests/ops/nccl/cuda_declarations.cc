@@ -7,7 +7,7 @@
 namespace dabke::cuda {
 namespace {
 
-using testing::Alike;
+using test::Alike;
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

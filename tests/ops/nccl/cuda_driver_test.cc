@@ -11,11 +11,12 @@
 #include "tests/ops/nccl/in_child.h"
 #include "tests/skip.h"
 
-namespace dabke::cuda {
+namespace dabke::test {
+using namespace cuda;
 namespace {
 
 using Catch::Contains;
-using testing::in_child;
+using test::in_child;
 
 /// What the loading of a driver comes to, by a plan of the double.
 std::string loaded(const std::string& file, const std::string& plan = "") {
@@ -35,7 +36,7 @@ std::string opened(const std::string& gpu_operations, const std::string& nccl, c
     config.module_path = MODULE_PATH;
     config.nccl_library = nccl;
     config.gpu_operations = gpu_operations;
-    const OpenDevice open = device_opener(config, [&](const std::string& name) {
+    const OpenDevice open = ops::device_opener(config, [&](const std::string& name) {
       return name == set ? std::optional<std::string>("1") : std::nullopt;
     });
     const Status status = open(Device{DeviceType::cuda, 0}).status();
@@ -60,7 +61,7 @@ TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
       config.module_path = MODULE_PATH;
       config.nccl_library = nccl;
       const OpenDevice open =
-          device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+          ops::device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
       return open(Device{DeviceType::cuda, 0}).status().message();
     });
     took = Clock::now() - before;
@@ -112,4 +113,4 @@ TEST_CASE(
   CHECK(check(unknown, "cuMemAlloc", kOutOfMemory).code() == Code::out_of_memory);
 }
 
-}  // namespace dabke::cuda
+}  // namespace dabke::test

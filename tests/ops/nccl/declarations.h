@@ -5,7 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 template <class A, class B>
 constexpr bool is_passed_alike() {
@@ -26,4 +26,4 @@ requires(sizeof...(As) == sizeof...(Bs)) struct Alike<A (*)(As...), B (*)(Bs...)
     : std::bool_constant<is_passed_alike<A, B>() && (is_passed_alike<As, Bs>() && ...)> {
 };
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

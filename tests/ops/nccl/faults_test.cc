@@ -14,7 +14,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -241,4 +241,4 @@ TEST_CASE(
   CHECK(sums_on(nccl) == std::vector(2, std::vector<float>(3, 2)));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 #include "tests/fake_cuda/doubles.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -121,4 +121,4 @@ TEST_CASE("an abort leaves no memory of NCCL's behind, and a job after it has it
   CHECK(change.now().known == 0);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 #include "tests/ops/nccl/kernel_checks.h"
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -30,7 +30,7 @@ TEST_CASE("hundreds of pieces are copied whatever their lengths and wherever the
 
 TEST_CASE("hundreds of pieces are one launch, of what moves bytes and of what converts") {
   const auto stream = must(session().open(Device{DeviceType::cuda, 0}));
-  const std::size_t most = GpuKernels::kMostPieces;
+  const std::size_t most = ops::GpuKernels::kMostPieces;
   auto* const from = static_cast<float*>(allocate_on_double(0, 2 * most * sizeof(float)));
   auto* const to = static_cast<f16*>(allocate_on_double(0, 2 * most * sizeof(float)));
   const auto launches = [&](std::size_t count, DType dtype) {
@@ -63,4 +63,4 @@ TEST_CASE("what is copied to the host and back comes out as it was") {
   CHECK(what_is_wrong(wrong_transfers) == Texts());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 #include "tests/fake_cuda/doubles.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -242,4 +242,4 @@ TEST_CASE("ranks that were told different GPU operations are told so, and the jo
   }
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

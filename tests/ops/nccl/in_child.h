@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// What `say` returns in a child of this process.
 inline std::string in_child(const std::function<std::string()>& say) {
@@ -30,4 +30,4 @@ inline std::string in_child(const std::function<std::string()>& say) {
   return status == 0 ? text : "the child has crashed";
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 
 #include "tests/in_process/rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -207,4 +207,4 @@ Texts wrong_transfers(DeviceStream& stream) {
   return wrong;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

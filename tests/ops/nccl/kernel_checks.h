@@ -7,7 +7,7 @@
 
 #include "runtime/backend/device.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 // A line for each thing that is otherwise.
 /// Copies, scales and conversions of every dtype.
@@ -19,4 +19,4 @@ std::vector<std::string> wrong_neutral_elements(DeviceStream& stream);
 /// To the host and back, and what is cleared.
 std::vector<std::string> wrong_transfers(DeviceStream& stream);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -15,7 +15,7 @@
 #include "tests/fake_cuda/doubles.h"
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 /// One rank, and its log.
@@ -80,9 +80,9 @@ struct Side {
   ForkGuard fork_guard;
   std::shared_ptr<std::string> text = std::make_shared<std::string>();
   std::shared_ptr<DeviceStream> stream = must(session().open(device));
-  NcclBackend backend{{world, config, nullptr, fork_guard,
-                       Log::to_string(text, {.level = LogLevel::debug, .hide_time = true})},
-                      []() -> Result<NcclSession*> { return &session(); }};
+  ops::NcclBackend backend{{world, config, nullptr, fork_guard,
+                            Log::to_string(text, {.level = LogLevel::debug, .hide_time = true})},
+                           []() -> Result<ops::NcclSession*> { return &session(); }};
 };
 
 /// Runs on a thread for each of two ranks, with communicators of the sets 0 and 1; what each rank has logged.
@@ -157,7 +157,7 @@ TEST_CASE("large tensors of an allreduce or a broadcast are not copied into the 
 }
 
 TEST_CASE("hundreds of small tensors are packed by one launch and unpacked by another") {
-  const std::size_t hundreds = GpuKernels::kMostPieces - 24;
+  const std::size_t hundreds = ops::GpuKernels::kMostPieces - 24;
   std::vector<std::size_t> counts;
   for (std::size_t i = 0; i < hundreds; ++i) counts.push_back(1 + i % 7);
   Batch plain;
@@ -170,4 +170,4 @@ TEST_CASE("hundreds of small tensors are packed by one launch and unpacked by an
   });
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 namespace dabke::nccl {
 namespace {
 
-using testing::Alike;
+using test::Alike;
 
 #define X(member, in_header, parameters) \
   static_assert(Alike<decltype(Library::member), decltype(&::in_header)>::value, #in_header);

@@ -19,11 +19,12 @@
 #include "tests/ops/nccl/in_child.h"
 #include "tests/skip.h"
 
-namespace dabke::nccl {
+namespace dabke::test {
+using namespace nccl;
 namespace {
 
 using Catch::Contains;
-using testing::in_child;
+using test::in_child;
 namespace fs = std::filesystem;
 
 Environment with(std::map<std::string, std::string> variables) {
@@ -146,11 +147,11 @@ TEST_CASE("the words by which a cause is known are those of the NCCL that pip ha
 TEST_CASE("NCCL reduces all dtypes but 16-bit integers, and bits of booleans alone") {
   for (const DType dtype : kDTypes) {
     CAPTURE(name_of(dtype));
-    CHECK(nccl_dtype(dtype).has_value() == (dtype != DType::i16 && dtype != DType::u16));
-    CHECK(nccl_op(dtype, ReduceOp::sum) == (dtype == DType::b8 ? kMax : kSum));
-    CHECK(nccl_op(dtype, ReduceOp::bitwise_and).has_value() == (dtype == DType::b8));
-    CHECK_FALSE(nccl_op(dtype, ReduceOp::bitwise_xor).has_value());
-    CHECK_FALSE(nccl_op(dtype, ReduceOp::adasum).has_value());
+    CHECK(ops::nccl_dtype(dtype).has_value() == (dtype != DType::i16 && dtype != DType::u16));
+    CHECK(ops::nccl_op(dtype, ReduceOp::sum) == (dtype == DType::b8 ? kMax : kSum));
+    CHECK(ops::nccl_op(dtype, ReduceOp::bitwise_and).has_value() == (dtype == DType::b8));
+    CHECK_FALSE(ops::nccl_op(dtype, ReduceOp::bitwise_xor).has_value());
+    CHECK_FALSE(ops::nccl_op(dtype, ReduceOp::adasum).has_value());
   }
 }
 
@@ -159,4 +160,4 @@ TEST_CASE("the NCCL that pip has installed is found by its name, and has all tha
   CHECK_THAT(loaded(REAL_NCCL), Catch::StartsWith("NCCL 2.") && Contains("(DABKE_NCCL_LIBRARY: "));
 }
 
-}  // namespace dabke::nccl
+}  // namespace dabke::test

@@ -9,7 +9,8 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke::nccl {
+namespace dabke::test {
+using namespace nccl;
 namespace {
 
 using Catch::Contains;
@@ -66,9 +67,9 @@ TEST_CASE("NCCL_COMM_BLOCKING=1 of a configuration file is refused, with the fil
 TEST_CASE("NCCL is not loaded where its configuration file would let it block") {
   const Files files;
   const std::string blocks = files.add("nccl.conf", "NCCL_COMM_BLOCKING=1\n");
-  NcclProcess process;
+  ops::NcclProcess process;
   CHECK_THAT(process.load_nccl(FAKE_NCCL, with({{"NCCL_CONF_FILE", blocks}})).message(),
              Contains("NCCL_COMM_BLOCKING=1 in " + blocks));
 }
 
-}  // namespace dabke::nccl
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 #include "tests/in_process/job.h"
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 void run_one() {
@@ -46,4 +46,4 @@ TEST_CASE("where no profiler is attached a device has none") {
   CHECK(must(session().open(Device{DeviceType::cuda, 0}))->profiler() == nullptr);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

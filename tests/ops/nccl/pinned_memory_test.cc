@@ -3,7 +3,7 @@
 
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 const std::shared_ptr<DeviceMemory>& pinned(const std::shared_ptr<DeviceStream>& stream) {
@@ -42,4 +42,4 @@ TEST_CASE("where pinned memory is short, what is kept of other sizes is given ba
   memory.free(large);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

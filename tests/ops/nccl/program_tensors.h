@@ -10,7 +10,7 @@
 #include "tests/fake_cuda/program.h"
 #include "tests/in_process/job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 /// Numbers of a rank of a test on its device, whose memory is the host's in truth.
 template <class T = float>
@@ -61,4 +61,4 @@ inline void finish(const OperationRef& operation) {
   must(operation->status());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -7,10 +7,10 @@
 #include "tests/fake_cuda/doubles.h"
 #include "tests/in_process/rank.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
-inline NcclProcess& session() {
-  static NcclProcess& process = *new NcclProcess;
+inline ops::NcclProcess& session() {
+  static ops::NcclProcess& process = *new ops::NcclProcess;
   must(load_doubles());
   must(process.load_driver());
   must(process.load_nccl("", [](const std::string&) { return std::optional<std::string>(); }));
@@ -22,4 +22,4 @@ inline void await_all(DeviceStream& stream) {
   while (!must(event->is_reached())) std::this_thread::yield();
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 #include "tests/ops/nccl/program_tensors.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 Config with_streams(int count) {
@@ -144,4 +144,4 @@ TEST_CASE("an operation of several batches waits for its inputs in each, and end
   CHECK(wrong == std::vector(2, 0));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

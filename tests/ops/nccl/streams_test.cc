@@ -8,7 +8,7 @@
 
 #include "tests/ops/nccl/program_tensors.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -287,4 +287,4 @@ TEST_CASE("the events of a step are those of the step before") {
   CHECK(seen == std::vector<float>{2, 2});
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -15,7 +15,7 @@
 #include "tests/ops/nccl/program_tensors.h"
 #include "tests/ops/nccl/session.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using fake_cuda::Gate;
@@ -32,8 +32,8 @@ struct Told {
     std::int64_t end_ns = 0;
     std::string name;
   };
-  std::map<Record::What, std::vector<Step>> steps;
-  const Step& only(Record::What what) {
+  std::map<timeline::Record::What, std::vector<Step>> steps;
+  const Step& only(timeline::Record::What what) {
     if (steps[what].size() != 1) throw std::runtime_error("not one step of this kind");
     return steps[what].front();
   }
@@ -49,19 +49,21 @@ std::map<std::string, Told> record(Function&& function) {
   config.timeline_format = TimelineFormat::records;
   config.fusion_threshold = 0;  // a batch for each tensor
   run_on_ranks(setup_named("nccl"), 2, config, function);
-  RecordFile file = must(RecordFile::open(config.timeline + ".rank0"));
+  timeline::RecordFile file = must(timeline::RecordFile::open(config.timeline + ".rank0"));
   std::map<std::string, Told> told;
   std::map<std::uint64_t, std::string> batches;
-  std::vector<Record> records;
+  std::vector<timeline::Record> records;
   while (must(file.next(records))) {
-    for (const Record& one : records) {
-      if (one.what == Record::What::order) batches[one.batch] = file.name(NameKind::tensor, one.name);
-      const bool is_step = one.what == Record::What::run || event_of(one.what);
+    for (const timeline::Record& one : records) {
+      if (one.what == timeline::Record::What::order)
+        batches[one.batch] = file.name(timeline::NameKind::tensor, one.name);
+      const bool is_step = one.what == timeline::Record::What::run || timeline::event_of(one.what);
       if (!is_step || !batches.contains(one.batch)) continue;
       auto& steps = told[batches[one.batch]].steps[one.what];
       if (!one.is_end()) {
-        const bool is_run = one.what == Record::What::run && one.name != 0;
-        steps.push_back({one.time_ns, 0, is_run ? std::string(file.name(NameKind::text, one.name)) : ""});
+        const bool is_run = one.what == timeline::Record::What::run && one.name != 0;
+        steps.push_back(
+            {one.time_ns, 0, is_run ? std::string(file.name(timeline::NameKind::text, one.name)) : ""});
       } else {
         steps.back().end_ns = one.time_ns;
       }
@@ -109,18 +111,21 @@ Wrong wrong_of_waits() {
   Told& late = told["late"];
   Told& behind = told["behind"];
   Wrong wrong;
-  const auto& wait = late.only(Record::What::wait_for_data);
+  const auto& wait = late.only(timeline::Record::What::wait_for_data);
   expect(wrong, wait.begin_ns < opened_ns, "the wait for data begins before the data are there");
   expect(wrong, wait.end_ns > opened_ns, "the wait for data ends when they are there");
-  const auto& run = late.only(Record::What::run);
+  const auto& run = late.only(timeline::Record::What::run);
   expect(wrong, run.name == "NCCL_ALLREDUCE", "the run is called NCCL_ALLREDUCE");
   expect(wrong, run.begin_ns >= wait.end_ns, "the run begins after the wait");
-  expect(wrong, behind.steps[Record::What::wait_for_data].empty(), "what is behind it waits for no data");
-  if (behind.steps[Record::What::queue].size() != 2) return {"two queues, the lane's and the device's"};
-  const auto& queue = behind.steps[Record::What::queue].back();
+  expect(wrong, behind.steps[timeline::Record::What::wait_for_data].empty(),
+         "what is behind it waits for no data");
+  if (behind.steps[timeline::Record::What::queue].size() != 2)
+    return {"two queues, the lane's and the device's"};
+  const auto& queue = behind.steps[timeline::Record::What::queue].back();
   expect(wrong, queue.begin_ns < opened_ns, "the queue begins before the data of the first are there");
   expect(wrong, queue.end_ns >= run.end_ns, "the queue ends after the first's run");
-  expect(wrong, behind.only(Record::What::run).begin_ns >= queue.end_ns, "the second run begins after it");
+  expect(wrong, behind.only(timeline::Record::What::run).begin_ns >= queue.end_ns,
+         "the second run begins after it");
   return wrong;
 }
 
@@ -153,7 +158,7 @@ Wrong wrong_of_a_slow_one() {
     finish(first);
     finish(second);
   });
-  const auto& run = told["slow"].only(Record::What::run);
+  const auto& run = told["slow"].only(timeline::Record::What::run);
   Wrong wrong;
   expect(wrong, run.end_ns - run.begin_ns >= ns(kTakes), "the run lasts as long as it takes");
   expect(wrong, run.end_ns <= looked_ns - ns(kElsewhere) / 2, "it ends while the host is elsewhere");
@@ -168,9 +173,9 @@ Wrong wrong_of_copies() {
     must(self.allreduce(narrow, {.name = "narrow", .op = ReduceOp::average}));
   });
   Told& narrow = told["narrow"];
-  const auto& run = narrow.only(Record::What::run);
-  const auto& pack = narrow.only(Record::What::pack);
-  const auto& unpack = narrow.only(Record::What::unpack);
+  const auto& run = narrow.only(timeline::Record::What::run);
+  const auto& pack = narrow.only(timeline::Record::What::pack);
+  const auto& unpack = narrow.only(timeline::Record::What::unpack);
   Wrong wrong;
   expect(wrong, pack.end_ns <= run.begin_ns, "the copy into the buffer ends before the run");
   expect(wrong, run.end_ns - run.begin_ns >= ns(milliseconds(50)), "the run lasts as long as it takes");
@@ -243,4 +248,4 @@ TEST_CASE("where no timeline is recorded no event with a time is recorded") {
   CHECK(recorded() == before);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

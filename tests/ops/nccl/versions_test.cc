@@ -8,7 +8,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -57,4 +57,4 @@ TEST_CASE("versions of ranks that never make a communicator with each other may 
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

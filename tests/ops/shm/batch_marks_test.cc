@@ -4,17 +4,17 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
-using Brought = BatchMarks::Brought;
+using Brought = ops::BatchMarks::Brought;
 
 std::uint64_t contents_of(std::uint64_t step) { return step * 1000 + 7; }
 
 }  // namespace
 
 TEST_CASE("what a rank has brought instead is known as long as it has gone on by two batches at most") {
-  BatchMarks marks;
+  ops::BatchMarks marks;
   CHECK_FALSE(marks.instead_of({3, 30}));  // it has not come yet
   marks.tell({1, 10});
   marks.tell({3, 31});
@@ -29,7 +29,7 @@ TEST_CASE("what a rank has brought instead is known as long as it has gone on by
 }
 
 TEST_CASE("a rank that goes on while its marks are read has skipped nothing") {
-  BatchMarks marks;
+  ops::BatchMarks marks;
   std::atomic<std::uint64_t> told = 1;
   marks.tell({1, contents_of(1)});
   std::jthread rank([&](const std::stop_token& stop) {
@@ -47,4 +47,4 @@ TEST_CASE("a rank that goes on while its marks are read has skipped nothing") {
   CHECK_FALSE(wrong);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -12,14 +12,14 @@ namespace dabke::test {
 
 /// Has no backend where it is alone on its host.
 struct ShmRank : RankThread {
-  ShmRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store)
+  ShmRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> store)
       : RankThread(rank, std::move(hosts), settings()) {
-    auto opened = open_shm_backend(context(std::move(store), &heap));
+    auto opened = ops::open_shm_backend(context(std::move(store), &heap));
     if (!opened.is_ok()) throw std::runtime_error(opened.status().message());
     shm = opened.take();
     use(shm.get());
   }
-  SharedHeap heap;
+  shm::SharedHeap heap;
   std::unique_ptr<Backend> shm;
 
  private:

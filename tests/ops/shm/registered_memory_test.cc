@@ -12,7 +12,7 @@
 #include "tests/ops/shm/rank_threads.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using test::awkward;
@@ -384,4 +384,4 @@ TEST_CASE("whoever has given up gets its memory back untouched by those who have
   CHECK(seen == std::vector<bool>(3, true));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -14,7 +14,7 @@
 #include "tests/ops/shm/rank_threads.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -244,7 +244,7 @@ TEST_CASE("who waits in init for a leader that waits in vain itself names the ra
   const auto seen = test::with_enough_time(
       1,
       [](double seconds) {
-        const auto store = make_memory_store();
+        const auto store = store::make_memory_store();
         std::vector<std::string> said(3);
         std::vector<std::jthread> threads;
         for (const int rank : {0, 2}) {
@@ -252,9 +252,9 @@ TEST_CASE("who waits in init for a leader that waits in vain itself names the ra
             Config config;
             config.start_timeout = seconds;
             test::RankThread self(rank, test::on_one_host(3), config);
-            const Status failed = open_shm_backend(self.context(store)).status();
+            const Status failed = ops::open_shm_backend(self.context(store)).status();
             said[static_cast<std::size_t>(rank)] = failed.message();
-            tell_init_failure(*store, rank, failed);  // as the runtime does
+            store::tell_init_failure(*store, rank, failed);  // as the runtime does
           });
         }
         threads.clear();
@@ -266,29 +266,29 @@ TEST_CASE("who waits in init for a leader that waits in vain itself names the ra
 }
 
 TEST_CASE("whoever goes away between its link and sharing memory is named by all") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::vector<std::string> said(3);
   const auto open = [&](int rank) {
     test::RankThread self(rank, test::on_one_host(3), {});
-    const Status failed = open_shm_backend(self.context(store)).status();
+    const Status failed = ops::open_shm_backend(self.context(store)).status();
     said[static_cast<std::size_t>(rank)] = failed.message();
-    tell_init_failure(*store, rank, failed);  // as the runtime does
+    store::tell_init_failure(*store, rank, failed);  // as the runtime does
   };
   std::jthread leader(open, 0);
   {
     test::RankThread self(1, test::on_one_host(3), {});
     const std::vector<Rank> others{0};
-    const auto address = listening_address(self.world);
+    const auto address = links::listening_address(self.world);
     REQUIRE(address.is_ok());
-    const auto links = open_links({.world = self.world,
-                                   .neighbours = others,
-                                   .listen_at = *address,
-                                   .store = store,
-                                   .guard = self.fork_guard,
-                                   .log = Log(),
-                                   .deadline = deadline_after(60),
-                                   .prefix = "shm",
-                                   .shared_memory = SharedMemory::where_possible});
+    const auto links = links::open_links({.world = self.world,
+                                          .neighbours = others,
+                                          .listen_at = *address,
+                                          .store = store,
+                                          .guard = self.fork_guard,
+                                          .log = Log(),
+                                          .deadline = deadline_after(60),
+                                          .prefix = "shm",
+                                          .shared_memory = links::SharedMemory::where_possible});
     REQUIRE(links.is_ok());
     REQUIRE((*links).front()->is_shared_memory());
   }
@@ -299,4 +299,4 @@ TEST_CASE("whoever goes away between its link and sharing memory is named by all
   CHECK_THAT(said[2], Contains("rank 1 on here went away during dabke_init"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

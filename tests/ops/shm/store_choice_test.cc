@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// A machine on which a byte costs so much, by how it is stored.
@@ -12,7 +12,7 @@ struct Machine {
 };
 
 /// How many of so many periods were streamed.
-int streamed_periods(StoreChoice& choice, const Machine& machine, int periods) {
+int streamed_periods(ops::StoreChoice& choice, const Machine& machine, int periods) {
   int streamed = 0;
   for (int i = 0; i < periods; ++i) {
     const bool streams = choice.streams();
@@ -25,19 +25,19 @@ int streamed_periods(StoreChoice& choice, const Machine& machine, int periods) {
 }  // namespace
 
 TEST_CASE("where plain stores are as good they are used, but for a trial now and then") {
-  StoreChoice choice;
+  ops::StoreChoice choice;
   CHECK_FALSE(choice.streams());
   CHECK(streamed_periods(choice, {1, 0.95f}, 1000) < 20);
 }
 
 TEST_CASE("where streaming is clearly better it is used, from soon after the start on") {
-  StoreChoice choice;
+  ops::StoreChoice choice;
   streamed_periods(choice, {3, 1}, 3);
   CHECK(streamed_periods(choice, {3, 1}, 1000) > 980);
 }
 
 TEST_CASE("when the cores move away from each other, and back, the choice follows within some periods") {
-  StoreChoice choice;
+  ops::StoreChoice choice;
   const Machine near{1, 1.2f}, far{3, 1.7f};
   streamed_periods(choice, near, 200);
   streamed_periods(choice, far, 40);
@@ -47,7 +47,7 @@ TEST_CASE("when the cores move away from each other, and back, the choice follow
 }
 
 TEST_CASE("what was stored before the others had heard of a trial does not count for it") {
-  StoreChoice choice;
+  ops::StoreChoice choice;
   streamed_periods(choice, {3, 1}, 1);
   REQUIRE(choice.streams());  // the first trial
   for (int i = 0; i < 5; ++i) choice.saw({false, 3});
@@ -59,7 +59,7 @@ TEST_CASE("what was stored before the others had heard of a trial does not count
 }
 
 TEST_CASE("a trial of which the ranks do not tell alike ends, and comes again much later") {
-  StoreChoice choice;
+  ops::StoreChoice choice;
   streamed_periods(choice, {1, 5}, 1);
   REQUIRE(choice.streams());  // the first trial
   for (int i = 0; i < 3; ++i) choice.saw_no_agreement();
@@ -70,22 +70,22 @@ TEST_CASE("a trial of which the ranks do not tell alike ends, and comes again mu
 }
 
 TEST_CASE("small batches are left alone, and there is a kind for each size and way") {
-  CHECK_FALSE(store_kind(65'535, false));
-  CHECK(store_kind(65'536, false) == 0U);
-  CHECK(store_kind(1 << 20, false) == 1U);
-  CHECK(store_kind(8 << 20, false) == 2U);
-  CHECK(store_kind(std::size_t{1} << 40, true) == kStoreKinds - 1);
+  CHECK_FALSE(ops::store_kind(65'535, false));
+  CHECK(ops::store_kind(65'536, false) == 0U);
+  CHECK(ops::store_kind(1 << 20, false) == 1U);
+  CHECK(ops::store_kind(8 << 20, false) == 2U);
+  CHECK(ops::store_kind(std::size_t{1} << 40, true) == ops::kStoreKinds - 1);
 }
 
 TEST_CASE("a cost goes through a word of memory, and none is nothing") {
-  CHECK_FALSE(unpacked(0));
+  CHECK_FALSE(ops::unpacked(0));
   for (const bool streams : {false, true}) {
-    const auto seen = unpacked(packed({streams, 123.5f}));
+    const auto seen = ops::unpacked(ops::packed({streams, 123.5f}));
     REQUIRE(seen);
     CHECK(seen->streams == streams);
     CHECK(seen->ns_per_kb == Approx(123.5));
-    CHECK(unpacked(packed({streams, 0})));
+    CHECK(ops::unpacked(ops::packed({streams, 0})));
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -125,7 +125,7 @@ TEST_CASE(
     std::string wrong;
     for (const auto kind :
          {CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::allgather}) {
-      if (!takes(kind, TcpBackend::kMostBytes) || takes(kind, TcpBackend::kMostBytes + 1))
+      if (!takes(kind, ops::TcpBackend::kMostBytes) || takes(kind, ops::TcpBackend::kMostBytes + 1))
         wrong += name_of(kind);
     }
     if (!takes(CollectiveKind::allreduce, std::size_t{1} << 30, 2)) wrong += "two ranks";

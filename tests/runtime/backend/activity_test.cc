@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("an activity of the timeline is called by the backend and the collective") {
   CHECK(std::string(activity_of<"SHM">(CollectiveKind::allreduce)) == "SHM_ALLREDUCE");
@@ -19,4 +19,4 @@ TEST_CASE("what moves no data is no activity") {
   CHECK(activity_of<"TCP">(CollectiveKind::join) == nullptr);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

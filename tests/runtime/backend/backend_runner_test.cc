@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 const Status kBroken(Code::timeout, "the other rank is late");
@@ -256,4 +256,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

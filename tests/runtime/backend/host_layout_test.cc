@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Hosts = std::vector<std::string>;
@@ -57,4 +57,4 @@ TEST_CASE(
   CHECK(describe_set(between_hosts(0)) == "process set 0 between hosts");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -193,4 +193,4 @@ TEST_CASE("a batch too large for memory is an error that names the knob") {
   CHECK(buffer.capacity() >= 100);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

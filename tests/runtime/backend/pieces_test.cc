@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("any stretch of a row of pieces is visited once, in order, at the right places") {
   std::vector<std::byte> memory(400);
@@ -54,4 +54,4 @@ TEST_CASE("a row of more elements than 32 bits count is cut at the right places,
                     {first + (kLarge - 5) * kElement, 5, 0}, {second, kLarge - 5, 5}});
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

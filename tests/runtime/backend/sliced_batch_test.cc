@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("tensors of more elements than 32 bits count are cut into slices that lie one behind the other") {
   const std::vector<std::string> hosts{"a", "a", "a", "b", "b", "b"};
@@ -34,4 +34,4 @@ TEST_CASE("tensors of more elements than 32 bits count are cut into slices that 
   for (std::size_t e = 0; e < 3; ++e) CHECK(cut[e] == elements[e]);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("there are thirteen dtypes, each with a name of its own") {
   std::set<std::string_view> names;
@@ -55,4 +55,4 @@ TEST_CASE("four dtypes are floating") {
   CHECK(floating == std::set<std::string_view>{"float16", "bfloat16", "float32", "float64"});
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

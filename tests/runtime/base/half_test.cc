@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -98,4 +98,4 @@ TEST_CASE("float to bfloat16 takes the nearest, and of two equally near the even
   CHECK(bf16(-kInfinity).bits == 0xff80);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -83,4 +83,4 @@ TEST_CASE("from_hex refuses what is too short, too long, or not hexadecimal") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

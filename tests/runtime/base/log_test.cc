@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 struct Captured {
@@ -63,4 +63,4 @@ TEST_CASE("a copy of a log writes to the same place") {
   CHECK(*seen.text == "[dabke error] from the copy\n");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Names = OneOrMany<std::string>;
@@ -49,4 +49,4 @@ TEST_CASE("a list of one or many keeps what it has when its length changes") {
   CHECK(seen(names) == std::vector<std::string>{"", "x", "y"});
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 Shape counting(std::size_t rank) {
@@ -56,4 +56,4 @@ TEST_CASE("shapes of different rank differ though their elements are as many") {
   CHECK_FALSE(counting(6) == counting(7));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

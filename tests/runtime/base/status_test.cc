@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 Status fail_if(bool wanted) { return wanted ? Status(Code::timeout, "too late") : Status(); }
@@ -96,4 +96,4 @@ TEST_CASE("a result can hold what can only be moved") {
   CHECK(*taken == 7);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -34,21 +34,21 @@ Variables rank_variables(Rank rank, int size, const std::string& directory) {
 std::string error_of(const Variables& variables, double start_timeout = 60) {
   Config config;
   config.start_timeout = start_timeout;
-  const auto joined = bootstrap(config, environment_of(variables));
+  const auto joined = bootstrap::bootstrap(config, environment_of(variables));
   return joined.is_ok() ? "no error" : joined.status().message();
 }
 
 /// Every rank on a thread with its own variables; what it got.
-std::vector<Bootstrapped> bootstrap_all(int size, const std::string& directory,
-                                        const std::vector<std::string>& hosts = {},
-                                        const Variables& more = {}) {
+std::vector<bootstrap::Bootstrapped> bootstrap_all(int size, const std::string& directory,
+                                                   const std::vector<std::string>& hosts = {},
+                                                   const Variables& more = {}) {
   return run_ranks(size, [&](Rank rank) {
     Variables variables = rank_variables(rank, size, directory);
     if (!hosts.empty()) variables["DABKE_HOSTNAME"] = hosts[static_cast<std::size_t>(rank)];
     variables.insert(more.begin(), more.end());
-    auto joined = bootstrap({}, environment_of(variables));
+    auto joined = bootstrap::bootstrap({}, environment_of(variables));
     if (joined.is_ok()) return joined.take();
-    Bootstrapped failed;
+    bootstrap::Bootstrapped failed;
     failed.world.hosts = {joined.status().message()};
     return failed;
   });
@@ -62,7 +62,7 @@ const std::string kKey(64, 'b');
 TEST_CASE("without a launcher there is a world of one") {
   const Variables variables = GENERATE(Variables{}, Variables{{"DABKE_SIZE", "1"}},
                                        Variables{{"DABKE_SIZE", "1"}, {"DABKE_RANK", "0"}});
-  const auto joined = bootstrap({}, environment_of(variables));
+  const auto joined = bootstrap::bootstrap({}, environment_of(variables));
   REQUIRE(joined.is_ok());
   CHECK(joined->world.rank == 0);
   CHECK(joined->world.size == 1);
@@ -106,24 +106,25 @@ TEST_CASE("ranks meet in a directory, find their places from the host names, and
 
 TEST_CASE("what the launcher says is taken as it is, by either name") {
   TemporaryDirectory directory;
-  const auto joined = bootstrap({}, environment_of({{"HOROVOD_RANK", "0"},
-                                                    {"HOROVOD_SIZE", "1"},
-                                                    {"HOROVOD_LOCAL_RANK", "0"},
-                                                    {"HOROVOD_LOCAL_SIZE", "1"},
-                                                    {"DABKE_CROSS_RANK", "0"},
-                                                    {"HOROVOD_CROSS_RANK", "not read"},
-                                                    {"DABKE_CROSS_SIZE", "1"},
-                                                    {"DABKE_HOSTNAME", "named"},
-                                                    {"DABKE_RENDEZVOUS", "file:" + directory.path()},
-                                                    {"DABKE_JOB_ID", kId},
-                                                    {"DABKE_JOB_KEY", kKey}}));
+  const auto joined =
+      bootstrap::bootstrap({}, environment_of({{"HOROVOD_RANK", "0"},
+                                               {"HOROVOD_SIZE", "1"},
+                                               {"HOROVOD_LOCAL_RANK", "0"},
+                                               {"HOROVOD_LOCAL_SIZE", "1"},
+                                               {"DABKE_CROSS_RANK", "0"},
+                                               {"HOROVOD_CROSS_RANK", "not read"},
+                                               {"DABKE_CROSS_SIZE", "1"},
+                                               {"DABKE_HOSTNAME", "named"},
+                                               {"DABKE_RENDEZVOUS", "file:" + directory.path()},
+                                               {"DABKE_JOB_ID", kId},
+                                               {"DABKE_JOB_KEY", kKey}}));
   REQUIRE(joined.is_ok());
   CHECK(joined->world.hosts == std::vector<std::string>{"named"});
   CHECK(to_hex(joined->world.job_id) == kId);
   CHECK(to_hex(joined->world.job_key) == kKey);
   CHECK_FALSE(std::filesystem::exists(directory.path() + "/job-secret"));
   REQUIRE(joined->store->set("seen", "x").is_ok());
-  CHECK(*open_file_store(directory.path()).take()->get(kId + "/1/seen", Clock::now()) == "x");
+  CHECK(*store::open_file_store(directory.path()).take()->get(kId + "/1/seen", Clock::now()) == "x");
 }
 
 TEST_CASE("wrong variables are refused by name, value and remedy") {
@@ -237,7 +238,8 @@ TEST_CASE("static process sets that differ between ranks are found at init, with
     return run_ranks(3, [&](Rank rank) {
       Config config;
       config.process_sets = process_sets[static_cast<std::size_t>(rank)];
-      const auto joined = bootstrap(config, environment_of(rank_variables(rank, 3, directory.path())));
+      const auto joined =
+          bootstrap::bootstrap(config, environment_of(rank_variables(rank, 3, directory.path())));
       return joined.is_ok() ? Status::ok() : joined.status();
     });
   };
@@ -278,14 +280,15 @@ TEST_CASE("two hundred rounds in one process count the epochs up and leave nothi
   std::size_t descriptors = 0, files = 0, threads = 0;
   for (int round = 1; round <= 200; ++round) {
     const auto seen = run_ranks(kSize, [&](Rank rank) -> std::string {
-      const auto joined = bootstrap({}, environment_of(rank_variables(rank, kSize, directory.path())));
+      const auto joined =
+          bootstrap::bootstrap({}, environment_of(rank_variables(rank, kSize, directory.path())));
       if (!joined.is_ok()) return joined.status().message();
       ForkGuard guard;
-      auto channel =
-          LinkChannel::open(joined->world, std::vector<Rank>{1 - rank}, {}, joined->store, guard, Log());
+      auto channel = control::LinkChannel::open(joined->world, std::vector<Rank>{1 - rank}, {}, joined->store,
+                                                guard, Log());
       if (!channel.is_ok()) return channel.status().message();
       (*channel)->close(deadline_after(60));
-      if (const auto left = leave_epoch(*joined); !left.is_ok()) return left.message();
+      if (const auto left = bootstrap::leave_epoch(*joined); !left.is_ok()) return left.message();
       return std::to_string(joined->world.epoch);
     });
     REQUIRE(seen == std::vector<std::string>(kSize, std::to_string(round)));
@@ -302,11 +305,11 @@ TEST_CASE("two hundred rounds in one process count the epochs up and leave nothi
 
 TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
   // The kernel accepts, and nobody ever answers: dabkerun is stopped, or its host is.
-  const Fd silent = tcp_listen(SocketAddress::parse("127.0.0.1:0").take()).take();
-  const auto address = SocketAddress::local_of(silent.get()).take().to_string();
-  Bootstrapped joined;
+  const Fd silent = links::tcp_listen(links::SocketAddress::parse("127.0.0.1:0").take()).take();
+  const auto address = links::SocketAddress::local_of(silent.get()).take().to_string();
+  bootstrap::Bootstrapped joined;
   joined.world.size = 2;
-  joined.store = with_prefix(open_http_store("http://" + address, {}, {}).take(), "1");
+  joined.store = store::with_prefix(store::open_http_store("http://" + address, {}, {}).take(), "1");
   const auto begun = Clock::now();
   std::optional<TimePoint> report_ended;
   {
@@ -315,8 +318,8 @@ TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
       (void)joined.store->set("dumps/1/0", "text");
       report_ended = Clock::now();
     });
-    while (!tcp_accept(silent.get()).take()) std::this_thread::yield();
-    const Status left = leave_epoch(joined);
+    while (!links::tcp_accept(silent.get()).take()) std::this_thread::yield();
+    const Status left = bootstrap::leave_epoch(joined);
     CHECK_THAT(left.message(), Contains(address) && Contains("no answer in time"));
   }
   CHECK(Clock::now() - begun < kPatience);

@@ -18,7 +18,7 @@ namespace {
 std::string outcome_of(const Variables& variables) {
   Config config;
   config.start_timeout = 5;
-  const auto joined = bootstrap(config, environment_of(variables));
+  const auto joined = bootstrap::bootstrap(config, environment_of(variables));
   if (!joined.is_ok()) return joined.status().message();
   return fmt::format("rank {} of {}", joined->world.rank, joined->world.size);
 }

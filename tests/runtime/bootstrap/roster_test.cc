@@ -32,24 +32,24 @@ class MeetingPlace {
  public:
   explicit MeetingPlace(bool is_served) {
     if (!is_served) return;
-    server_ = RendezvousServer::listen({"127.0.0.1"}, {}, {}).take();
+    server_ = store::RendezvousServer::listen({"127.0.0.1"}, {}, {}).take();
     REQUIRE(server_->start().is_ok());
   }
-  std::shared_ptr<Store> client() const {
-    return server_ ? open_http_store(server_->url(), {}, {}).take()
-                   : open_file_store(directory_.path()).take();
+  std::shared_ptr<store::Store> client() const {
+    return server_ ? store::open_http_store(server_->url(), {}, {}).take()
+                   : store::open_file_store(directory_.path()).take();
   }
   std::size_t files() const { return directory_.files(); }
 
  private:
   TemporaryDirectory directory_;
-  std::unique_ptr<RendezvousServer> server_;
+  std::unique_ptr<store::RendezvousServer> server_;
 };
 
 /// One from which this rank cannot read a key any more.
-class UnreadableStore final : public Store {
+class UnreadableStore final : public store::Store {
  public:
-  UnreadableStore(std::shared_ptr<Store> store, std::string key)
+  UnreadableStore(std::shared_ptr<store::Store> store, std::string key)
       : store_(std::move(store)), key_(std::move(key)) {}
   Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
@@ -63,14 +63,14 @@ class UnreadableStore final : public Store {
   std::string describe() const override { return store_->describe(); }
 
  private:
-  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<store::Store> store_;
   const std::string key_;
 };
 
 /// In which this rank looks for the roster of the first epoch, finds none, and comes to itself in the second.
-class DozingStore final : public Store {
+class DozingStore final : public store::Store {
  public:
-  explicit DozingStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  explicit DozingStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
   Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
     if (key != "1/roster" || std::exchange(has_dozed_, true)) return store_->get(key, deadline);
@@ -86,7 +86,7 @@ class DozingStore final : public Store {
   std::string describe() const override { return store_->describe(); }
 
  private:
-  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<store::Store> store_;
   const TimePoint wakes_at_last_ = deadline_after(60);
   bool has_dozed_ = false;
 };
@@ -98,7 +98,7 @@ Config patient(double seconds) {
 }
 
 /// "epoch 2: a b c", or the error.
-std::string seen(const Result<Roster>& roster) {
+std::string seen(const Result<bootstrap::Roster>& roster) {
   if (!roster.is_ok()) return roster.status().message();
   std::string text = fmt::format("epoch {}:", roster->epoch);
   for (const std::string& host : roster->hosts) text += " " + host;
@@ -110,7 +110,7 @@ std::string come(const MeetingPlace& place, Rank rank, int size, const std::stri
                  double timeout = 60) {
   const auto store = place.client();
   const Config config = patient(timeout);
-  return seen(meet(*store, {rank, size, host, ""}, config, deadline_after(timeout)));
+  return seen(bootstrap::meet(*store, {rank, size, host, ""}, config, deadline_after(timeout)));
 }
 
 /// Processes by name, each with the rank that it has in the list.
@@ -191,16 +191,18 @@ TEST_CASE("ranks of a later epoch that mean different sizes learn both when the 
 
 TEST_CASE("while rank 0 waits it says how many have come, and who has not with their host") {
   const MeetingPlace place(GENERATE(false, true));
-  REQUIRE(place.client()->set(kPlacementKey, placement_note({"a", "a", "b", "b", "b"})).is_ok());
+  REQUIRE(place.client()
+              ->set(bootstrap::kPlacementKey, bootstrap::placement_note({"a", "a", "b", "b", "b"}))
+              .is_ok());
   std::binary_semaphore told(0);
   std::string line, root;
   std::jthread first([&] {
     const auto store = place.client();
-    const WaitReports reports{[&](const std::string& text) {
-                                if (std::exchange(line, text).empty()) told.release();
-                              },
-                              50ms, 10s};
-    root = seen(meet(*store, {0, 5, "a", ""}, patient(60), deadline_after(60), reports));
+    const bootstrap::WaitReports reports{[&](const std::string& text) {
+                                           if (std::exchange(line, text).empty()) told.release();
+                                         },
+                                         50ms, 10s};
+    root = seen(bootstrap::meet(*store, {0, 5, "a", ""}, patient(60), deadline_after(60), reports));
   });
   std::jthread second([&] { come(place, 3, 5, "b"); });
   told.acquire();
@@ -216,13 +218,14 @@ TEST_CASE("while rank 0 waits it says how many have come, and who has not with t
 TEST_CASE("rank 1 says that rank 0 has not come, and the error names hosts, too") {
   const MeetingPlace place(true);
   const auto store = place.client();
-  REQUIRE(store->set(kPlacementKey, placement_note({"a", "b", "b"})).is_ok());
+  REQUIRE(store->set(bootstrap::kPlacementKey, bootstrap::placement_note({"a", "b", "b"})).is_ok());
   std::string line;
-  const WaitReports reports{[&](const std::string& text) { line = text; }, 300ms, 100s};
+  const bootstrap::WaitReports reports{[&](const std::string& text) { line = text; }, 300ms, 100s};
   const std::string error = with_enough_time(
       0.5,
       [&](double seconds) {
-        return seen(meet(*store, {1, 3, "b", ""}, patient(seconds), deadline_after(seconds), reports));
+        return seen(
+            bootstrap::meet(*store, {1, 3, "b", ""}, patient(seconds), deadline_after(seconds), reports));
       },
       [&](const std::string&) { return !line.empty(); });
   CHECK_THAT(line, StartsWith("waiting for rank 0 on a, which has not called dabke_init"));
@@ -317,7 +320,7 @@ TEST_CASE("all learn of a store that rank 0 cannot read that it is rank 0 who ca
   const auto seen_by = run_ranks(3, [&](Rank rank) {
     if (rank != 0) return come(place, rank, 3, fmt::format("host-{}", rank));
     UnreadableStore store(place.client(), "1/hello/2");
-    return seen(meet(store, {rank, 3, "host-0", ""}, patient(60), deadline_after(60)));
+    return seen(bootstrap::meet(store, {rank, 3, "host-0", ""}, patient(60), deadline_after(60)));
   });
   CHECK(seen_by == all_see(3, "rank 0 on host-0: cannot read 1/hello/2: Too many open files"));
 }
@@ -378,7 +381,8 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
     std::string all;
     for (int round = 1; round <= kRounds; ++round) {
       const Config config = patient(60);
-      const auto roster = meet(*store, {rank, 3, fmt::format("h{}", rank), ""}, config, deadline_after(60));
+      const auto roster =
+          bootstrap::meet(*store, {rank, 3, fmt::format("h{}", rank), ""}, config, deadline_after(60));
       if (!roster.is_ok()) return roster.status().message();
       all += fmt::format("{} ", roster->epoch);
       const Rank other = slow == 0 ? 1 : 0;
@@ -391,7 +395,7 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
         if (round < kRounds && other == 0 && !store->get(sign, deadline_after(60)).is_ok())
           return "not opened";
       }
-      if (*with_prefix(store, std::to_string(roster->epoch))->increment("left") == 3)
+      if (*store::with_prefix(store, std::to_string(roster->epoch))->increment("left") == 3)
         (void)store->remove_all(std::to_string(roster->epoch));
     }
     return all;
@@ -405,10 +409,10 @@ TEST_CASE("who is in a roster that it finds late is in that epoch, though the ne
   const MeetingPlace place(GENERATE(false, true));
   const auto epochs = run_ranks(2, [&](Rank rank) -> std::string {
     const auto mine = place.client();
-    const std::shared_ptr<Store> store = rank == 1 ? std::make_shared<DozingStore>(mine) : mine;
+    const std::shared_ptr<store::Store> store = rank == 1 ? std::make_shared<DozingStore>(mine) : mine;
     std::string all;
     for (int round = 0; round < 2; ++round) {
-      const auto roster = meet(*store, {rank, 2, "h", ""}, patient(60), deadline_after(60));
+      const auto roster = bootstrap::meet(*store, {rank, 2, "h", ""}, patient(60), deadline_after(60));
       if (!roster.is_ok()) return roster.status().message();
       all += fmt::format("{} ", roster->epoch);
     }

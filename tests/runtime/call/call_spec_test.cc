@@ -7,7 +7,7 @@
 
 #include "runtime/call/request.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 TEST_CASE("the list has a row for each field of a call") {
@@ -95,4 +95,4 @@ TEST_CASE("a description shows what counts, and of the rest what is not the defa
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

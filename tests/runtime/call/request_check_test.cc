@@ -4,7 +4,7 @@
 
 #include "runtime/call/request_check.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -93,4 +93,4 @@ TEST_CASE("the splits of an alltoall are held against its rows and the set's ran
              Contains("the splits add up to more than 2^63 - 1, but there are 4611686018427387904 rows"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -14,7 +14,7 @@
 namespace dabke::test {
 
 /// Writes down what a channel saw.
-class Recorder final : public ControlSink {
+class Recorder final : public control::ControlSink {
  public:
   void on_message(Rank peer, std::span<const std::byte> message) override {
     messages[peer].push_back(text_of(message));
@@ -47,11 +47,11 @@ class Over {
   }
 };
 
-inline Result<std::unique_ptr<LinkChannel>> open_channel(
-    const World& world, std::vector<Rank> neighbours, std::shared_ptr<Store> store, ForkGuard& guard,
-    Config config = {}, const ProcessIdentity& self = identity_of_this_process()) {
+inline Result<std::unique_ptr<control::LinkChannel>> open_channel(
+    const World& world, std::vector<Rank> neighbours, std::shared_ptr<store::Store> store, ForkGuard& guard,
+    Config config = {}, const links::ProcessIdentity& self = links::identity_of_this_process()) {
   config.controller = Over::current();
-  return LinkChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
+  return control::LinkChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
 }
 
 /// Root 0 with all, the others with the root.
@@ -60,12 +60,12 @@ inline std::vector<Rank> star(Rank self, int size) {
 }
 
 /// Polls until `done` or `seconds` are over; whether it was done.
-inline bool poll_until(ControlChannel& channel, Recorder& recorder, const std::function<bool()>& done,
-                       double seconds = 120) {
+inline bool poll_until(control::ControlChannel& channel, Recorder& recorder,
+                       const std::function<bool()>& done, double seconds = 120) {
   const auto deadline = deadline_after(seconds);
   while (!done()) {
     if (Clock::now() >= deadline) return false;
-    poll(channel, deadline, recorder);
+    control::poll(channel, deadline, recorder);
   }
   return true;
 }

@@ -19,8 +19,8 @@ class TwoHosts {
 
   /// Both send their beat; each takes `fastest`, and on average `extra` more. Then a second passes.
   void beat(nanoseconds fastest, nanoseconds extra) {
-    const Beat ours = mine_.answer(now());
-    const Beat theirs = other_.answer(theirs_at(now()));
+    const control::Beat ours = mine_.answer(now());
+    const control::Beat theirs = other_.answer(theirs_at(now()));
     const auto way = [&] {
       std::exponential_distribution<double> more(1.0 / std::max(1.0, static_cast<double>(extra.count())));
       return fastest + nanoseconds(static_cast<std::int64_t>(more(random_)));
@@ -32,7 +32,7 @@ class TwoHosts {
 
   TimePoint now() const { return TimePoint(std::chrono::hours(1)) + passed_; }
   nanoseconds truly_ahead() const { return theirs_at(now()) - now(); }
-  std::optional<ClockOffset> told() const { return mine_.offset(now()); }
+  std::optional<control::ClockOffset> told() const { return mine_.offset(now()); }
 
  private:
   TimePoint theirs_at(TimePoint at) const {
@@ -44,7 +44,7 @@ class TwoHosts {
   double drift_;
   std::mt19937 random_;
   Duration passed_{};
-  ClockComparison mine_, other_;
+  control::ClockComparison mine_, other_;
 };
 
 }  // namespace
@@ -79,19 +79,19 @@ TEST_CASE("a clock's offset is right to within the error that is told, whatever 
 }
 
 TEST_CASE("a beat travels as a tag and three times, and what cannot be one is a message") {
-  const Beat beat{1'234'567'890'123, 42, 99};
-  const auto bytes = encode_beat(beat);
-  const auto back = decode_beat(bytes);
+  const control::Beat beat{1'234'567'890'123, 42, 99};
+  const auto bytes = control::encode_beat(beat);
+  const auto back = control::decode_beat(bytes);
   REQUIRE(back);
   CHECK(back->sent == beat.sent);
   CHECK(back->heard_sent == beat.heard_sent);
   CHECK(back->heard_at == beat.heard_at);
-  CHECK_FALSE(decode_beat(std::span(bytes).first(kBeatBytes - 1)));
+  CHECK_FALSE(control::decode_beat(std::span(bytes).first(control::kBeatBytes - 1)));
   auto other = bytes;
   other[0] = std::byte{0};
-  CHECK_FALSE(decode_beat(other));
-  other = encode_beat({-5, 42, 99});
-  CHECK_FALSE(decode_beat(other));
+  CHECK_FALSE(control::decode_beat(other));
+  other = control::encode_beat({-5, 42, 99});
+  CHECK_FALSE(control::decode_beat(other));
 }
 
 }  // namespace dabke::test

@@ -15,7 +15,7 @@ namespace {
 /// baton.
 class Driven {
  public:
-  explicit Driven(std::unique_ptr<ControlChannel> channel) : channel_(std::move(channel)) {}
+  explicit Driven(std::unique_ptr<control::ControlChannel> channel) : channel_(std::move(channel)) {}
   ~Driven() {
     const std::lock_guard lock(baton_);
     over_ = true;
@@ -46,8 +46,8 @@ class Driven {
     while (!over_) channel_->poll(kNever, recorder_, baton_);
   }
 
-  std::unique_ptr<ControlChannel> channel_;
-  Baton baton_;
+  std::unique_ptr<control::ControlChannel> channel_;
+  control::Baton baton_;
   Recorder recorder_;
   std::size_t sent_ = 0;
   bool over_ = false;
@@ -60,7 +60,7 @@ TEST_CASE("what comes while helpers come and go reaches one of them or the threa
   const Over controller(Controller::shm);
   constexpr int kHelpers = 3;
   constexpr int kRounds = 300;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
@@ -95,7 +95,7 @@ TEST_CASE("what comes while helpers come and go reaches one of them or the threa
 
 TEST_CASE("a channel over sockets is not helped") {
   const Over controller(Controller::tcp);
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) {
     ForkGuard guard;
     const auto channel = open_channel(world_of(self, 2), {1 - self}, store, guard).take();

@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Identities that look like processes of two hosts.
-ProcessIdentity on_another_host(Rank rank) {
-  ProcessIdentity self = identity_of_this_process();
+links::ProcessIdentity on_another_host(Rank rank) {
+  links::ProcessIdentity self = links::identity_of_this_process();
   self.boot_id.fill(static_cast<std::byte>(rank + 1));
   return self;
 }
@@ -34,8 +34,8 @@ long voluntary_switches() {
 /// What the last message says, if that is why the job has failed.
 std::string failure_in(const std::vector<std::string>& messages) {
   if (messages.empty()) return "";
-  const auto message = dabke::decode(bytes_of(messages.back()));
-  const auto* const failure = message.is_ok() ? std::get_if<FailMessage>(&*message) : nullptr;
+  const auto message = dabke::wire::decode(bytes_of(messages.back()));
+  const auto* const failure = message.is_ok() ? std::get_if<wire::FailMessage>(&*message) : nullptr;
   return failure == nullptr ? "" : failure->text;
 }
 
@@ -44,10 +44,10 @@ constexpr auto kMissedTurn = 150ms;
 constexpr std::string_view kNoTurns = "no turns";
 
 /// Polls until `until` or a loss; whether this thread has had its turns.
-bool poll_by_turns(LinkChannel& channel, Recorder& recorder, TimePoint until) {
+bool poll_by_turns(control::LinkChannel& channel, Recorder& recorder, TimePoint until) {
   bool had_turns = true;
   for (TimePoint turn = Clock::now(); turn < until && recorder.lost.empty();) {
-    poll(channel, std::min(until, turn + 50ms), recorder);
+    control::poll(channel, std::min(until, turn + 50ms), recorder);
     had_turns = had_turns && Clock::now() - turn < kMissedTurn;
     turn = Clock::now();
   }
@@ -57,11 +57,11 @@ bool poll_by_turns(LinkChannel& channel, Recorder& recorder, TimePoint until) {
 /// What ranks on two hosts say, the first time that it is right, or in the end: a thread may also get no turn
 /// where poll_by_turns() does not see it.
 std::vector<std::string> seen_by_two(const Config& config, const std::vector<std::string>& right,
-                                     const std::function<std::string(LinkChannel&, Rank)>& say) {
+                                     const std::function<std::string(control::LinkChannel&, Rank)>& say) {
   std::vector<std::string> seen;
   const auto deadline = deadline_after(200);
   for (int attempt = 0; seen != right && (attempt < 5 || Clock::now() < deadline); ++attempt) {
-    const auto store = make_memory_store();
+    const auto store = store::make_memory_store();
     seen = run_ranks(2, [&](Rank self) -> std::string {
       ForkGuard guard;
       auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
@@ -77,7 +77,7 @@ TEST_CASE("in a star every message reaches the root and every answer its rank, i
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   constexpr int kSize = 4;
   constexpr int kMessages = 500;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, kSize), star(self, kSize), store, guard);
@@ -107,7 +107,7 @@ TEST_CASE("in a star every message reaches the root and every answer its rank, i
 TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   constexpr int kSize = 4;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, kSize), all_but(self, kSize), store, guard);
@@ -135,7 +135,7 @@ TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
 
 TEST_CASE("close sends what is queued, and the peer gets all of it before the loss") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   constexpr std::size_t kBytes = 20 << 20;  // more than the sockets hold
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -157,8 +157,8 @@ TEST_CASE("close sends what is queued, and the peer gets all of it before the lo
       return "messages are missing";
     if (recorder.lost_after[0] != 2) return "lost too early";
     channel->send(0, bytes_of("to nobody"));
-    poll(*channel, Clock::now(), recorder);
-    poll(*channel, Clock::now() + 10ms, recorder);
+    control::poll(*channel, Clock::now(), recorder);
+    control::poll(*channel, Clock::now() + 10ms, recorder);
     return recorder.lost[0];
   });
   CHECK(seen[1] == "rank 0 on host-a: it closed its connection (killed, or ended without dabke_shutdown)");
@@ -166,7 +166,7 @@ TEST_CASE("close sends what is queued, and the peer gets all of it before the lo
 
 TEST_CASE("close does not wait longer than its deadline for a peer that does not read") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> closed = false;
   const auto seen = run_ranks(2, [&](Rank self) -> double {
     ForkGuard guard;
@@ -190,16 +190,16 @@ TEST_CASE("close does not wait longer than its deadline for a peer that does not
 
 TEST_CASE("wake makes the current or the next poll return, from any thread") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   ForkGuard guard;
   const auto channel = open_channel(world_of(0, 1), {}, store, guard).take();
   Recorder recorder;
   channel->wake();
   channel->wake();
   const auto begun = Clock::now();
-  poll(*channel, deadline_after(120), recorder);  // the next
+  control::poll(*channel, deadline_after(120), recorder);  // the next
   CHECK(Clock::now() - begun < kPatience);
-  poll(*channel, Clock::now() + 20ms, recorder);  // two wakes were one
+  control::poll(*channel, Clock::now() + 20ms, recorder);  // two wakes were one
   CHECK(Clock::now() - begun >= 20ms);
 
   // What the waker did before wake() is seen after poll(), and no wake is lost.
@@ -213,7 +213,7 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
     }
   });
   while (seen < 20'000 && Clock::now() < deadline) {
-    poll(*channel, deadline, recorder);
+    control::poll(*channel, deadline, recorder);
     seen = submitted.load(std::memory_order_relaxed);
   }
   CHECK(seen == 20'000);
@@ -222,7 +222,7 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
 
 TEST_CASE("an idle channel on one host never wakes") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::barrier both(2);
   const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, long> {
     ForkGuard guard;
@@ -236,10 +236,10 @@ TEST_CASE("an idle channel on one host never wakes") {
     std::pair<std::uint64_t, long> woken{1000, 1000};
     // The machine, too, makes a thread wait and wakes it, but not each time.
     for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 2); ++i) {
-      poll(*channel, Clock::now(), recorder);
+      control::poll(*channel, Clock::now(), recorder);
       const auto wake_ups = channel->wake_ups();
       const auto switches = voluntary_switches();
-      poll(*channel, Clock::now() + 2500ms, recorder);  // longer than two beats
+      control::poll(*channel, Clock::now() + 2500ms, recorder);  // longer than two beats
       woken = {channel->wake_ups() - wake_ups, voluntary_switches() - switches};
     }
     both.arrive_and_wait();  // who closes wakes the other
@@ -257,10 +257,10 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
   Config config;
   config.peer_timeout = 5;
   const std::vector<std::string> right(2, "ok");
-  const auto seen = seen_by_two(config, right, [](LinkChannel& channel, Rank self) -> std::string {
+  const auto seen = seen_by_two(config, right, [](control::LinkChannel& channel, Rank self) -> std::string {
     Recorder recorder;
     const auto until = Clock::now() + 6500ms;
-    while (Clock::now() < until) poll(channel, until, recorder);
+    while (Clock::now() < until) control::poll(channel, until, recorder);
     if (!recorder.lost.empty()) return recorder.lost[1 - self];
     if (channel.wake_ups() > 22) return fmt::format("{} wake-ups", channel.wake_ups());
     const auto offset = channel.clock_of(1 - self, Clock::now());  // the two hosts have one clock
@@ -280,7 +280,7 @@ TEST_CASE("between hosts a peer timeout that is shorter than a second loses nobo
   Config config;
   config.peer_timeout = 0.6;
   const std::vector<std::string> right(2, "");
-  const auto seen = seen_by_two(config, right, [](LinkChannel& channel, Rank self) -> std::string {
+  const auto seen = seen_by_two(config, right, [](control::LinkChannel& channel, Rank self) -> std::string {
     Recorder recorder;
     channel.send(1 - self, bytes_of("past its init"));
     if (!poll_by_turns(channel, recorder, Clock::now() + 2s)) return std::string(kNoTurns);
@@ -297,7 +297,7 @@ TEST_CASE("between hosts a silent peer is lost when its time is up, not at the n
   config.peer_timeout = 2;  // so a beat comes each half second
   std::atomic<bool> over = false;
   const std::vector<std::string> right(2, "");
-  const auto seen = seen_by_two(config, right, [&](LinkChannel& channel, Rank self) -> std::string {
+  const auto seen = seen_by_two(config, right, [&](control::LinkChannel& channel, Rank self) -> std::string {
     if (self == 1) {
       std::this_thread::sleep_for(250ms);
       channel.send(0, bytes_of("between two beats"));
@@ -320,7 +320,7 @@ TEST_CASE("between hosts a silent peer is lost when its time is up, not at the n
 
 TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never when that is 0") {
   const Over controller(GENERATE(Controller::tcp, Controller::automatic));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> over = false;
   const double timeout = GENERATE(1.0, 0.0);
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -352,7 +352,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
 
 TEST_CASE("a peer that has said nothing yet may be in its init for longer than the peer timeout") {
   const Over controller(Controller::tcp);
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> over = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -366,7 +366,7 @@ TEST_CASE("a peer that has said nothing yet may be in its init for longer than t
     if (self == 1) {
       over.wait(false);
     } else {
-      poll(*channel, Clock::now() + 3s, recorder);
+      control::poll(*channel, Clock::now() + 3s, recorder);
       over = true;
       over.notify_all();
     }
@@ -381,7 +381,7 @@ TEST_CASE("who gives up in init tells those that it is linked to for whom it has
   const auto seen = with_enough_time(
       1,
       [](double seconds) {
-        const auto store = make_memory_store();
+        const auto store = store::make_memory_store();
         return run_ranks(2, [&](Rank self) -> std::string {
           ForkGuard guard;
           Config config;
@@ -402,13 +402,13 @@ TEST_CASE("who gives up in init tells those that it is linked to for whom it has
 
 TEST_CASE("a message too long to send ends the link with that cause") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
-    if (self == 0) channel->send(1, std::vector<std::byte>(kMaxFrameBytes + 1));
+    if (self == 0) channel->send(1, std::vector<std::byte>(links::kMaxFrameBytes + 1));
     Recorder recorder;
     return poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); }) ? recorder.lost[1 - self]
                                                                                   : "no loss";
@@ -419,13 +419,13 @@ TEST_CASE("a message too long to send ends the link with that cause") {
 
 TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   ForkGuard guard;
   Config config;
   config.start_timeout = 0.2;
   const auto before = open_descriptors();
   const std::vector<Rank> neighbours{0, 2};
-  const auto opened = LinkChannel::open(world_of(1, 3), neighbours, config, store, guard, Log());
+  const auto opened = control::LinkChannel::open(world_of(1, 3), neighbours, config, store, guard, Log());
   REQUIRE_FALSE(opened.is_ok());
   CHECK(opened.status().code() == Code::timeout);
   CHECK_THAT(opened.status().message(), Contains("rank 0 on host-a") && Contains("rank 2 on host-a"));
@@ -436,7 +436,7 @@ TEST_CASE("a hundred rounds of open and close leave no descriptor") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto before = open_descriptors();
   for (int round = 0; round < 100; ++round) {
-    const auto store = make_memory_store();
+    const auto store = store::make_memory_store();
     const auto opened = run_ranks(3, [&](Rank self) -> std::string {
       ForkGuard guard;
       auto channel = open_channel(world_of(self, 3), all_but(self, 3), store, guard);
@@ -450,11 +450,11 @@ TEST_CASE("a hundred rounds of open and close leave no descriptor") {
 
 TEST_CASE("neighbours of one host share memory, those of another talk over TCP, and one channel has both") {
   constexpr int kSize = 3;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, kSize), all_but(self, kSize), store, guard, {},
-                               self == 2 ? on_another_host(2) : identity_of_this_process());
+                               self == 2 ? on_another_host(2) : links::identity_of_this_process());
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
     for (const Rank peer : all_but(self, kSize)) channel->send(peer, bytes_of("hello"));
@@ -469,7 +469,7 @@ TEST_CASE("neighbours of one host share memory, those of another talk over TCP, 
 
 TEST_CASE("shm as the controller is an error that names the neighbour where memory cannot be shared") {
   const Over controller(Controller::shm);
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto config = Config();
@@ -485,12 +485,12 @@ TEST_CASE("shm as the controller is an error that names the neighbour where memo
 
 TEST_CASE("a busy link in shared memory does not starve one over TCP") {
   constexpr int kSize = 3;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> over = false;
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, kSize), star(self, kSize), store, guard, {},
-                               self == 2 ? on_another_host(2) : identity_of_this_process());
+                               self == 2 ? on_another_host(2) : links::identity_of_this_process());
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
     Recorder recorder;

@@ -32,7 +32,7 @@ struct Wire {
 
 /// A port as MPI is: a long message does not move until its sender calls MPI again, after send() has
 /// returned.
-class WirePort final : public MpiPort {
+class WirePort final : public modules::MpiPort {
  public:
   static constexpr std::size_t kLong = 100;
 
@@ -81,18 +81,20 @@ class WirePort final : public MpiPort {
 
 /// One rank's channel, and what the test holds of it.
 struct Opened {
-  std::unique_ptr<MpiChannel> channel;
-  LinkChannel* notices = nullptr;
+  std::unique_ptr<control::MpiChannel> channel;
+  control::LinkChannel* notices = nullptr;
   WirePort* port = nullptr;
 };
 
-Opened open_over(Wire& wire, Rank self, int size, const std::shared_ptr<Store>& store, ForkGuard& guard) {
+Opened open_over(Wire& wire, Rank self, int size, const std::shared_ptr<store::Store>& store,
+                 ForkGuard& guard) {
   const World world = world_of(self, size);
   const std::vector<Rank> neighbours = star(self, size);
   auto notices = open_channel(world, neighbours, store, guard).take();
   auto port = std::make_unique<WirePort>(wire, self);
   Opened opened{nullptr, notices.get(), port.get()};
-  opened.channel = std::make_unique<MpiChannel>(world, neighbours, std::move(notices), std::move(port));
+  opened.channel =
+      std::make_unique<control::MpiChannel>(world, neighbours, std::move(notices), std::move(port));
   return opened;
 }
 
@@ -104,12 +106,12 @@ TEST_CASE("MPI channel: long and short messages come in the order in which they 
   constexpr int kSize = 3;
   constexpr int kMessages = 100;
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto text = [](int i) { return i % 10 == 3 ? long_text(i) : std::to_string(i); };
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
     ForkGuard guard;
     Opened opened = open_over(wire, self, kSize, store, guard);
-    MpiChannel& channel = *opened.channel;
+    control::MpiChannel& channel = *opened.channel;
     Recorder recorder;
     if (self == 0) {
       recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
@@ -134,7 +136,7 @@ TEST_CASE("MPI channel: long and short messages come in the order in which they 
 TEST_CASE(
     "MPI channel: a sender that sleeps is woken for a message that its MPI has kept, and sleeps again") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> over = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -143,7 +145,7 @@ TEST_CASE(
     if (self == 1) {
       opened.port->defers_orders = true;
       opened.channel->send(0, bytes_of("short"));
-      while (!over) poll(*opened.channel, kNever, recorder);
+      while (!over) control::poll(*opened.channel, kNever, recorder);
     } else {
       const bool came = poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; });
       over = true;
@@ -158,7 +160,7 @@ TEST_CASE(
 
 TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::barrier both(2);
   const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, int> {
     ForkGuard guard;
@@ -174,7 +176,7 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
     for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 0); ++i) {  // the peer may still have nudged
       const auto wake_ups = opened.notices->wake_ups();
       const int asked = opened.port->asked;
-      poll(*opened.channel, Clock::now() + 1s, recorder);
+      control::poll(*opened.channel, Clock::now() + 1s, recorder);
       woken = {opened.notices->wake_ups() - wake_ups, opened.port->asked - asked};
     }
     both.arrive_and_wait();  // the other's loss would end a poll of who is behind
@@ -189,7 +191,7 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
 
 TEST_CASE("MPI channel: what a lost peer had sent comes first; what it had only offered is not waited for") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> is_rung = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -218,7 +220,7 @@ TEST_CASE("MPI channel: what a lost peer had sent comes first; what it had only 
 
 TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited for, but not for ever") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const bool comes = GENERATE(true, false);
   std::atomic<bool> is_rung = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -243,7 +245,7 @@ TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited
 
 TEST_CASE("MPI channel: when MPI fails the peer is lost with its words, unless the link knows better") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const bool dies = GENERATE(true, false);
   std::atomic<bool> over = false, is_rung = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -272,7 +274,7 @@ TEST_CASE("MPI channel: when MPI fails the peer is lost with its words, unless t
 
 TEST_CASE("MPI channel: what is still on its way when both close is taken before they are closed") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   run_ranks(2, [&](Rank self) {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
@@ -285,7 +287,7 @@ TEST_CASE("MPI channel: what is still on its way when both close is taken before
 
 TEST_CASE("MPI channel: closing waits for a stuck peer no longer than asked") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<int> stage = 0;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -307,13 +309,13 @@ TEST_CASE("MPI channel: closing waits for a stuck peer no longer than asked") {
 
 TEST_CASE("MPI channel: a message too long to send ends the peer with that cause") {
   Wire wire;
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
-    if (self == 0) opened.channel->send(1, std::vector<std::byte>(kMaxFrameBytes + 1));
-    if (self == 0) poll(*opened.channel, kNever, recorder);
+    if (self == 0) opened.channel->send(1, std::vector<std::byte>(links::kMaxFrameBytes + 1));
+    if (self == 0) control::poll(*opened.channel, kNever, recorder);
     opened.channel->close(deadline_after(60));
     return self == 0 ? recorder.lost[1] : "";
   });

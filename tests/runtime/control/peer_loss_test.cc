@@ -19,7 +19,7 @@ namespace {
 
 /// What rank 1, a process of its own, does once it is connected; then it says so in the store and holds
 /// still.
-using RankOne = void (*)(LinkChannel& channel, ForkGuard& guard);
+using RankOne = void (*)(control::LinkChannel& channel, ForkGuard& guard);
 
 void hold_still() {
   for (;;) ::pause();
@@ -31,7 +31,7 @@ pid_t start_rank_one(const std::string& directory, RankOne then) {
   if (pid != 0) return pid;
   ::alarm(240);  // whatever happens to the test
   ForkGuard guard;
-  const auto store = open_file_store(directory).take();
+  const auto store = store::open_file_store(directory).take();
   auto channel = open_channel(world_of(1, 2), {0}, store, guard);
   if (!channel.is_ok()) ::_exit(2);
   then(**channel, guard);
@@ -64,7 +64,7 @@ Loss lose_rank_one(RankOne then) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = start_rank_one(directory.path(), then);
   ForkGuard guard;
-  const auto store = open_file_store(directory.path()).take();
+  const auto store = store::open_file_store(directory.path()).take();
   auto opened = open_channel(world_of(0, 2), {1}, store, guard);
   REQUIRE(opened.is_ok());
   const auto channel = opened.take();
@@ -84,13 +84,13 @@ Loss lose_rank_one(RankOne then) {
 
 TEST_CASE("kill -9 of a rank is noticed at once") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {});
+  const auto loss = lose_rank_one([](control::LinkChannel&, ForkGuard&) {});
   CHECK_THAT(loss.cause, Contains("rank 1 on host-a") || Contains("of rank 1 on host-a ended"));
 }
 
 TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the child dropped the links") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard& guard) {
+  const auto loss = lose_rank_one([](control::LinkChannel&, ForkGuard& guard) {
     if (::fork() == 0) {
       guard.close_all_in_child();  // what the runtime's atfork handler does
       hold_still();
@@ -101,7 +101,7 @@ TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the
 
 TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the handler holds its links") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {
+  const auto loss = lose_rank_one([](control::LinkChannel&, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
   });
   CHECK_THAT(loss.cause, Catch::Matches("process [0-9]+ of rank 1 on host-a ended \\(killed, .*"));
@@ -109,7 +109,7 @@ TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the ha
 
 TEST_CASE("what a rank sent before it died is delivered before its loss, whoever holds the link") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
-  const auto loss = lose_rank_one([](LinkChannel& channel, ForkGuard&) {
+  const auto loss = lose_rank_one([](control::LinkChannel& channel, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
     for (int i = 0; i < 50; ++i)
       channel.send(0, bytes_of(std::string(1000, static_cast<char>('a' + i % 26))));
@@ -123,13 +123,13 @@ TEST_CASE("what a rank sent before it died is delivered before its loss, whoever
 TEST_CASE("a rank that was dead before its process could be watched is lost, not an error of open") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   TemporaryDirectory directory;
-  const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
+  const pid_t pid = start_rank_one(directory.path(), [](control::LinkChannel& channel, ForkGuard&) {
     channel.send(0, bytes_of("only this"));
     channel.close(deadline_after(60));
     ::_exit(0);
   });
   ForkGuard guard;
-  const auto store = open_file_store(directory.path()).take();
+  const auto store = store::open_file_store(directory.path()).take();
   auto opened = open_channel(world_of(0, 2), {1}, store, guard);
   REQUIRE(opened.is_ok());
   ::waitpid(pid, nullptr, 0);
@@ -143,13 +143,13 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
   const Over controller(Controller::tcp);
   const auto status_of_stopped = [] {
     TemporaryDirectory directory;
-    ProcessIdentity elsewhere = identity_of_this_process();
+    links::ProcessIdentity elsewhere = links::identity_of_this_process();
     elsewhere.pid_namespace = 0;
     const pid_t pid = ::fork();
     Config config;
     config.peer_timeout = pid == 0 ? 3 : 0;  // of rank 0's beats, one a second, two may be late
     ForkGuard guard;
-    const auto store = open_file_store(directory.path()).take();
+    const auto store = store::open_file_store(directory.path()).take();
     auto opened =
         open_channel(world_of(pid == 0 ? 1 : 0, 2), {pid == 0 ? 0 : 1}, store, guard, config, elsewhere);
     Recorder recorder;
@@ -163,7 +163,7 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
     REQUIRE(opened.is_ok());
     const auto beat = [&](Duration time) {
       const TimePoint until = Clock::now() + time;
-      while (Clock::now() < until) poll(**opened, until, recorder);
+      while (Clock::now() < until) control::poll(**opened, until, recorder);
     };
     (*opened)->send(1, bytes_of("before"));
     beat(1500ms);
@@ -186,13 +186,13 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
 TEST_CASE("a stopped rank is slow, not lost") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   TemporaryDirectory directory;
-  const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
+  const pid_t pid = start_rank_one(directory.path(), [](control::LinkChannel& channel, ForkGuard&) {
     Recorder recorder;
     recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
-    for (;;) poll(channel, kNever, recorder);
+    for (;;) control::poll(channel, kNever, recorder);
   });
   ForkGuard guard;
-  const auto store = open_file_store(directory.path()).take();
+  const auto store = store::open_file_store(directory.path()).take();
   auto opened = open_channel(world_of(0, 2), {1}, store, guard);
   REQUIRE(opened.is_ok());
   const auto channel = opened.take();
@@ -200,7 +200,7 @@ TEST_CASE("a stopped rank is slow, not lost") {
   ::kill(pid, SIGSTOP);
   ::waitpid(pid, nullptr, WUNTRACED);  // it runs on for a moment
   channel->send(1, bytes_of("take your time"));
-  poll(*channel, Clock::now() + 1500ms, recorder);
+  control::poll(*channel, Clock::now() + 1500ms, recorder);
   CHECK(recorder.lost.empty());
   CHECK(recorder.count == 0);
   ::kill(pid, SIGCONT);

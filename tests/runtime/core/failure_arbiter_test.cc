@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 const TimePoint kNow = TimePoint() + std::chrono::hours(1);
@@ -13,14 +13,14 @@ std::unique_ptr<NegotiatedCall> call_of(const std::string& name) {
   return std::make_unique<NegotiatedCall>(std::move(operation));
 }
 
-std::string name_of_first(const FailureArbiter::Verdict& verdict) {
+std::string name_of_first(const core::FailureArbiter::Verdict& verdict) {
   return verdict.calls[verdict.first].call->first().request->name;
 }
 
 }  // namespace
 
 TEST_CASE("a failed run waits a second for the job's cause, and is the cause when none comes") {
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   REQUIRE(failures.note(call_of("x"), {Code::transport, "connection reset"}));
   CHECK(failures.has_news());
   CHECK_FALSE(failures.judge(kNow, nullptr));
@@ -38,7 +38,7 @@ TEST_CASE("a failed run waits a second for the job's cause, and is the cause whe
 }
 
 TEST_CASE("what the job has ended with is the cause of all that fails") {
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   const Status over(Code::peer_lost, "rank 2 on b is lost");
   REQUIRE(failures.note(call_of("x"), {Code::transport, "connection reset"}));
   REQUIRE(failures.note(call_of("y"), {Code::timeout, "late"}));
@@ -51,7 +51,7 @@ TEST_CASE("what the job has ended with is the cause of all that fails") {
 
 TEST_CASE("a run that has found out by itself what is wrong waits for nobody, and goes before the others") {
   const Code known = GENERATE(Code::peer_lost, Code::timeout, Code::out_of_memory);
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   REQUIRE(failures.note(call_of("x"), {Code::transport, "connection reset"}));
   REQUIRE(failures.note(call_of("y"), {known, "this is why"}));
   const auto verdict = failures.judge(kNow, nullptr);
@@ -62,7 +62,7 @@ TEST_CASE("a run that has found out by itself what is wrong waits for nobody, an
 }
 
 TEST_CASE("a run that a wait's check has stopped aborts the job at once") {
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   REQUIRE(failures.note(call_of("x"), {Code::interrupted, "the wait for 'x' was stopped"}));
   const auto verdict = failures.judge(kNow, nullptr);
   REQUIRE(verdict);
@@ -72,7 +72,7 @@ TEST_CASE("a run that a wait's check has stopped aborts the job at once") {
 }
 
 TEST_CASE("a job that has ended well ends nothing badly: what fails then is a cause of its own") {
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   const Status well;
   REQUIRE(failures.note(call_of("x"), {Code::peer_lost, "rank 1 is lost"}));
   const auto verdict = failures.judge(kNow, &well);
@@ -81,11 +81,11 @@ TEST_CASE("a job that has ended well ends nothing badly: what fails then is a ca
 }
 
 TEST_CASE("the first cause of a step that broke stays") {
-  FailureArbiter failures;
+  core::FailureArbiter failures;
   failures.break_off({Code::out_of_memory, "first"});
   failures.break_off({Code::internal, "second"});
   CHECK(failures.is_broken());
   CHECK(failures.take_break_cause().message() == "first");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -7,13 +7,13 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
 
 std::string error_of(const std::string& text) {
-  const auto opened = DumpSignal::open(text, [](const std::string&) {});
+  const auto opened = diagnosis::DumpSignal::open(text, [](const std::string&) {});
   return opened.is_ok() ? "" : opened.status().message();
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("the dump signal calls what it was given, and is the application's aga
   std::string said;
   for (const std::string text : {"USR1", "SIGUSR1", "10"}) {
     {
-      auto opened = DumpSignal::open(text, [&](const std::string& name) {
+      auto opened = diagnosis::DumpSignal::open(text, [&](const std::string& name) {
         said = name;
         called.release();
       });
@@ -55,10 +55,10 @@ TEST_CASE("a dump signal that cannot be one is refused, with the reason") {
   ::signal(SIGUSR2, SIG_IGN);
   CHECK_THAT(error_of("USR2"), Contains("handles or ignores SIGUSR2"));
   ::signal(SIGUSR2, SIG_DFL);
-  auto first = DumpSignal::open("USR1", [](const std::string&) {});
+  auto first = diagnosis::DumpSignal::open("USR1", [](const std::string&) {});
   REQUIRE(first.is_ok());
   CHECK_THAT(error_of("USR2"), Contains("another runtime"));
   CHECK(is_default(SIGUSR2));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

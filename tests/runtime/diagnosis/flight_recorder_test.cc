@@ -4,25 +4,25 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
-void submit(FlightRecorder& recorder, std::uint64_t number, std::string_view name) {
-  recorder.record(FlightEvent::What::submitted, CollectiveKind::allreduce, kWorldSet, number, 1, 4 * number,
-                  name);
+void submit(diagnosis::FlightRecorder& recorder, std::uint64_t number, std::string_view name) {
+  recorder.record(diagnosis::FlightEvent::What::submitted, CollectiveKind::allreduce, kWorldSet, number, 1,
+                  4 * number, name);
 }
 
 }  // namespace
 
 TEST_CASE("the flight recorder gives back what it was told, the oldest first") {
-  FlightRecorder recorder;
+  diagnosis::FlightRecorder recorder;
   const TimePoint then{std::chrono::seconds(7)};
-  recorder.record(FlightEvent::What::finished, CollectiveKind::alltoall, 3, 41, 5, 1ULL << 40, "layer1.grad",
-                  then);
+  recorder.record(diagnosis::FlightEvent::What::finished, CollectiveKind::alltoall, 3, 41, 5, 1ULL << 40,
+                  "layer1.grad", then);
   recorder.note("something is odd");
   const auto events = recorder.events();
   REQUIRE(events.size() == 2);
-  CHECK(events[0].what == FlightEvent::What::finished);
+  CHECK(events[0].what == diagnosis::FlightEvent::What::finished);
   CHECK(events[0].kind == CollectiveKind::alltoall);
   CHECK(events[0].process_set == 3);
   CHECK(events[0].number == 41);
@@ -30,23 +30,23 @@ TEST_CASE("the flight recorder gives back what it was told, the oldest first") {
   CHECK(events[0].size_bytes == 1ULL << 40);
   CHECK(events[0].at == then);
   CHECK(events[0].name == "layer1.grad");
-  CHECK(events[1].what == FlightEvent::What::note);
+  CHECK(events[1].what == diagnosis::FlightEvent::What::note);
   CHECK(events[1].name == "something is odd");
 }
 
 TEST_CASE("the flight recorder keeps the last events and counts all") {
-  FlightRecorder recorder;
-  const std::uint64_t all = 3 * FlightRecorder::kEvents + 17;
+  diagnosis::FlightRecorder recorder;
+  const std::uint64_t all = 3 * diagnosis::FlightRecorder::kEvents + 17;
   for (std::uint64_t i = 1; i <= all; ++i) submit(recorder, i, "x");
   const auto events = recorder.events();
-  REQUIRE(events.size() == FlightRecorder::kEvents);
-  CHECK(events.front().number == all - FlightRecorder::kEvents + 1);
+  REQUIRE(events.size() == diagnosis::FlightRecorder::kEvents);
+  CHECK(events.front().number == all - diagnosis::FlightRecorder::kEvents + 1);
   CHECK(events.back().number == all);
   CHECK(recorder.count() == all);
 }
 
 TEST_CASE("of a long name the flight recorder keeps both ends") {
-  FlightRecorder recorder;
+  diagnosis::FlightRecorder recorder;
   for (const std::size_t length : {0U, 1U, 79U, 80U, 81U, 1000U}) {
     std::string name;
     for (std::size_t i = 0; i < length; ++i) name += static_cast<char>('a' + i % 26);
@@ -63,7 +63,7 @@ TEST_CASE("of a long name the flight recorder keeps both ends") {
 }
 
 TEST_CASE("events that threads record while others read come whole, in the order of each thread") {
-  FlightRecorder recorder;
+  diagnosis::FlightRecorder recorder;
   constexpr int kWriters = 3;
   constexpr std::uint64_t kEach = 20'000;
   std::atomic<int> left{kWriters};
@@ -75,7 +75,7 @@ TEST_CASE("events that threads record while others read come whole, in the order
     for (int w = 0; w < kWriters; ++w) {
       writers.emplace_back([&recorder, &left, w] {
         for (std::uint64_t i = 1; i <= kEach; ++i) {
-          recorder.record(FlightEvent::What::submitted, CollectiveKind::allreduce, w, i, i, i,
+          recorder.record(diagnosis::FlightEvent::What::submitted, CollectiveKind::allreduce, w, i, i, i,
                           std::string(i % 70, static_cast<char>('a' + w)));
         }
         --left;
@@ -85,7 +85,7 @@ TEST_CASE("events that threads record while others read come whole, in the order
     while (!is_last) {
       is_last = left == 0;
       std::array<std::uint64_t, kWriters> last{};
-      for (const FlightEvent& event : recorder.events()) {
+      for (const diagnosis::FlightEvent& event : recorder.events()) {
         const auto writer = static_cast<std::size_t>(event.process_set);
         whole = whole && writer < kWriters && event.size_bytes == event.number &&
                 event.tensors == event.number &&
@@ -102,4 +102,4 @@ TEST_CASE("events that threads record while others read come whole, in the order
   CHECK(reads > 0);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/runtime/kernels/values.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// All bit patterns, or what lies on and beside every border at which rounding to a 16-bit float changes.
@@ -121,4 +121,4 @@ TEST_CASE("a conversion to the same dtype is a copy, and of no elements is nothi
   kernels::convert(DType::f16, nullptr, DType::f32, nullptr, 0);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/runtime/kernels/values.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 /// The operations that have a kernel for such elements.
@@ -515,4 +515,4 @@ TEST_CASE("kernels leave everything alone when there are no elements") {
   SUCCEED();
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -12,7 +12,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 constexpr std::size_t kBytes = 3 * 64 * 5 + 41;  // ends in the middle of a line
@@ -82,4 +82,4 @@ TEST_CASE("another process that sees what is stored after a streamed copy sees t
   ::munmap(shared, sizeof(Shared));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -10,7 +10,7 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace dabke {
+namespace dabke::test {
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
@@ -132,4 +132,4 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -9,7 +9,7 @@
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -390,4 +390,4 @@ TEST_CASE("process sets that come and go while batches are under way each have a
   CHECK(wrong == std::vector{0, 0, 0, 0});
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -13,20 +13,20 @@ using Catch::Contains;
 
 namespace {
 
-class Collected final : public FrameSink {
+class Collected final : public links::FrameSink {
  public:
   void on_frame(std::span<const std::byte> frame) override { frames.push_back(text_of(frame)); }
   std::vector<std::string> frames;
 };
 
 void append_frame(std::string& stream, std::string_view frame) {
-  stream += text_of(frame_header(frame.size()));
+  stream += text_of(links::frame_header(frame.size()));
   stream += frame;
 }
 
 /// Feeds the stream in pieces of random length.
-Status feed(FrameDecoder& decoder, std::string_view stream, FrameSink& sink, std::mt19937& random,
-            std::size_t most) {
+Status feed(links::FrameDecoder& decoder, std::string_view stream, links::FrameSink& sink,
+            std::mt19937& random, std::size_t most) {
   while (!stream.empty()) {
     const auto room = decoder.writable();
     const std::size_t count = std::min({room.size(), stream.size(), 1 + random() % most});
@@ -51,7 +51,7 @@ TEST_CASE("frames come out as they went in, whatever pieces the stream comes in"
       append_frame(stream, frame);
       sent.push_back(std::move(frame));
     }
-    FrameDecoder decoder;
+    links::FrameDecoder decoder;
     Collected seen;
     REQUIRE(feed(decoder, stream, seen, random, most).is_ok());
     CHECK(seen.frames == sent);
@@ -60,25 +60,25 @@ TEST_CASE("frames come out as they went in, whatever pieces the stream comes in"
 }
 
 TEST_CASE("a length above the limit is an error that says so") {
-  FrameDecoder decoder;
+  links::FrameDecoder decoder;
   Collected seen;
   std::mt19937 random(1);
   std::string stream;
   append_frame(stream, "good");
-  stream += text_of(frame_header(kMaxFrameBytes + 1));
+  stream += text_of(links::frame_header(links::kMaxFrameBytes + 1));
   const Status status = feed(decoder, stream, seen, random, 1000);
   CHECK(seen.frames == std::vector<std::string>{"good"});
-  CHECK_THAT(status.message(),
-             Contains(std::to_string(kMaxFrameBytes + 1)) && Contains(std::to_string(kMaxFrameBytes)));
+  CHECK_THAT(status.message(), Contains(std::to_string(links::kMaxFrameBytes + 1)) &&
+                                   Contains(std::to_string(links::kMaxFrameBytes)));
 }
 
 TEST_CASE("bytes that only begin like a length are an error at once, and not waited for") {
-  FrameDecoder decoder;
+  links::FrameDecoder decoder;
   Collected seen;
   std::mt19937 random(1);
   std::string stream;
   append_frame(stream, "good");
-  std::string header = text_of(frame_header(100));
+  std::string header = text_of(links::frame_header(100));
   header[5] = static_cast<char>(header[5] ^ 1);
   const Status status = feed(decoder, stream + header, seen, random, 1000);
   CHECK(seen.frames == std::vector<std::string>{"good"});
@@ -87,10 +87,11 @@ TEST_CASE("bytes that only begin like a length are an error at once, and not wai
 }
 
 TEST_CASE("a length alone takes no memory") {
-  FrameDecoder decoder;
+  links::FrameDecoder decoder;
   Collected seen;
   std::mt19937 random(1);
-  REQUIRE(feed(decoder, text_of(frame_header(kMaxFrameBytes)) + std::string(100, 'x'), seen, random, 1000)
+  REQUIRE(feed(decoder, text_of(links::frame_header(links::kMaxFrameBytes)) + std::string(100, 'x'), seen,
+               random, 1000)
               .is_ok());
   CHECK(decoder.writable().size() < 100'000);
   CHECK(decoder.mid_frame());
@@ -101,18 +102,18 @@ TEST_CASE("random bytes in the frame decoder end in frames or an error") {
   for (int round = 0; round < 300; ++round) {
     std::string stream(random() % 20'000, '\0');
     for (auto& c : stream) c = random() % 3 == 0 ? static_cast<char>(random()) : '\0';
-    FrameDecoder decoder;
+    links::FrameDecoder decoder;
     Collected seen;
     const Status status = feed(decoder, stream, seen, random, 5000);
     std::size_t taken = 0;
-    for (const auto& frame : seen.frames) taken += frame.size() + kFrameHeaderBytes;
+    for (const auto& frame : seen.frames) taken += frame.size() + links::kFrameHeaderBytes;
     CHECK(taken <= stream.size());
     CHECK((status.is_ok() || status.code() == Code::transport));
   }
 }
 
 TEST_CASE("a queue gives back what it got, in order, and lets go of giant memory") {
-  ByteQueue queue;
+  links::ByteQueue queue;
   std::mt19937 random(3);
   unsigned char next_in = 0, next_out = 0;
   bool in_order = true;

@@ -23,7 +23,7 @@ struct Outcome {
 };
 
 /// Moves bytes from one side to the other, at most `step` at a time; whether any moved.
-bool move_bytes(Handshake& from, Handshake& to, std::size_t step, Status& status) {
+bool move_bytes(links::Handshake& from, links::Handshake& to, std::size_t step, Status& status) {
   const auto out = from.outgoing();
   const std::size_t count = std::min({step, out.size(), to.wanted()});
   if (count == 0) return false;
@@ -33,7 +33,7 @@ bool move_bytes(Handshake& from, Handshake& to, std::size_t step, Status& status
 }
 
 /// Takes as much of `bytes` as is wanted.
-Status feed(Handshake& to, std::span<const std::byte> bytes) {
+Status feed(links::Handshake& to, std::span<const std::byte> bytes) {
   Status status;
   while (status.is_ok() && to.wanted() > 0 && !bytes.empty()) {
     const std::size_t count = std::min(to.wanted(), bytes.size());
@@ -44,12 +44,12 @@ Status feed(Handshake& to, std::span<const std::byte> bytes) {
 }
 
 /// Everything that `from` has to say.
-void move_all(Handshake& from, Handshake& to, Status& status) {
+void move_all(links::Handshake& from, links::Handshake& to, Status& status) {
   while (move_bytes(from, to, 1000, status)) {
   }
 }
 
-Outcome shake(Handshake& connector, Handshake& acceptor, std::size_t step = 1000) {
+Outcome shake(links::Handshake& connector, links::Handshake& acceptor, std::size_t step = 1000) {
   Outcome outcome;
   while (move_bytes(connector, acceptor, step, outcome.acceptor) |
          move_bytes(acceptor, connector, step, outcome.connector)) {
@@ -58,10 +58,10 @@ Outcome shake(Handshake& connector, Handshake& acceptor, std::size_t step = 1000
   return outcome;
 }
 
-Outcome shake(const Handshake::Self& connects, const Handshake::Self& accepts, Rank wanted,
+Outcome shake(const links::Handshake::Self& connects, const links::Handshake::Self& accepts, Rank wanted,
               std::size_t step = 1000) {
-  auto connector = Handshake::connect(connects, wanted).take();
-  auto acceptor = Handshake::accept(accepts, kAnybody).take();
+  auto connector = links::Handshake::connect(connects, wanted).take();
+  auto acceptor = links::Handshake::accept(accepts, kAnybody).take();
   return shake(connector, acceptor, step);
 }
 
@@ -71,8 +71,8 @@ TEST_CASE("two ranks of one job and epoch accept each other, whatever pieces the
   const auto low = self_of(world_of(1, kSize));
   const auto high = self_of(world_of(3, kSize));
   for (const std::size_t step : {1, 2, 7, 64, 1000}) {
-    auto connector = Handshake::connect(high, 1).take();
-    auto acceptor = Handshake::accept(low, kAnybody).take();
+    auto connector = links::Handshake::connect(high, 1).take();
+    auto acceptor = links::Handshake::accept(low, kAnybody).take();
     const auto outcome = shake(connector, acceptor, step);
     CHECK(outcome.connector.is_ok());
     CHECK(outcome.acceptor.is_ok());
@@ -92,8 +92,8 @@ TEST_CASE("a side with another key is refused by both") {
   CHECK_THAT(outcome.connector.message(), Contains("DABKE_JOB_KEY"));
 
   // One that does not mind the acceptor's proof fails with its own.
-  auto connector = Handshake::connect(self_of(world_of(3, kSize)), 0).take();
-  auto acceptor = Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
+  auto connector = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
+  auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
   Status status;
   move_all(connector, acceptor, status);
   move_all(acceptor, connector, status);
@@ -123,9 +123,9 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
   Rank wanted = 0;
   std::string needle;
   SECTION("version") {
-    connects.version = kWireVersion + 1;
-    needle = "version " + std::to_string(kWireVersion + 1) +
-             " of the link protocol and the accepting rank version " + std::to_string(kWireVersion);
+    connects.version = links::kWireVersion + 1;
+    needle = "version " + std::to_string(links::kWireVersion + 1) +
+             " of the link protocol and the accepting rank version " + std::to_string(links::kWireVersion);
   }
   SECTION("job") {
     connects.job_id[0] = std::byte{0xab};
@@ -150,13 +150,14 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
 }
 
 TEST_CASE("a rank that is not expected is refused, and one that proved itself too late as well") {
-  auto connector = Handshake::connect(self_of(world_of(3, kSize)), 0).take();
-  auto acceptor = Handshake::accept(self_of(world_of(0, kSize)), [](Rank) { return false; }).take();
+  auto connector = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
+  auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), [](Rank) { return false; }).take();
   CHECK_THAT(shake(connector, acceptor).connector.message(), Contains("rank 3 is not expected here"));
 
   int asked = 0;
-  auto second = Handshake::connect(self_of(world_of(3, kSize)), 0).take();
-  auto once = Handshake::accept(self_of(world_of(0, kSize)), [&](Rank) { return ++asked == 1; }).take();
+  auto second = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
+  auto once =
+      links::Handshake::accept(self_of(world_of(0, kSize)), [&](Rank) { return ++asked == 1; }).take();
   const auto outcome = shake(second, once);
   CHECK_FALSE(outcome.both_done);
   CHECK_THAT(outcome.connector.message(), Contains("has a link to rank 0 already"));
@@ -166,23 +167,23 @@ TEST_CASE("an answer can be neither reflected nor replayed") {
   const auto self = self_of(world_of(3, kSize));
   Status status;
   SECTION("its own hello") {
-    auto connector = Handshake::connect(self, 0).take();
+    auto connector = links::Handshake::connect(self, 0).take();
     const std::vector<std::byte> hello(connector.outgoing().begin(), connector.outgoing().end());
     CHECK_FALSE(connector.receive(std::span(hello).first(connector.wanted())).is_ok());
   }
   SECTION("the welcome of an earlier handshake") {
-    auto connector = Handshake::connect(self, 0).take();
-    auto acceptor = Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
+    auto connector = links::Handshake::connect(self, 0).take();
+    auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
     move_all(connector, acceptor, status);
     const std::vector<std::byte> welcome(acceptor.outgoing().begin(), acceptor.outgoing().end());
-    auto later = Handshake::connect(self, 0).take();
+    auto later = links::Handshake::connect(self, 0).take();
     status = feed(later, welcome);
     CHECK(later.failed());
     CHECK_THAT(status.message(), Contains("key"));
   }
   SECTION("the acceptor's MAC as the connector's proof") {
-    auto connector = Handshake::connect(self, 0).take();
-    auto acceptor = Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
+    auto connector = links::Handshake::connect(self, 0).take();
+    auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
     move_all(connector, acceptor, status);
     const std::vector<std::byte> welcome(acceptor.outgoing().begin(), acceptor.outgoing().end());
     move_all(acceptor, connector, status);
@@ -196,14 +197,14 @@ TEST_CASE("an answer can be neither reflected nor replayed") {
 TEST_CASE("random bytes never finish a handshake and never break it") {
   std::mt19937 random(20240501);
   for (int round = 0; round < 2000; ++round) {
-    auto connector = Handshake::connect(self_of(world_of(3, kSize)), 0).take();
-    auto acceptor = Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
+    auto connector = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
+    auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
     // Damage one byte of the real conversation in either direction, or feed noise from some point on.
     const std::size_t damaged = random() % 400;
     const bool noise = random() % 2 == 0;
     std::size_t position = 0;
     Status status;
-    const auto move = [&](Handshake& from, Handshake& to) {
+    const auto move = [&](links::Handshake& from, links::Handshake& to) {
       const auto out = from.outgoing();
       const std::size_t count = std::min({out.size(), to.wanted(), std::size_t{1} + random() % 80});
       if (count == 0) return false;

@@ -9,8 +9,8 @@ using Catch::Contains;
 
 namespace {
 
-std::vector<Interface> some_interfaces() {
-  const auto at = [](const char* host) { return SocketAddress::of_host(host).take(); };
+std::vector<links::Interface> some_interfaces() {
+  const auto at = [](const char* host) { return links::SocketAddress::of_host(host).take(); };
   return {{"lo", {at("127.0.0.1"), at("::1")}},
           {"eth0", {at("10.0.3.2"), at("fd00::2")}},
           {"eth1", {at("10.1.255.7")}},
@@ -19,10 +19,10 @@ std::vector<Interface> some_interfaces() {
 }
 
 std::string selected(std::string_view selection) {
-  const auto found = selected_addresses(some_interfaces(), selection);
+  const auto found = links::selected_addresses(some_interfaces(), selection);
   if (!found.is_ok()) return found.status().message();
   std::string text;
-  for (const HostAddress& each : *found) text += each.address.host() + "@" + each.interface + " ";
+  for (const links::HostAddress& each : *found) text += each.address.host() + "@" + each.interface + " ";
   return text;
 }
 
@@ -53,19 +53,20 @@ TEST_CASE("interfaces are selected as for NCCL: by what their names begin with, 
 }
 
 TEST_CASE("what the host's own name resolves to, such as 127.0.1.1, is advertised to nobody") {
-  const auto interfaces = list_interfaces();
-  const auto candidates = candidate_addresses({}, "http://localhost:4711");
+  const auto interfaces = links::list_interfaces();
+  const auto candidates = links::candidate_addresses({}, "http://localhost:4711");
   REQUIRE((interfaces.is_ok() && candidates.is_ok()));
-  for (const HostAddress& each : *candidates) {
-    const auto has_it = [&](const Interface& one) {
+  for (const links::HostAddress& each : *candidates) {
+    const auto has_it = [&](const links::Interface& one) {
       return one.name == each.interface &&
-             std::ranges::any_of(one.addresses, [&](const SocketAddress& address) {
+             std::ranges::any_of(one.addresses, [&](const links::SocketAddress& address) {
                return address.host() == each.address.host();
              });
     };
     CHECK(std::ranges::any_of(*interfaces, has_it));
   }
-  CHECK(SocketAddress::of_host("127.0.1.1")->is_loopback());  // and goes last where an interface has it
+  CHECK(
+      links::SocketAddress::of_host("127.0.1.1")->is_loopback());  // and goes last where an interface has it
 }
 
 TEST_CASE("a selection that this host lacks, or that makes no sense, is an error that says what there is") {
@@ -79,21 +80,21 @@ TEST_CASE("a selection that this host lacks, or that makes no sense, is an error
 }
 
 TEST_CASE("ranks of one host meet on loopback, unless an interface is named") {
-  CHECK(address_on_one_host({})->is_loopback());
+  CHECK(links::address_on_one_host({})->is_loopback());
   Config config;
   config.network_interface = "nosuch0,lo";
-  CHECK(address_on_one_host(config)->to_string() == "127.0.0.1:0");
+  CHECK(links::address_on_one_host(config)->to_string() == "127.0.0.1:0");
   config.network_interface = "nosuch0";
-  CHECK_THAT(address_on_one_host(config).status().message(),
+  CHECK_THAT(links::address_on_one_host(config).status().message(),
              Contains("'nosuch0'") && Contains("lo (127.0.0.1"));
 }
 
 TEST_CASE("loopback is the least likely of what a host may be reached at, and there once an address") {
-  const auto candidates = candidate_addresses({}, "http://127.0.0.1:4711");
+  const auto candidates = links::candidate_addresses({}, "http://127.0.0.1:4711");
   REQUIRE(candidates.is_ok());
   bool loopback_has_come = false;
   std::vector<std::string> hosts;
-  for (const HostAddress& each : *candidates) {
+  for (const links::HostAddress& each : *candidates) {
     CHECK((each.address.is_loopback() || !loopback_has_come));
     loopback_has_come = loopback_has_come || each.address.is_loopback();
     CHECK(std::ranges::find(hosts, each.address.host()) == hosts.end());

@@ -69,7 +69,7 @@ TEST_CASE("what the peer sent before it broke the link is still received, even w
 
 TEST_CASE("a message above the limit is refused and harms nothing") {
   const auto pair = connected_pair();
-  const std::vector<std::byte> giant(kMaxFrameBytes + 1);
+  const std::vector<std::byte> giant(links::kMaxFrameBytes + 1);
   const Status status = pair->a->send(giant);
   CHECK(status.code() == Code::invalid_argument);
   CHECK_THAT(status.message(), Contains(std::to_string(giant.size())) && Contains("rank 1"));
@@ -100,7 +100,7 @@ TEST_CASE(
     "two drivers that sleep whenever they may exchange messages of any size, and neither sleeps for ever") {
   const auto pair = connected_pair();
   constexpr std::size_t kMessages = 400;
-  const auto drive = [](Link& link, char mark) {
+  const auto drive = [](links::Link& link, char mark) {
     Collected seen;
     std::size_t sent = 0;
     const auto deadline = deadline_after(120);
@@ -146,8 +146,8 @@ TEST_CASE("the end of a peer that did not say so is seen by a sleeping driver") 
 TEST_CASE("a descriptor that was passed stays for whoever takes it, however often the link is read before") {
   const auto pair = shm_pair();
   REQUIRE(pair);
-  auto& from = static_cast<ShmLink&>(*pair->a);
-  auto& to = static_cast<ShmLink&>(*pair->b);
+  auto& from = static_cast<shm::ShmLink&>(*pair->a);
+  auto& to = static_cast<shm::ShmLink&>(*pair->b);
   int pipe_ends[2];
   REQUIRE(::pipe2(pipe_ends, O_CLOEXEC) == 0);
   const Fd read_end(pipe_ends[0]);

@@ -30,7 +30,8 @@ inline World world_of(Rank rank, int size) {
   return world;
 }
 
-inline Handshake::Self self_of(const World& world, ProcessIdentity process = identity_of_this_process()) {
+inline links::Handshake::Self self_of(const World& world,
+                                      links::ProcessIdentity process = links::identity_of_this_process()) {
   return {world.job_id, world.job_key, world.epoch, world.rank, process};
 }
 
@@ -62,10 +63,10 @@ inline std::string text_of(std::span<const std::byte> bytes) {
 }
 
 /// An address of this host of which nobody else takes a port, also once it is closed.
-inline SocketAddress address_of_our_own() {
+inline links::SocketAddress address_of_our_own() {
   const int process = ::getpid();
-  return SocketAddress::of_host("127.83." + std::to_string(process >> 8 & 255) + "." +
-                                std::to_string(process & 255))
+  return links::SocketAddress::of_host("127.83." + std::to_string(process >> 8 & 255) + "." +
+                                       std::to_string(process & 255))
       .take();
 }
 

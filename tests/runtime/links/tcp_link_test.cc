@@ -21,8 +21,8 @@ TEST_CASE("a length that is garbage, and an end in the middle of a message, are 
   std::array<std::byte, 10> bytes{};
   const bool garbage = GENERATE(true, false);
   const std::uint32_t length = garbage ? 0xffffffffu : 100u;
-  store_le<std::uint32_t>(length, bytes.data());
-  store_le<std::uint32_t>(~length, bytes.data() + 4);
+  links::store_le<std::uint32_t>(length, bytes.data());
+  links::store_le<std::uint32_t>(~length, bytes.data() + 4);
   REQUIRE(::send(pair->a->descriptor(), bytes.data(), bytes.size(), 0) == 10);
   pair->a->finish_sending();
   Collected seen;

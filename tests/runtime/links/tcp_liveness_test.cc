@@ -13,7 +13,7 @@
 #include "runtime/links/network.h"
 #include "runtime/links/tcp_link.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,12 +24,12 @@ struct Connection {
 };
 
 Connection connected() {
-  Fd listener = tcp_listen(*SocketAddress::parse("127.0.0.1:0")).take();
+  Fd listener = links::tcp_listen(*links::SocketAddress::parse("127.0.0.1:0")).take();
   Connection both;
-  both.client = tcp_connect(*SocketAddress::local_of(listener.get())).take();
+  both.client = links::tcp_connect(*links::SocketAddress::local_of(listener.get())).take();
   pollfd wait{listener.get(), POLLIN, 0};
   REQUIRE(::poll(&wait, 1, 60'000) == 1);
-  both.server = tcp_accept(listener.get()).take();
+  both.server = links::tcp_accept(listener.get()).take();
   REQUIRE(both.server);
   return both;
 }
@@ -50,7 +50,7 @@ TEST_CASE("a peer that reads nothing is not silent: its host answers") {
   Duration longest = Duration::max();
   for (int attempt = 0; attempt < 10 && longest >= 1s; ++attempt) {
     const Connection both = connected();
-    TcpSilence silence;
+    links::TcpSilence silence;
     CHECK(silence.silent_for(both.client.get(), Clock::now()) == Duration::zero());
     longest = {};
     const TimePoint end = Clock::now() + 2s;
@@ -65,13 +65,13 @@ TEST_CASE("a peer that reads nothing is not silent: its host answers") {
 }
 
 TEST_CASE("what is no connection is never silent") {
-  TcpSilence silence;
+  links::TcpSilence silence;
   CHECK(silence.silent_for(-1, Clock::now()) == Duration::zero());
 }
 
 TEST_CASE("within a host nobody asks whether the other end is there") {
   const Connection both = connected();
-  keep_alive(both.client.get(), 10s);
+  links::keep_alive(both.client.get(), 10s);
   int on = -1;
   socklen_t length = sizeof on;
   REQUIRE(::getsockopt(both.client.get(), SOL_SOCKET, SO_KEEPALIVE, &on, &length) == 0);
@@ -79,12 +79,12 @@ TEST_CASE("within a host nobody asks whether the other end is there") {
 }
 
 TEST_CASE("a loss that was found here is told apart from a connection that the peer has ended") {
-  CHECK(lost_in_silence("rank 3 on b", 30).code() == Code::peer_lost);
-  CHECK_THAT(lost_in_silence("rank 3 on b", 30).message(),
+  CHECK(links::lost_in_silence("rank 3 on b", 30).code() == Code::peer_lost);
+  CHECK_THAT(links::lost_in_silence("rank 3 on b", 30).message(),
              Catch::StartsWith("lost rank 3 on b: nothing heard for 30 s (DABKE_PEER_TIMEOUT_SECONDS)"));
-  CHECK(connection_broke("rank 3 on b", "it closed the connection").code() == Code::transport);
-  CHECK(is_silence(ETIMEDOUT));
-  CHECK_FALSE(is_silence(ECONNRESET));
+  CHECK(links::connection_broke("rank 3 on b", "it closed the connection").code() == Code::transport);
+  CHECK(links::is_silence(ETIMEDOUT));
+  CHECK_FALSE(links::is_silence(ECONNRESET));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

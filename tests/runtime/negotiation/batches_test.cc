@@ -5,13 +5,13 @@
 #include "runtime/negotiation/batching/batch_marks.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using Names = std::vector<std::string>;
 
-Negotiator::Options fusing(std::size_t cache_capacity = 1000) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options fusing(std::size_t cache_capacity = 1000) {
+  negotiation::Negotiator::Options options;
   options.sequencer.cache_capacity = cache_capacity;
   options.sequencer.fusion = {.threshold = 1 << 20, .alone = 1 << 20};
   options.static_sets = {{0, 1}};
@@ -49,7 +49,7 @@ Request with_dtype(Request request, DType dtype) {
   return request;
 }
 
-UnmarkedOrder unmarked(Order& order, const Request& request, std::uint64_t learned = 0) {
+negotiation::UnmarkedOrder unmarked(wire::Order& order, const Request& request, std::uint64_t learned = 0) {
   return {&order, &request, learned};
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("the tensors of a group may be in several batches, and are so on every
 }
 
 TEST_CASE("cached tensors that are not fused cost a few bytes a run of orders, not some each") {
-  Negotiator::Options options = fusing();
+  negotiation::Negotiator::Options options = fusing();
   options.sequencer.fusion.threshold = 0;
   SimulatedJob job(2, 1, options);
   std::size_t bytes = 0;
@@ -139,33 +139,33 @@ TEST_CASE("cached tensors that are not fused cost a few bytes a run of orders, n
 TEST_CASE("orders that move no data end batches where they complete or end something, and else do not") {
   const Request tensor = allreduce("t");
   const Request barrier = plain(CollectiveKind::barrier, "barrier");
-  const auto batches_around = [&](Order::Kind kind, const Request* request) {
-    Order first, between, second;
+  const auto batches_around = [&](wire::Order::Kind kind, const Request* request) {
+    wire::Order first, between, second;
     between.kind = kind;
-    const std::vector<UnmarkedOrder> orders = {
+    const std::vector<negotiation::UnmarkedOrder> orders = {
         unmarked(first, tensor), {&between, request}, unmarked(second, tensor)};
-    mark_batches(orders, {.threshold = 1 << 20});
+    negotiation::mark_batches(orders, {.threshold = 1 << 20});
     return std::pair(first.batch, second.batch);
   };
   using Pair = std::pair<std::uint32_t, std::uint32_t>;
-  CHECK(batches_around(Order::Kind::run, &barrier) == Pair(0, 1));
-  CHECK(batches_around(Order::Kind::error, nullptr) == Pair(0, 1));
-  CHECK(batches_around(Order::Kind::left, nullptr) == Pair(0, 1));
-  CHECK(batches_around(Order::Kind::release, nullptr) == Pair(0, 0));
+  CHECK(batches_around(wire::Order::Kind::run, &barrier) == Pair(0, 1));
+  CHECK(batches_around(wire::Order::Kind::error, nullptr) == Pair(0, 1));
+  CHECK(batches_around(wire::Order::Kind::left, nullptr) == Pair(0, 1));
+  CHECK(batches_around(wire::Order::Kind::release, nullptr) == Pair(0, 0));
 }
 
 TEST_CASE("a group that no other tensor is to be mixed with keeps to itself") {
   Request group = allreduce("g");
   group.tensors = {{"g.0", DType::f32, {4}}, {"g.1", DType::f32, {4}}};
   const Request tensor = allreduce("t");
-  Order first, second, third;
-  const std::vector<UnmarkedOrder> orders = {unmarked(first, tensor), unmarked(second, group),
-                                             unmarked(third, tensor)};
-  mark_batches(orders, {.threshold = 1 << 20, .mixes_groups = false});
+  wire::Order first, second, third;
+  const std::vector<negotiation::UnmarkedOrder> orders = {unmarked(first, tensor), unmarked(second, group),
+                                                          unmarked(third, tensor)};
+  negotiation::mark_batches(orders, {.threshold = 1 << 20, .mixes_groups = false});
   CHECK(first.batch == 0);
   CHECK(second.batch == 1);
   CHECK(second.batch_by_tensor.empty());
   CHECK(third.batch == 0);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

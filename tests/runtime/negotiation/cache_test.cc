@@ -7,20 +7,20 @@
 #include "runtime/call/process_set_list.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
-Negotiator::Options with_slots(std::size_t capacity) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options with_slots(std::size_t capacity) {
+  negotiation::Negotiator::Options options;
   options.sequencer.cache_capacity = capacity;
   return options;
 }
 
 void all_submit(SimulatedJob& job, const Request& request) {
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < job.size(); ++rank) tokens.push_back(job.submit(rank, request));
   job.run();
-  for (const Token token : tokens) REQUIRE(job.outcome(token).completions == 1);
+  for (const negotiation::Token token : tokens) REQUIRE(job.outcome(token).completions == 1);
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ TEST_CASE("a changed shape takes the name's place, on every rank") {
   SimulatedJob job(2, 1, with_slots(1));
   for (int i = 0; i < 4; ++i) {
     all_submit(job, allreduce("x", {1 + i / 2}));
-    CHECK(difference_in_tables(job.negotiator(1).state(), job.negotiator(0).state()).empty());
+    CHECK(negotiation::difference_in_tables(job.negotiator(1).state(), job.negotiator(0).state()).empty());
   }
   CHECK(job.negotiator(1).cache_counts().hits == 2);
 }
@@ -61,7 +61,8 @@ TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it
   for (const char* name : {"a", "b", "a", "c", "a", "b"}) {
     all_submit(job, allreduce(name));
     for (Rank rank = 1; rank < 3; ++rank)
-      CHECK(difference_in_tables(job.negotiator(rank).state(), job.negotiator(0).state()).empty());
+      CHECK(
+          negotiation::difference_in_tables(job.negotiator(rank).state(), job.negotiator(0).state()).empty());
   }
   // a: hit, hit; b: evicted by c, seen anew.
   CHECK(job.negotiator(1).cache_counts().hits == 2);
@@ -70,7 +71,7 @@ TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it
 TEST_CASE("a report by slot that crosses the slot's eviction still counts") {
   SimulatedJob job(3, 1, with_slots(1));
   all_submit(job, allreduce("a"));
-  const Token by_slot = job.submit(2, allreduce("a"));  // under way
+  const negotiation::Token by_slot = job.submit(2, allreduce("a"));  // under way
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("b"));
   while (job.step_link(1, 0) || job.step_link(0, 1)) {
   }
@@ -87,7 +88,7 @@ TEST_CASE("however many names come and go, no rank remembers more of them than r
   const auto [ranks, working] = GENERATE(table<int, std::string>(
       {{3, ""}, {3, "0,1"}, {3, "1,2"}, {7, ""}, {7, "0,1"}, {7, "0,1,3,4,6"}, {7, "6,1"}}));
   CAPTURE(ranks, working);
-  Negotiator::Options options = with_slots(10);
+  negotiation::Negotiator::Options options = with_slots(10);
   options.topology = tree_of(ranks, 1, ranks == 3 ? 8 : 2);
   if (!working.empty()) options.static_sets = *parse_process_sets(working, ranks);
   SimulatedJob job(ranks, 1, options);
@@ -104,7 +105,7 @@ TEST_CASE("however many names come and go, no rank remembers more of them than r
 }
 
 TEST_CASE("who leaves the job does not make the others remember for ever what it has not seen") {
-  Negotiator::Options options = with_slots(10);
+  negotiation::Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 4);
   SimulatedJob job(4, 1, options);
   for (int name = 0; name < 10; ++name) all_submit(job, allreduce(fmt::format("world.{}", name)));
@@ -119,7 +120,7 @@ TEST_CASE("who leaves the job does not make the others remember for ever what it
 }
 
 TEST_CASE("word that only says what was seen is rare, and nothing is said while nothing is evicted") {
-  Negotiator::Options options = with_slots(10);
+  negotiation::Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 3);
   SimulatedJob job(3, 1, options);
   constexpr int kSteps = 5000;
@@ -132,7 +133,7 @@ TEST_CASE("word that only says what was seen is rare, and nothing is said while 
 }
 
 TEST_CASE("a report by slot still counts when thousands of evictions are on their way to who sent it") {
-  Negotiator::Options options = with_slots(10);
+  negotiation::Negotiator::Options options = with_slots(10);
   options.static_sets = *parse_process_sets("0,1", 3);
   SimulatedJob job(3, 1, options);
   all_submit(job, allreduce("a"));
@@ -141,21 +142,21 @@ TEST_CASE("a report by slot still counts when thousands of evictions are on thei
     while (job.step_link(1, 0) || job.step_link(0, 1)) {  // nothing reaches rank 2
     }
   }
-  std::vector<Token> by_slot{job.submit(2, allreduce("a"))};
+  std::vector<negotiation::Token> by_slot{job.submit(2, allreduce("a"))};
   while (job.step_link(2, 0)) {
   }
   for (const Rank rank : {0, 1}) by_slot.push_back(job.submit(rank, allreduce("a")));
   job.run();
-  for (const Token token : by_slot) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : by_slot) CHECK(job.outcome(token).ran);
   CHECK(job.negotiator(0).remembered() < 500);
-  CHECK(difference_in_tables(job.negotiator(2).state(), job.negotiator(0).state()).empty());
+  CHECK(negotiation::difference_in_tables(job.negotiator(2).state(), job.negotiator(0).state()).empty());
 }
 
 TEST_CASE("static process sets are there from the start, with the ids 1, 2, ...") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = *parse_process_sets("0,1;2,1", 3);
   SimulatedJob job(3, 1, options);
-  const Token x = job.submit(1, allreduce("x", {4}, 2));
+  const negotiation::Token x = job.submit(1, allreduce("x", {4}, 2));
   job.submit(2, allreduce("x", {4}, 2));
   job.run();
   CHECK(job.outcome(x).contributors == 2);
@@ -177,4 +178,4 @@ TEST_CASE("a text that is no list of process sets is refused with what is wrong 
              Catch::Contains("process sets '" + text + "' (of DABKE_PROCESS_SETS") && Catch::Contains(what));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

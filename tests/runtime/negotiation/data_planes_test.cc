@@ -3,7 +3,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -56,7 +56,7 @@ TEST_CASE("host orders flow while the cuda data plane is busy, and the other way
 }
 
 TEST_CASE("tensors of two device types never share a batch, also where both have waited") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.sequencer.fusion = {.threshold = 1 << 20, .alone = 1 << 20};
   SimulatedJob job(2, 1, options);
   for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
@@ -75,7 +75,7 @@ TEST_CASE("a barrier counts as the host's: it takes along what waits there, and 
   for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   submit_everywhere(job, on(DeviceType::cuda, allreduce("on cuda")));
   submit_everywhere(job, on(DeviceType::host, allreduce("on the host")));
-  const Token barrier = job.submit(0, plain(CollectiveKind::barrier, "barrier"));
+  const negotiation::Token barrier = job.submit(0, plain(CollectiveKind::barrier, "barrier"));
   job.submit(1, plain(CollectiveKind::barrier, "barrier"));
   job.run();
   CHECK(job.outcome(barrier).completions == 1);
@@ -89,18 +89,18 @@ TEST_CASE("an error is never held back, whatever is busy") {
   SimulatedJob job(2);
   for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
   const DeviceType type = GENERATE(DeviceType::host, DeviceType::cuda);
-  const Token wrong = job.submit(0, on(type, allreduce("x", {4})));
+  const negotiation::Token wrong = job.submit(0, on(type, allreduce("x", {4})));
   job.submit(1, on(type, allreduce("x", {5})));
   job.run();
   CHECK(job.outcome(wrong).status.code() == Code::mismatch);
 }
 
 TEST_CASE("what waits for a device runs before its process set is removed") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}};
   SimulatedJob job(3, 1, options);
   job.negotiator(0).set_data_plane_busy(DeviceType::cuda, true);
-  const Token x = job.submit(0, on(DeviceType::cuda, allreduce("x", {4}, 1)));
+  const negotiation::Token x = job.submit(0, on(DeviceType::cuda, allreduce("x", {4}, 1)));
   job.submit(1, on(DeviceType::cuda, allreduce("x", {4}, 1)));
   job.run();
   CHECK(job.outcome(x).completions == 0);
@@ -115,7 +115,7 @@ TEST_CASE("what waits for a device runs before the join completes that it began 
   SimulatedJob job(3);
   job.negotiator(0).set_data_plane_busy(DeviceType::cuda, true);
   job.submit(2, plain(CollectiveKind::join, "join"));
-  const Token x = job.submit(0, on(DeviceType::cuda, allreduce("x")));
+  const negotiation::Token x = job.submit(0, on(DeviceType::cuda, allreduce("x")));
   job.submit(1, on(DeviceType::cuda, allreduce("x")));
   job.run();
   CHECK(job.outcome(x).completions == 0);
@@ -124,16 +124,16 @@ TEST_CASE("what waits for a device runs before the join completes that it began 
   CHECK(job.outcome(x).contributors == 2);
   CHECK(job.all_complete());
   // The next request of the name is nobody's but its own.
-  std::vector<Token> next;
+  std::vector<negotiation::Token> next;
   for (Rank rank = 0; rank < 3; ++rank)
     next.push_back(job.submit(rank, on(DeviceType::cuda, allreduce("x"))));
   job.run();
   let_all_go(job);
-  for (const Token token : next) CHECK(job.outcome(token).contributors == 3);
+  for (const negotiation::Token token : next) CHECK(job.outcome(token).contributors == 3);
 }
 
 TEST_CASE("a cycle time bounds how long orders wait for each data plane by itself") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.sequencer.linger_limit = milliseconds(5);
   SimulatedJob job(2, 1, options);
   for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, true);
@@ -150,4 +150,4 @@ TEST_CASE("a cycle time bounds how long orders wait for each data plane by itsel
   CHECK(job.executed(1) == Executed{"0:on cuda", "0:on the host"});
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

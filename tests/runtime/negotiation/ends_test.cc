@@ -2,7 +2,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -17,7 +17,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
     job.submit(rank, request);
   }
   job.run();
-  const Token waits = job.submit(0, allreduce("x"));
+  const negotiation::Token waits = job.submit(0, allreduce("x"));
   job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
@@ -27,11 +27,11 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
              Contains("rank 2 left the job in good order, while rank 0 waits for allreduce 'x'; do all ranks "
                       "run the same number "
                       "of steps? See join()"));
-  const Token later = job.submit(1, allreduce("y"));
+  const negotiation::Token later = job.submit(1, allreduce("y"));
   CHECK(job.outcome(later).status.code() == Code::shut_down);
   job.kill(2);  // its link closes after the goodbye: no loss
   job.run();
-  const Token pair = job.submit(0, allreduce("z", {4}, 1));
+  const negotiation::Token pair = job.submit(0, allreduce("z", {4}, 1));
   job.submit(1, allreduce("z", {4}, 1));
   job.run();
   CHECK(job.outcome(pair).ran);
@@ -65,7 +65,7 @@ TEST_CASE("who comes only when others have left as well is told who left first")
     job.advance(milliseconds(0));
     job.run();
   }
-  const Token late = job.submit(1, allreduce("x"));
+  const negotiation::Token late = job.submit(1, allreduce("x"));
   CHECK_THAT(job.outcome(late).status.message(),
              Contains("rank 2, and then rank 0, left the job in good order, while rank 1 waits for"));
 }
@@ -74,7 +74,7 @@ TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, 
   SimulatedJob job(3);
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
   job.run();  // so that it travels by slot
-  std::vector<Token> tokens{job.submit(2, allreduce("x"))};
+  std::vector<negotiation::Token> tokens{job.submit(2, allreduce("x"))};
   job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
   tokens.push_back(job.submit(0, allreduce("x")));
@@ -84,16 +84,16 @@ TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, 
   REQUIRE(job.deliver(1, 0));  // only now all have reported
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : tokens) CHECK(job.outcome(token).status.code() == Code::shut_down);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).status.code() == Code::shut_down);
   for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank) == std::vector<std::string>{"0:x"});
   CHECK(job.all_complete());
 }
 
 TEST_CASE("a goodbye does not overtake, at a rank on its way, what was reported before it") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
   SimulatedJob job(3, 1, options);
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (const Rank rank : {0, 1, 2}) tokens.push_back(job.submit(rank, allreduce("x")));
   job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
@@ -101,14 +101,14 @@ TEST_CASE("a goodbye does not overtake, at a rank on its way, what was reported 
   REQUIRE(job.deliver(2, 1));  // the goodbye
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
   CHECK(job.all_complete());
 }
 
 TEST_CASE("a lost rank fails everything on every rank with one text that names it") {
   const Rank victim = GENERATE(0, 1, 3);
   SimulatedJob job(4);
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 4; ++rank) {
     if (rank != victim) tokens.push_back(job.submit(rank, allreduce("x")));
   }
@@ -118,7 +118,7 @@ TEST_CASE("a lost rank fails everything on every rank with one text that names i
   for (Rank rank = 0; rank < 4; ++rank) {
     if (rank != victim) tokens.push_back(job.submit(rank, allreduce("later")));
   }
-  for (const Token token : tokens) {
+  for (const negotiation::Token token : tokens) {
     CHECK(job.outcome(token).completions == 1);
     CHECK(job.outcome(token).status.code() == Code::peer_lost);
     CHECK_THAT(job.outcome(token).status.message(),
@@ -128,21 +128,22 @@ TEST_CASE("a lost rank fails everything on every rank with one text that names i
 
 TEST_CASE("an abort reaches every rank with its reason") {
   SimulatedJob job(3);
-  const Token x = job.submit(1, allreduce("x"));
-  const Token y = job.submit(0, allreduce("y"));
+  const negotiation::Token x = job.submit(1, allreduce("x"));
+  const negotiation::Token y = job.submit(0, allreduce("y"));
   job.negotiator(2).abort({Code::aborted, "rank 2 aborted the job: loss is NaN"});
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : {x, y}) CHECK_THAT(job.outcome(token).status.message(), Contains("loss is NaN"));
+  for (const negotiation::Token token : {x, y})
+    CHECK_THAT(job.outcome(token).status.message(), Contains("loss is NaN"));
 }
 
 TEST_CASE("bytes that are no message end the job and say whose they were") {
   SimulatedJob job(2);
-  const Token x = job.submit(0, allreduce("x"));
+  const negotiation::Token x = job.submit(0, allreduce("x"));
   job.negotiator(0).message_from(1, std::vector{std::byte{77}}, job.now());
   job.advance(milliseconds(0));
   CHECK_THAT(job.outcome(x).status.message(),
              Contains("from rank 1: negotiation message of unknown kind 77"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

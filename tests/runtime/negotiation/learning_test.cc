@@ -5,27 +5,27 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 using std::chrono::milliseconds;
 
-Negotiator::Options learning(std::size_t batch_bytes = 1 << 20) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options learning(std::size_t batch_bytes = 1 << 20) {
+  negotiation::Negotiator::Options options;
   options.sequencer.learned_batch_bytes = batch_bytes;
   return options;
 }
 
 /// Every rank submits the names in this order; all of them complete.
 void step(SimulatedJob& job, const std::vector<std::string>& names) {
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (const std::string& name : names) {
     for (Rank rank = 0; rank < job.size(); ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
   }
   job.run();
   job.advance(milliseconds(50));  // as long as anything is ever kept back
   job.run();
-  for (const Token token : tokens) REQUIRE(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) REQUIRE(job.outcome(token).ran);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
   SimulatedJob job(3, 1, learning());
   for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
   REQUIRE(job.negotiator(2).has_learned_batches());
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
   job.run();
   CHECK_FALSE(job.outcome(tokens[0]).ran);
@@ -61,13 +61,13 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
     job.advance(milliseconds(0));
   }
   job.run();  // no time passes
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
   // And next time nobody keeps it back: the batch ends there.
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
-  std::vector<Token> next;
+  std::vector<negotiation::Token> next;
   for (Rank rank = 0; rank < 3; ++rank) next.push_back(job.submit(rank, allreduce("a")));
   job.run();
-  for (const Token token : next) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : next) CHECK(job.outcome(token).ran);
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("b"));
   job.run();
   CHECK(job.all_complete());
@@ -76,12 +76,12 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
 TEST_CASE("a thread that waits on rank 0 makes the others let go as well") {
   SimulatedJob job(3, 1, learning());
   for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
   job.negotiator(0).want(kWorldSet, "a", job.now());
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
 }
 
 TEST_CASE("who has reported the whole batch and waits for one of it makes the others let go of that one") {
@@ -90,7 +90,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
   CAPTURE(waits, waits_first);
   SimulatedJob job(3, 1, learning());
   for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
-  std::vector<Token> tokens{job.submit(waits, allreduce("a"))};
+  std::vector<negotiation::Token> tokens{job.submit(waits, allreduce("a"))};
   job.submit(waits, allreduce("b"));
   const auto wait = [&] {
     job.negotiator(waits).want(kWorldSet, "a", job.now());
@@ -106,7 +106,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
     CHECK_FALSE(job.outcome(tokens[0]).ran);
     wait();
   }
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);  // no time has passed
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);  // no time has passed
   for (Rank rank = 0; rank < 3; ++rank) {
     if (rank != waits) job.submit(rank, allreduce("b"));
   }
@@ -114,7 +114,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
   CHECK(job.all_complete());
   // Ranks are often late; the step is still what it was.
   REQUIRE(job.negotiator(2).has_learned_batches());
-  const Token next = job.submit(0, allreduce("a"));
+  const negotiation::Token next = job.submit(0, allreduce("a"));
   for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
   job.run();
   CHECK_FALSE(job.outcome(next).ran);
@@ -132,7 +132,7 @@ TEST_CASE("word that somebody waits is of no effect once what is waited for has 
   job.advance(milliseconds(0));
   job.run();
   REQUIRE(job.all_complete());
-  const Token next = job.submit(0, allreduce("a"));
+  const negotiation::Token next = job.submit(0, allreduce("a"));
   for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
   job.run();
   CHECK_FALSE(job.outcome(next).ran);
@@ -141,7 +141,7 @@ TEST_CASE("word that somebody waits is of no effect once what is waited for has 
 TEST_CASE("what is kept back is let go when its time is over, whether anybody waits or not") {
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
-  const Token a = job.submit(0, allreduce("a"));
+  const negotiation::Token a = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
   CHECK_FALSE(job.outcome(a).ran);
@@ -155,7 +155,7 @@ TEST_CASE("a barrier, a join and a shutdown let go what is kept back") {
   const int which = GENERATE(0, 1, 2);
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
-  const Token a = job.submit(0, allreduce("a"));
+  const negotiation::Token a = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
   for (Rank rank = 0; rank < 2; ++rank) {
@@ -185,17 +185,17 @@ TEST_CASE("a step that differs ends what was learned, and learning begins again"
 TEST_CASE("a changed shape within a learned batch is negotiated anew, and nothing waits for it") {
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 2; ++rank) {
     tokens.push_back(job.submit(rank, allreduce("a")));
     tokens.push_back(job.submit(rank, allreduce("b", {77})));
   }
   job.run();
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
 }
 
 TEST_CASE("batches are cut in the order of readiness, small at first, by what can be fused") {
-  StepLearner learner(1000);
+  negotiation::StepLearner learner(1000);
   const auto request = [](const char* name, std::int64_t elements, DType dtype = DType::f32) {
     Request r = allreduce(name, {elements});
     r.tensors[0].dtype = dtype;
@@ -205,17 +205,17 @@ TEST_CASE("batches are cut in the order of readiness, small at first, by what ca
                                          request("d", 100), request("e", 100), request("f", 10, DType::f16)};
   TimePoint now{};
   for (int step = 0; step < 6; ++step) {
-    for (Slot slot = 0; slot < requests.size(); ++slot) {
+    for (wire::Slot slot = 0; slot < requests.size(); ++slot) {
       learner.ordered(slot, requests[slot], now += std::chrono::microseconds(500));
     }
   }
   const auto change = learner.take_change();
   REQUIRE(change);
-  std::vector<std::vector<Slot>> cut;
-  for (const LearnedBatch& batch : *change) cut.push_back(batch.slots);
-  CHECK(cut == std::vector<std::vector<Slot>>{{0}, {1, 2, 3}, {4}, {5}});
+  std::vector<std::vector<wire::Slot>> cut;
+  for (const wire::LearnedBatch& batch : *change) cut.push_back(batch.slots);
+  CHECK(cut == std::vector<std::vector<wire::Slot>>{{0}, {1, 2, 3}, {4}, {5}});
   CHECK((*change)[1].hold_us == 2000);
   CHECK((*change)[0].hold_us == 200);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

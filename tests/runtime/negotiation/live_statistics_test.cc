@@ -4,12 +4,12 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 TEST_CASE("a look gets the figures of every rank in any tree, and costs two messages a rank") {
   const int radix = GENERATE(0, 1, 2, 3);
   const int ranks = GENERATE(1, 2, 5, 12);
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   if (radix > 0) options.topology = tree_of(ranks, radix, 1);
   SimulatedJob job(ranks, 7, options);
   job.run();
@@ -56,4 +56,4 @@ TEST_CASE("nobody is asked when the job is over") {
   CHECK(job.messages() == before);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -7,7 +7,7 @@
 #include "runtime/negotiation/tables/name_key.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -30,10 +30,10 @@ Request remove(std::vector<Rank> ranks) {
 
 /// What the call of all members comes to: the same on each.
 Outcome of_members(SimulatedJob& job, const Request& request) {
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (const Rank rank : request.ranks) tokens.push_back(job.submit(rank, request));
   job.run();
-  for (const Token token : tokens) {
+  for (const negotiation::Token token : tokens) {
     REQUIRE(job.outcome(token).completions == 1);
     CHECK(job.outcome(token).value == job.outcome(tokens[0]).value);
     CHECK(job.outcome(token).status.message() == job.outcome(tokens[0]).status.message());
@@ -42,7 +42,7 @@ Outcome of_members(SimulatedJob& job, const Request& request) {
 }
 
 Outcome of_all(SimulatedJob& job, const Request& request) {
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < job.size(); ++rank) tokens.push_back(job.submit(rank, request));
   job.run();
   return job.outcome(tokens[0]);
@@ -52,8 +52,8 @@ Outcome removed_by_all(SimulatedJob& job, std::int64_t id) {
   return of_all(job, change(CollectiveKind::remove_process_set, {static_cast<Rank>(id)}));
 }
 
-Negotiator::Options in_tree(std::shared_ptr<const Topology> tree) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options in_tree(std::shared_ptr<const negotiation::Topology> tree) {
+  negotiation::Negotiator::Options options;
   options.topology = std::move(tree);
   return options;
 }
@@ -75,7 +75,7 @@ TEST_CASE("sets that members add in different orders agree, in every tree, and a
   SimulatedJob job(5, seed, in_tree(tree));
   const std::vector<std::vector<Rank>> sets{{0, 1}, {1, 2, 4}, {3}, {2, 3}, {1, 4}, {0, 4}};
   std::mt19937 random(seed);
-  std::vector<std::pair<std::size_t, Token>> tokens;
+  std::vector<std::pair<std::size_t, negotiation::Token>> tokens;
   for (Rank rank = 4; rank >= 0; --rank) {
     std::vector<std::size_t> order{0, 1, 2, 3, 4, 5};
     std::ranges::shuffle(order, random);
@@ -108,11 +108,11 @@ TEST_CASE("a set that is added twice among its members is one, and ends with the
   CHECK(of_members(job, add({0, 2})).value == id);
   CHECK(of_members(job, remove({0, 2})).status.is_ok());
   REQUIRE(all_know(job, id, {0, 2}));
-  const Token inside = job.submit(0, allreduce("x", {4}, static_cast<ProcessSetId>(id)));
+  const negotiation::Token inside = job.submit(0, allreduce("x", {4}, static_cast<ProcessSetId>(id)));
   job.submit(2, allreduce("x", {4}, static_cast<ProcessSetId>(id)));
   job.run();
   CHECK(job.outcome(inside).ran);
-  const Token orphan = job.submit(2, allreduce("never", {4}, static_cast<ProcessSetId>(id)));
+  const negotiation::Token orphan = job.submit(2, allreduce("never", {4}, static_cast<ProcessSetId>(id)));
   CHECK(of_members(job, remove({0, 2})).status.is_ok());
   CHECK(job.outcome(orphan).status.code() == Code::unknown_process_set);
   for (Rank rank = 0; rank < 3; ++rank) CHECK(job.negotiator(rank).sets().count() == 1);
@@ -145,7 +145,7 @@ TEST_CASE("an add over the world and adds among the members hold one set togethe
 }
 
 TEST_CASE("configured sets and the world are shared, and stay") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{1, 2}};
   SimulatedJob job(3, 1, options);
   CHECK(of_members(job, remove({1, 2})).status.code() == Code::invalid_argument);
@@ -161,16 +161,16 @@ TEST_CASE("configured sets and the world are shared, and stay") {
 TEST_CASE("who has joined the world adds and removes sets, and is waited for") {
   const auto tree = GENERATE(tree_of(4, 8, 0), tree_of(4, 1, 1));
   SimulatedJob job(4, 1, in_tree(tree));
-  const Token joined = job.submit(3, plain(CollectiveKind::join, "join"));
+  const negotiation::Token joined = job.submit(3, plain(CollectiveKind::join, "join"));
   job.run();
-  const Token first = job.submit(1, add({1, 3}));
+  const negotiation::Token first = job.submit(1, add({1, 3}));
   job.run();
   CHECK(job.outcome(first).completions == 0);
-  const Token second = job.submit(3, add({1, 3}));
+  const negotiation::Token second = job.submit(3, add({1, 3}));
   job.run();
   CHECK(job.outcome(first).value == 1);
   CHECK(job.outcome(second).value == 1);
-  const Token queued = job.submit(1, add({1, 2})), again = job.submit(1, add({1, 2}));
+  const negotiation::Token queued = job.submit(1, add({1, 2})), again = job.submit(1, add({1, 2}));
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, plain(CollectiveKind::join, "join"));
   job.run();
   CHECK(job.outcome(joined).completions == 1);  // what waits for members alone holds no join up
@@ -185,7 +185,7 @@ TEST_CASE("who has joined the world adds and removes sets, and is waited for") {
 
 TEST_CASE("a stall report names the member that does not come, and no other rank") {
   const auto tree = GENERATE(tree_of(5, 8, 0), tree_of(5, 1, 1), tree_of(5, 2, 2));
-  Negotiator::Options options = in_tree(tree);
+  negotiation::Negotiator::Options options = in_tree(tree);
   options.stall_check = seconds(60);
   SimulatedJob job(5, 1, options);
   job.submit(1, add({1, 3, 4}));
@@ -206,7 +206,7 @@ TEST_CASE("a stall report names the member that does not come, and no other rank
 
 TEST_CASE("a member that leaves ends what waits for it") {
   SimulatedJob job(3);
-  const Token waits = job.submit(1, add({1, 2}));
+  const negotiation::Token waits = job.submit(1, add({1, 2}));
   job.run();
   job.negotiator(2).leave(job.now());
   job.advance({});
@@ -216,11 +216,11 @@ TEST_CASE("a member that leaves ends what waits for it") {
 
 TEST_CASE("the key of such a request is its list of ranks") {
   const Request added = add({0, 3, 12}), removed = remove({0, 3, 12});
-  const std::string text = NameKey(added);
-  CHECK(shown(text) == "add_process_set_among_members of ranks 0,3,12");
-  CHECK(members_named(text) == std::vector<Rank>{0, 3, 12});
-  CHECK(text != std::string(NameKey(removed)));
-  CHECK_FALSE(members_named("add_process_set_among_members of ranks 0,3,12"));
+  const std::string text = negotiation::NameKey(added);
+  CHECK(negotiation::shown(text) == "add_process_set_among_members of ranks 0,3,12");
+  CHECK(negotiation::members_named(text) == std::vector<Rank>{0, 3, 12});
+  CHECK(text != std::string(negotiation::NameKey(removed)));
+  CHECK_FALSE(negotiation::members_named("add_process_set_among_members of ranks 0,3,12"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

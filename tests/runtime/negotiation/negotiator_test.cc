@@ -2,7 +2,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -11,7 +11,7 @@ using std::chrono::seconds;
 
 TEST_CASE("a tensor runs when every rank has submitted it, and not before") {
   SimulatedJob job(3);
-  const Token first = job.submit(0, allreduce("x"));
+  const negotiation::Token first = job.submit(0, allreduce("x"));
   job.submit(1, allreduce("x"));
   job.run();
   CHECK(job.outcome(first).completions == 0);
@@ -63,11 +63,11 @@ TEST_CASE("a mismatch names the tensor, both signatures and the ranks, and the n
        },
        "group size"},
   }));
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (const Rank rank : {0, 1, 3}) tokens.push_back(job.submit(rank, allreduce("x")));
   tokens.push_back(job.submit(2, make_b()));
   job.run();
-  for (const Token token : tokens) {
+  for (const negotiation::Token token : tokens) {
     const Status& status = job.outcome(token).status;
     CHECK(status.code() == Code::mismatch);
     CHECK_THAT(status.message(), StartsWith("Mismatched " + what + " for 'x'"));
@@ -87,11 +87,11 @@ TEST_CASE("an allgather's first dimension may differ by rank, the others may not
     request.kind = CollectiveKind::allgather;
     return request;
   };
-  const Token fine = job.submit(0, gather({2, 3}));
+  const negotiation::Token fine = job.submit(0, gather({2, 3}));
   job.submit(1, gather({5, 3}));
   job.run();
   CHECK(job.outcome(fine).ran);
-  const Token wrong = job.submit(0, gather({2, 3}));
+  const negotiation::Token wrong = job.submit(0, gather({2, 3}));
   job.submit(1, gather({2, 4}));
   job.run();
   CHECK_THAT(job.outcome(wrong).status.message(), StartsWith("Mismatched shape"));
@@ -99,8 +99,8 @@ TEST_CASE("an allgather's first dimension may differ by rank, the others may not
 
 TEST_CASE("a name that is still pending queues behind the first") {
   SimulatedJob job(2);
-  const Token first = job.submit(0, allreduce("x", {1}));
-  const Token second = job.submit(0, allreduce("x", {2}));
+  const negotiation::Token first = job.submit(0, allreduce("x", {1}));
+  const negotiation::Token second = job.submit(0, allreduce("x", {2}));
   job.submit(1, allreduce("x", {1}));
   job.run();
   CHECK(job.outcome(first).ran);
@@ -112,11 +112,11 @@ TEST_CASE("a name that is still pending queues behind the first") {
 }
 
 TEST_CASE("a name that is still pending is an error where that was asked for, and the first goes on") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.duplicates_are_errors = true;
   SimulatedJob job(2, 1, options);
-  const Token first = job.submit(0, allreduce("x"));
-  const Token second = job.submit(0, allreduce("x"));
+  const negotiation::Token first = job.submit(0, allreduce("x"));
+  const negotiation::Token second = job.submit(0, allreduce("x"));
   CHECK(job.outcome(second).status.code() == Code::duplicate_name);
   job.submit(1, allreduce("x"));
   job.run();
@@ -126,7 +126,7 @@ TEST_CASE("a name that is still pending is an error where that was asked for, an
 TEST_CASE("while the data plane is busy orders are held back, then go out together") {
   SimulatedJob job(2);
   job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (const char* name : {"a", "b"}) {
     for (Rank rank = 0; rank < 2; ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
   }
@@ -142,11 +142,11 @@ TEST_CASE("while the data plane is busy orders are held back, then go out togeth
 }
 
 TEST_CASE("a cycle time bounds how long orders are held back") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.sequencer.linger_limit = milliseconds(5);
   SimulatedJob job(2, 1, options);
   job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
-  const Token token = job.submit(0, allreduce("a"));
+  const negotiation::Token token = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
   CHECK(job.negotiator(0).next_tick() == job.now() + milliseconds(5));
@@ -173,15 +173,15 @@ TEST_CASE("higher priority comes first among what is ready at the same time") {
 
 TEST_CASE("a joined rank takes part without a token and does not count") {
   SimulatedJob job(3);
-  const Token joined = job.submit(2, plain(CollectiveKind::join, "join"));
-  const Token x = job.submit(0, allreduce("x"));
+  const negotiation::Token joined = job.submit(2, plain(CollectiveKind::join, "join"));
+  const negotiation::Token x = job.submit(0, allreduce("x"));
   job.submit(1, allreduce("x"));
   job.run();
   CHECK(job.outcome(x).ran);
   CHECK(job.outcome(x).contributors == 2);
   CHECK(job.executed(2) == std::vector<std::string>{"0:x"});
   CHECK(job.outcome(joined).completions == 0);
-  const Token early = job.submit(2, allreduce("y"));
+  const negotiation::Token early = job.submit(2, allreduce("y"));
   CHECK(job.outcome(early).status.code() == Code::invalid_argument);
   job.submit(0, plain(CollectiveKind::join, "join"));
   job.run();
@@ -189,7 +189,7 @@ TEST_CASE("a joined rank takes part without a token and does not count") {
   job.run();
   CHECK(job.outcome(joined).value == 1);
   CHECK(job.all_complete());
-  const Token after = job.submit(2, allreduce("z"));
+  const negotiation::Token after = job.submit(2, allreduce("z"));
   job.submit(0, allreduce("z"));
   job.submit(1, allreduce("z"));
   job.run();
@@ -200,15 +200,15 @@ TEST_CASE("what is queued behind its own name when a rank joins still counts as 
   const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
   CAPTURE(seed);
   SimulatedJob job(3, seed);
-  std::vector<Token> second;
+  std::vector<negotiation::Token> second;
   for (Rank rank = 0; rank < 3; ++rank) {
     job.submit(rank, allreduce("a"));
     second.push_back(job.submit(rank, allreduce("a")));
   }
   job.submit(2, plain(CollectiveKind::join, "join"));
   job.run();
-  for (const Token token : second) CHECK(job.outcome(token).contributors == 3);
-  const Token third = job.submit(0, allreduce("a"));
+  for (const negotiation::Token token : second) CHECK(job.outcome(token).contributors == 3);
+  const negotiation::Token third = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
   CHECK(job.outcome(third).contributors == 2);
@@ -221,12 +221,12 @@ TEST_CASE("ranks that join with something queued behind its own name do not wait
   const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
   const auto topology = GENERATE(tree_of(4, 4, 2), tree_of(4, 2, 2), tree_of(4, 1, 1));
   CAPTURE(seed);
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.topology = topology;
   SimulatedJob job(4, seed, options);
   // What rank 1 has queued waits for rank 3, and the other way round; rank 2 takes part in both, rank 0 in
   // none.
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (int i = 0; i < 3; ++i) {
     for (const Rank rank : {1, 2}) tokens.push_back(job.submit(rank, allreduce("c")));
     for (const Rank rank : {3, 2}) tokens.push_back(job.submit(rank, allreduce("l")));
@@ -235,7 +235,7 @@ TEST_CASE("ranks that join with something queued behind its own name do not wait
   for (const Rank rank : {3, 0, 1, 2}) job.submit(rank, plain(CollectiveKind::join, "join"));
   job.run();
   CHECK(job.all_complete());
-  for (const Token token : tokens) CHECK(job.outcome(token).contributors == 2);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).contributors == 2);
 }
 
 TEST_CASE("a broadcast from a joined rank is an error, not a hang") {
@@ -244,7 +244,7 @@ TEST_CASE("a broadcast from a joined rank is an error, not a hang") {
   Request request = allreduce("w");
   request.kind = CollectiveKind::broadcast;
   request.root = 1;
-  const Token token = job.submit(0, request);
+  const negotiation::Token token = job.submit(0, request);
   job.run();
   CHECK_THAT(job.outcome(token).status.message(), Contains("root rank 1 has joined"));
 }
@@ -256,7 +256,7 @@ TEST_CASE("process sets are added and removed in agreement, and disagreement is 
     request.ranks = std::move(ranks);
     return request;
   };
-  std::vector<Token> tokens;
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, add({0, 2})));
   job.run();
   const auto set = static_cast<ProcessSetId>(job.outcome(tokens[1]).value);
@@ -269,13 +269,13 @@ TEST_CASE("process sets are added and removed in agreement, and disagreement is 
   job.run();
   CHECK_THAT(job.outcome(tokens[7]).status.message(), StartsWith("Mismatched process set"));
 
-  const Token inside = job.submit(0, allreduce("x", {4}, set));
+  const negotiation::Token inside = job.submit(0, allreduce("x", {4}, set));
   job.submit(2, allreduce("x", {4}, set));
   job.run();
   CHECK(job.outcome(inside).ran);
   CHECK(job.executed(1).empty());
 
-  const Token orphan = job.submit(0, allreduce("late", {4}, set));
+  const negotiation::Token orphan = job.submit(0, allreduce("late", {4}, set));
   for (Rank rank = 0; rank < 3; ++rank) {
     Request request = plain(CollectiveKind::remove_process_set, "remove_process_set");
     request.ranks = {set};
@@ -290,14 +290,14 @@ TEST_CASE(
     "a name that is being failed as a mismatch does not run as well, when its last rank comes in the same "
     "round") {
   // The root judges the mismatch and takes in what makes the name complete, before it gives any order.
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}};
   options.topology = tree_of(3, 3, 8);
   SimulatedJob job(3, 1, options);
-  const Token in_set = job.submit(0, allreduce("x", {4}, 1));
-  const Token in_world = job.submit(1, allreduce("x"));
-  const Token queued = job.submit(1, allreduce("x"));
-  const Token third = job.submit(2, allreduce("x"));
+  const negotiation::Token in_set = job.submit(0, allreduce("x", {4}, 1));
+  const negotiation::Token in_world = job.submit(1, allreduce("x"));
+  const negotiation::Token queued = job.submit(1, allreduce("x"));
+  const negotiation::Token third = job.submit(2, allreduce("x"));
   job.run();
   job.advance(milliseconds(1100));  // the root asks
   REQUIRE(job.step_link(0, 1));
@@ -306,12 +306,12 @@ TEST_CASE(
   }  // an answer
   while (job.deliver(2, 0)) {
   }  // the last one: both names are to fail
-  constexpr Token kLate{1000};
+  constexpr negotiation::Token kLate{1000};
   job.negotiator(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
                            job.now());  // and one is complete
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : {in_set, in_world, third, kLate})
+  for (const negotiation::Token token : {in_set, in_world, third, kLate})
     CHECK(job.outcome(token).status.code() == Code::mismatch);
   for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank).empty());
   CHECK(job.outcome(queued).completions == 0);  // it waits for the others, and for nobody's neutral data
@@ -324,12 +324,13 @@ TEST_CASE(
 }
 
 TEST_CASE("a report that waits to be sent when its name is failed does not count for the name's next use") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.topology = tree_of(4, 1, 1);  // 3 reports to 2, 2 to 1, 1 to 0
   options.static_sets = {{0, 1, 2}};
   SimulatedJob job(4, 1, options);
-  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x")),
-                            job.submit(2, allreduce("x", {4}, 1)), job.submit(3, allreduce("x"))};
+  std::vector<negotiation::Token> failed{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x")),
+                                         job.submit(2, allreduce("x", {4}, 1)),
+                                         job.submit(3, allreduce("x"))};
   job.run();
   job.advance(milliseconds(1100));
   while (job.outcome(failed[0]).completions == 0)
@@ -340,13 +341,13 @@ TEST_CASE("a report that waits to be sent when its name is failed does not count
   REQUIRE(job.deliver(0, 1));  // the error, in the same round
   job.advance(milliseconds(0));
   job.run();
-  for (const Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
-  std::vector<Token> next;
+  for (const negotiation::Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
+  std::vector<negotiation::Token> next;
   for (const Rank rank : {3, 2, 1, 0}) {
     next.push_back(job.submit(rank, allreduce("x")));
     job.run();
   }
-  for (const Token token : next) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : next) CHECK(job.outcome(token).ran);
   CHECK(job.all_complete());
 }
 
@@ -375,4 +376,4 @@ TEST_CASE("overlapping process sets in a triangle do not deadlock, whatever orde
   CHECK(job.numbers_increase());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

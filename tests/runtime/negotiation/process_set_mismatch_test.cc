@@ -3,7 +3,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -18,15 +18,15 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
     job.submit(rank, request);
   }
   job.run();
-  const Token a = job.submit(0, allreduce("x", {4}, 1));
-  const Token b = job.submit(1, allreduce("x", {4}, kWorldSet));
-  const Token c = job.submit(2, allreduce("x", {4}, kWorldSet));
+  const negotiation::Token a = job.submit(0, allreduce("x", {4}, 1));
+  const negotiation::Token b = job.submit(1, allreduce("x", {4}, kWorldSet));
+  const negotiation::Token c = job.submit(2, allreduce("x", {4}, kWorldSet));
   job.run();
   job.advance(milliseconds(500));
   CHECK(job.outcome(a).completions == 0);
   job.advance(milliseconds(600));
   job.run();
-  for (const Token token : {a, b, c}) {
+  for (const negotiation::Token token : {a, b, c}) {
     CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'x'"));
     CHECK_THAT(job.outcome(token).status.message(), Contains("rank 0 submitted"));
     CHECK_THAT(job.outcome(token).status.message(), Contains("ranks 1, 2 submitted"));
@@ -34,10 +34,11 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
 }
 
 TEST_CASE("a mismatch of process sets waits for the last rank of both, and then names all") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 2}};
   SimulatedJob job(3, 1, options);
-  std::vector<Token> tokens{job.submit(0, allreduce("grad")), job.submit(2, allreduce("grad", {4}, 1))};
+  std::vector<negotiation::Token> tokens{job.submit(0, allreduce("grad")),
+                                         job.submit(2, allreduce("grad", {4}, 1))};
   const auto advance = [&job](milliseconds by) {
     job.advance(by);
     job.run();
@@ -50,7 +51,7 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
     job.run();
     advance(milliseconds(500));
   }
-  for (const Token token : tokens) CHECK(job.outcome(token).completions == 0);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).completions == 0);
   if (joins) {
     job.submit(1, plain(CollectiveKind::join, "join"));
   } else {
@@ -60,7 +61,7 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
   for (milliseconds waited{}; waited < late + milliseconds(1000); waited += milliseconds(100)) {
     advance(milliseconds(100));
   }
-  for (const Token token : tokens) {
+  for (const negotiation::Token token : tokens) {
     CHECK(job.outcome(token).completions == 1);
     CHECK(job.outcome(token).status.code() == Code::mismatch);
     CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'grad'"));
@@ -71,7 +72,7 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
 }
 
 TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far apart they come") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}, {0, 1, 2}};
   SimulatedJob job(3, 1, options);
   const auto barrier = [](ProcessSetId set) {
@@ -79,7 +80,8 @@ TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far 
     request.process_set = set;
     return request;
   };
-  std::vector<Token> tokens{job.submit(0, barrier(1)), job.submit(1, barrier(2)), job.submit(2, barrier(2))};
+  std::vector<negotiation::Token> tokens{job.submit(0, barrier(1)), job.submit(1, barrier(2)),
+                                         job.submit(2, barrier(2))};
   for (int second = 0; second < 20; ++second) {
     job.run();
     job.advance(seconds(1));
@@ -87,18 +89,19 @@ TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far 
   tokens.push_back(job.submit(0, barrier(2)));
   tokens.push_back(job.submit(1, barrier(1)));
   job.run();
-  for (const Token token : tokens) {
+  for (const negotiation::Token token : tokens) {
     CHECK(job.outcome(token).status.message() == "");
     CHECK(job.outcome(token).completions == 1);
   }
 }
 
 TEST_CASE("one name in two sets in opposite orders is no mismatch as long as ranks go on to submit") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}, {0, 1, 2}};
   SimulatedJob job(3, 1, options);
-  std::vector<Token> tokens{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x", {4}, 2)),
-                            job.submit(2, allreduce("x", {4}, 2))};
+  std::vector<negotiation::Token> tokens{job.submit(0, allreduce("x", {4}, 1)),
+                                         job.submit(1, allreduce("x", {4}, 2)),
+                                         job.submit(2, allreduce("x", {4}, 2))};
   for (int i = 0; i < 40; ++i) {
     for (const Rank rank : {0, 1}) job.submit(rank, allreduce(fmt::format("step {}", i), {4}, 1));
     job.run();
@@ -107,15 +110,15 @@ TEST_CASE("one name in two sets in opposite orders is no mismatch as long as ran
   tokens.push_back(job.submit(0, allreduce("x", {4}, 2)));
   tokens.push_back(job.submit(1, allreduce("x", {4}, 1)));
   job.run();
-  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
 }
 
 TEST_CASE("a mismatch of process sets is looked for no more while its error waits to be ordered") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}};
   options.topology = tree_of(3, 3, 8);
   SimulatedJob job(3, 1, options);
-  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1))};
+  std::vector<negotiation::Token> failed{job.submit(0, allreduce("x", {4}, 1))};
   job.run();
   job.advance(milliseconds(500));
   for (const Rank rank : {1, 2}) failed.push_back(job.submit(rank, allreduce("x")));
@@ -128,12 +131,12 @@ TEST_CASE("a mismatch of process sets is looked for no more while its error wait
     while (job.step_link(0, rank)) {
     }
   }
-  for (const Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
-  std::vector<Token> next;
+  for (const negotiation::Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
+  std::vector<negotiation::Token> next;
   for (const Rank rank : {1, 2, 0}) next.push_back(job.submit(rank, allreduce("x")));
   job.run();
-  for (const Token token : next) CHECK(job.outcome(token).ran);
+  for (const negotiation::Token token : next) CHECK(job.outcome(token).ran);
   CHECK(job.all_complete());
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
 /// The part of what rank `of` ran, each with its set in front, that belongs to sets that it shares with the
@@ -19,8 +19,8 @@ std::vector<std::string> shared(SimulatedJob& job, const std::vector<std::string
   return out;
 }
 
-Negotiator::Options random_options(std::mt19937& random) {
-  Negotiator::Options options;
+negotiation::Negotiator::Options random_options(std::mt19937& random) {
+  negotiation::Negotiator::Options options;
   options.sequencer.cache_capacity = random() % 2 == 0 ? 1 + random() % 8 : 1000;
   options.sequencer.learned_batch_bytes = random() % 2 == 0 ? 0 : 100;
   options.sequencer.fusion = {.threshold = random() % 4 == 0 ? 200 : 1 << 20, .alone = 1 << 20};
@@ -86,7 +86,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
   const int size = 2 + static_cast<int>(random() % 4);
   SimulatedJob job(size, seed);
   const Rank victim = static_cast<Rank>(random() % static_cast<unsigned>(size));
-  std::vector<Token> survivors;
+  std::vector<negotiation::Token> survivors;
   const int death = static_cast<int>(random() % 40);
   for (int i = 0; i < 40; ++i) {
     if (i == death) {
@@ -99,7 +99,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
     }
     for (Rank rank = 0; rank < size; ++rank) {
       if (rank == victim && i >= death) continue;
-      const Token token = job.submit(rank, allreduce("t" + std::to_string(i)));
+      const negotiation::Token token = job.submit(rank, allreduce("t" + std::to_string(i)));
       if (rank != victim) survivors.push_back(token);
     }
     if (random() % 2 == 0) job.step();
@@ -111,7 +111,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
     job.advance(std::chrono::milliseconds(0));
   }
   job.run();
-  for (const Token token : survivors) CHECK(job.outcome(token).completions == 1);
+  for (const negotiation::Token token : survivors) CHECK(job.outcome(token).completions == 1);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

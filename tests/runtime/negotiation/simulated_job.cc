@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
-std::vector<std::string> batches_of(const ExecuteAction& action) {
+std::vector<std::string> batches_of(const negotiation::ExecuteAction& action) {
   std::vector<std::string> batches;
   for (std::size_t i = 0; i < action.tensors.size(); ++i) {
-    const BatchedTensor& here = action.tensors[i];
+    const negotiation::BatchedTensor& here = action.tensors[i];
     const Request& request = *action.requests[here.request].agreed;
     if (i == 0 || here.batch != action.tensors[i - 1].batch) {
       batches.push_back(fmt::format("{}:", request.process_set));
@@ -38,25 +38,25 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
   return request;
 }
 
-SimulatedJob::SimulatedJob(int size, unsigned seed, Negotiator::Options options,
+SimulatedJob::SimulatedJob(int size, unsigned seed, negotiation::Negotiator::Options options,
                            const std::vector<Rank>& without_devices)
     : random_(seed) {
   now_ += std::chrono::hours(1);
   if (!options.topology)
-    options.topology = std::make_shared<const Topology>(size, std::vector<std::string>(), 8);
+    options.topology = std::make_shared<const negotiation::Topology>(size, std::vector<std::string>(), 8);
   topology_ = options.topology;
   for (Rank rank = 0; rank < size; ++rank) {
     options.rank = rank;
     options.serves =
         std::ranges::count(without_devices, rank) == 0 ? DeviceTypes{DeviceType::cuda} : DeviceTypes{};
-    ranks_.emplace_back().negotiator = std::make_unique<Negotiator>(options);
+    ranks_.emplace_back().negotiator = std::make_unique<negotiation::Negotiator>(options);
   }
 }
 
-std::shared_ptr<const Topology> tree_of(int size, int ranks_per_host, int radix) {
+std::shared_ptr<const negotiation::Topology> tree_of(int size, int ranks_per_host, int radix) {
   std::vector<std::string> hosts;
   for (int rank = 0; rank < size; ++rank) hosts.push_back(fmt::format("node{}", rank / ranks_per_host));
-  return std::make_shared<const Topology>(size, std::move(hosts), radix);
+  return std::make_shared<const negotiation::Topology>(size, std::move(hosts), radix);
 }
 
 void SimulatedJob::advance(Duration by) {
@@ -68,8 +68,8 @@ void SimulatedJob::advance(Duration by) {
   }
 }
 
-Token SimulatedJob::submit(Rank rank, Request request) {
-  const Token token{++submitted_};
+negotiation::Token SimulatedJob::submit(Rank rank, Request request) {
+  const negotiation::Token token{++submitted_};
   outcomes_[token];
   negotiator(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
   take_actions(rank);
@@ -79,42 +79,42 @@ Token SimulatedJob::submit(Rank rank, Request request) {
 void SimulatedJob::take_actions(Rank rank) {
   SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
   if (self.dead) return;
-  for (Action& action : self.negotiator->take_actions(now_)) {
-    if (auto* send = std::get_if<SendAction>(&action)) {
+  for (negotiation::Action& action : self.negotiator->take_actions(now_)) {
+    if (auto* send = std::get_if<negotiation::SendAction>(&action)) {
       links_[{rank, send->peer}].push_back(send->message);
       ++messages_;
       bytes_ += send->message->size();
-    } else if (auto* execute = std::get_if<ExecuteAction>(&action)) {
+    } else if (auto* execute = std::get_if<negotiation::ExecuteAction>(&action)) {
       for (std::string& batch : batches_of(*execute)) self.batches.push_back(std::move(batch));
-      for (const OrderedRequest& ordered : execute->requests) {
+      for (const negotiation::OrderedRequest& ordered : execute->requests) {
         numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
         self.last_number = ordered.number;
         self.executed.push_back(fmt::format("{}:{}", ordered.agreed->process_set, ordered.agreed->name));
-        if (ordered.token == Token::none) continue;
+        if (ordered.token == negotiation::Token::none) continue;
         Outcome& outcome = outcomes_[ordered.token];
         ++outcome.completions;
         outcome.ran = true;
         outcome.contributors = ordered.contributors;
       }
-    } else if (auto* done = std::get_if<CompleteAction>(&action)) {
+    } else if (auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
       Outcome& outcome = outcomes_[done->token];
       ++outcome.completions;
       outcome.status = done->status;
       outcome.value = done->value;
-    } else if (auto* warn = std::get_if<WarnAction>(&action)) {
+    } else if (auto* warn = std::get_if<negotiation::WarnAction>(&action)) {
       warnings_.push_back(warn->text);
       briefs_.push_back(warn->brief);
       self.warnings.push_back(warn->text);
-    } else if (auto* dump = std::get_if<DumpAction>(&action)) {
+    } else if (auto* dump = std::get_if<negotiation::DumpAction>(&action)) {
       self.dumps.push_back(std::move(*dump));
-    } else if (auto* changed = std::get_if<TimelineAction>(&action)) {
+    } else if (auto* changed = std::get_if<negotiation::TimelineAction>(&action)) {
       self.timeline.emplace_back(self.last_number, std::move(changed->change));
-    } else if (std::holds_alternative<StackAction>(action)) {
+    } else if (std::holds_alternative<negotiation::StackAction>(action)) {
       ++self.stacks_wanted;
-    } else if (std::holds_alternative<FiguresAction>(action)) {
+    } else if (std::holds_alternative<negotiation::FiguresAction>(action)) {
       self.negotiator->give_figures({.rank = rank, .step = self.last_number}, now_);
       take_actions(rank);
-    } else if (std::holds_alternative<OverAction>(action)) {
+    } else if (std::holds_alternative<negotiation::OverAction>(action)) {
       self.over = true;
     }
   }
@@ -171,4 +171,4 @@ bool SimulatedJob::all_complete() const {
   return true;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

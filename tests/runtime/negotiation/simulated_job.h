@@ -11,7 +11,7 @@
 
 #include "runtime/negotiation/negotiator.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 struct Outcome {
   int completions = 0;
@@ -24,16 +24,18 @@ struct Outcome {
 class SimulatedJob {
  public:
   /// `without_devices`: these ranks have nothing but the host.
-  explicit SimulatedJob(int size, unsigned seed = 1, Negotiator::Options options = {},
+  explicit SimulatedJob(int size, unsigned seed = 1, negotiation::Negotiator::Options options = {},
                         const std::vector<Rank>& without_devices = {});
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  Negotiator& negotiator(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].negotiator; }
+  negotiation::Negotiator& negotiator(Rank rank) {
+    return *ranks_[static_cast<std::size_t>(rank)].negotiator;
+  }
   TimePoint now() const { return now_; }
   void advance(Duration by);
 
   /// Submits and returns the token.
-  Token submit(Rank rank, Request request);
+  negotiation::Token submit(Rank rank, Request request);
   /// Delivers messages in random interleaving until there are none left.
   void run();
   /// Delivers one message of a random link, if there is any.
@@ -43,7 +45,7 @@ class SimulatedJob {
   /// The rank stands still: it does nothing, and what is sent to it is not read.
   void stop(Rank rank) { ranks_[static_cast<std::size_t>(rank)].stopped = true; }
 
-  const Outcome& outcome(Token token) const { return outcomes_.at(token); }
+  const Outcome& outcome(negotiation::Token token) const { return outcomes_.at(token); }
   /// Every token completed exactly once.
   bool all_complete() const;
   /// What this rank ran, as "set:name" in order; the numbers of the orders are strictly increasing.
@@ -58,7 +60,7 @@ class SimulatedJob {
   /// Of each warning what is logged where a launcher tells the rest.
   const std::vector<std::string>& briefs() const { return briefs_; }
   /// What this rank was to dump, in order.
-  const std::vector<DumpAction>& dumps(Rank rank) const {
+  const std::vector<negotiation::DumpAction>& dumps(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].dumps;
   }
   /// Those of this rank alone.
@@ -68,7 +70,7 @@ class SimulatedJob {
   /// How many stacks were wanted of this rank.
   int stacks_wanted(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].stacks_wanted; }
   /// When this rank's timeline changed: the number of the last order that it had executed, and how.
-  const std::vector<std::pair<std::uint64_t, TimelineChange>>& timeline(Rank rank) const {
+  const std::vector<std::pair<std::uint64_t, wire::TimelineChange>>& timeline(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].timeline;
   }
   bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
@@ -82,13 +84,13 @@ class SimulatedJob {
 
  private:
   struct SimulatedRank {
-    std::unique_ptr<Negotiator> negotiator;
+    std::unique_ptr<negotiation::Negotiator> negotiator;
     std::vector<std::string> executed;
     std::vector<std::string> batches;
-    std::vector<DumpAction> dumps;
+    std::vector<negotiation::DumpAction> dumps;
     std::vector<std::string> warnings;
     int stacks_wanted = 0;
-    std::vector<std::pair<std::uint64_t, TimelineChange>> timeline;
+    std::vector<std::pair<std::uint64_t, wire::TimelineChange>> timeline;
     std::uint64_t last_number = 0;
     bool over = false;
     bool dead = false;
@@ -96,13 +98,13 @@ class SimulatedJob {
   };
   void take_actions(Rank rank);
 
-  std::shared_ptr<const Topology> topology_;
+  std::shared_ptr<const negotiation::Topology> topology_;
   std::mt19937 random_;
   TimePoint now_{};
   std::uint64_t submitted_ = 0;
   std::vector<SimulatedRank> ranks_;
   std::map<std::pair<Rank, Rank>, std::deque<std::shared_ptr<const std::vector<std::byte>>>> links_;
-  std::map<Token, Outcome> outcomes_;
+  std::map<negotiation::Token, Outcome> outcomes_;
   std::vector<std::string> warnings_;
   std::vector<std::string> briefs_;
   std::vector<Rank> losses_;
@@ -112,10 +114,10 @@ class SimulatedJob {
 };
 
 /// Hosts of `ranks_per_host` ranks each.
-std::shared_ptr<const Topology> tree_of(int size, int ranks_per_host, int radix);
+std::shared_ptr<const negotiation::Topology> tree_of(int size, int ranks_per_host, int radix);
 
 /// A request for a tensor of float32.
 Request allreduce(const std::string& name, Shape shape = {4}, ProcessSetId set = kWorldSet);
 Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set = kWorldSet);
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -5,7 +5,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -13,12 +13,13 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
-  options.topology = std::make_shared<const Topology>(3, std::vector<std::string>{"ada", "bob", "cy"}, 8);
+  options.topology =
+      std::make_shared<const negotiation::Topology>(3, std::vector<std::string>{"ada", "bob", "cy"}, 8);
   SimulatedJob job(3, 1, options);
-  const Token x = job.submit(0, allreduce("x"));
+  const negotiation::Token x = job.submit(0, allreduce("x"));
   job.submit(2, allreduce("x"));
   job.submit(1, allreduce("other"));
   job.run();
@@ -39,11 +40,11 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
 }
 
 TEST_CASE("ranks that come one after the other within the stall time are not reported") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   for (int step = 0; step < 10; ++step) {  // longer than the stall time as a whole
-    const Token x = job.submit(0, allreduce("x"));
+    const negotiation::Token x = job.submit(0, allreduce("x"));
     job.run();
     job.advance(seconds(59));
     job.submit(1, allreduce("x"));
@@ -54,7 +55,7 @@ TEST_CASE("ranks that come one after the other within the stall time are not rep
 }
 
 TEST_CASE("a stall report says what else was submitted under the same name") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(2);
   options.static_sets = {{0, 2}};
   SimulatedJob job(3, 1, options);
@@ -72,20 +73,20 @@ TEST_CASE("a stall report says what else was submitted under the same name") {
 }
 
 TEST_CASE("names that failed before everybody had come are not remembered once all have heard of it") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.static_sets = {{0, 2}, {0, 1, 2, 3}};
   options.topology = tree_of(5, 1, 2);  // 3 and 4 report to 1; rank 4 never says anything
   SimulatedJob job(5, 1, options);
   for (int i = 0; i < 10; ++i) {
     const std::string name = fmt::format("grad.{}", i);
-    std::vector<Token> tokens{job.submit(2, allreduce(name, {4}, 1))};
+    std::vector<negotiation::Token> tokens{job.submit(2, allreduce(name, {4}, 1))};
     for (const Rank rank : {0, 1, 3}) tokens.push_back(job.submit(rank, allreduce(name, {4}, 2)));
     job.run();
     for (int second = 0; second < 4; ++second) {
       job.advance(milliseconds(1000));
       job.run();
     }
-    for (const Token token : tokens) REQUIRE(job.outcome(token).status.code() == Code::mismatch);
+    for (const negotiation::Token token : tokens) REQUIRE(job.outcome(token).status.code() == Code::mismatch);
     for (Rank rank = 0; rank < 5; ++rank) CHECK(job.negotiator(rank).remembered() == 0);
   }
 }
@@ -95,7 +96,7 @@ TEST_CASE("a stall report tells how long, however short it is") {
                                                                       {milliseconds(250), "0.25 s"},
                                                                       {milliseconds(3140), "3.1 s"},
                                                                       {milliseconds(60'400), "60 s"}}));
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = age;
   SimulatedJob job(2, 1, options);
   job.submit(0, allreduce("x"));
@@ -109,12 +110,12 @@ TEST_CASE("a stall report tells how long, however short it is") {
 TEST_CASE(
     "a stall makes every rank write a dump once, whoever waits, and a failure does before anything "
     "completes") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
-  options.topology = std::make_shared<const Topology>(7, std::vector<std::string>(7, ""), 2);
+  options.topology = std::make_shared<const negotiation::Topology>(7, std::vector<std::string>(7, ""), 2);
   SimulatedJob job(7, 1, options);
-  const Token x = job.submit(3, allreduce("x"));
+  const negotiation::Token x = job.submit(3, allreduce("x"));
   job.submit(0, allreduce("y"));
   job.run();
   job.advance(seconds(60));
@@ -126,7 +127,7 @@ TEST_CASE(
     CHECK(job.dumps(rank)[0].incident == 1);
     CHECK_FALSE(job.dumps(rank)[0].job_fails);
   }
-  const Snapshot& waits = job.dumps(3)[0].snapshot;
+  const negotiation::Snapshot& waits = job.dumps(3)[0].snapshot;
   REQUIRE(waits.pending.size() == 1);
   CHECK(waits.pending[0].token == x);
   CHECK(waits.pending[0].request->name == "x");
@@ -145,7 +146,7 @@ TEST_CASE(
 TEST_CASE(
     "a stall report carries the stacks of the ranks that are waited for, or says that there are none in "
     "time") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.gives_stacks = true;
   SimulatedJob job(3, 1, options);
@@ -165,12 +166,12 @@ TEST_CASE(
 }
 
 TEST_CASE("any rank may ask for dumps of all, which come once for many who ask at a time") {
-  Negotiator::Options options;
-  options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
+  negotiation::Negotiator::Options options;
+  options.topology = std::make_shared<const negotiation::Topology>(5, std::vector<std::string>(5, ""), 2);
   SimulatedJob job(5, 1, options);
   job.advance(seconds(10));
   for (Rank rank = 4; rank >= 0; --rank)
-    job.negotiator(rank).ask_for_dumps("because", Negotiator::Dumped::as_asked, job.now());
+    job.negotiator(rank).ask_for_dumps("because", negotiation::Negotiator::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) {
@@ -179,18 +180,18 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
     CHECK(job.dumps(rank)[0].reason == "because");
   }
   job.advance(seconds(2));
-  job.negotiator(2).ask_for_dumps("again", Negotiator::Dumped::as_asked, job.now());
+  job.negotiator(2).ask_for_dumps("again", negotiation::Negotiator::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);
 }
 
 TEST_CASE("a stall is told in full once and when its story changes, else by a line that refers to it") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(250);
   SimulatedJob job(2, 1, options);
-  const Token x = job.submit(0, allreduce("x"));
+  const negotiation::Token x = job.submit(0, allreduce("x"));
   job.run();
   const auto wait = [&job] {
     job.advance(seconds(60));
@@ -222,7 +223,7 @@ TEST_CASE("a stall is told in full once and when its story changes, else by a li
 }
 
 TEST_CASE("a second wait of the same name is told in full again") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   for (int time = 1; time <= 2; ++time) {
@@ -239,13 +240,13 @@ TEST_CASE("a second wait of the same name is told in full again") {
 }
 
 TEST_CASE("a wait among ranks of one host that the root has no part in ends the job too") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   options.static_sets = {{2, 3}};
   options.topology = tree_of(4, 2, 8);
   SimulatedJob job(4, 1, options);
-  const Token x = job.submit(2, allreduce("x", {4}, 1));
+  const negotiation::Token x = job.submit(2, allreduce("x", {4}, 1));
   job.run();
   for (int i = 0; i < 11; ++i) {
     job.advance(seconds(10));
@@ -259,12 +260,12 @@ TEST_CASE("a wait among ranks of one host that the root has no part in ends the 
 
 TEST_CASE("a join that a rank does not come to is reported and ends the job") {
   const Rank late = GENERATE(0, 1, 2);
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = tree_of(3, 1, 1);
   SimulatedJob job(3, 1, options);
-  std::vector<Token> joins;
+  std::vector<negotiation::Token> joins;
   for (Rank rank = 0; rank < 3; ++rank) {
     if (rank != late) joins.push_back(job.submit(rank, plain(CollectiveKind::join, "join")));
   }
@@ -280,14 +281,14 @@ TEST_CASE("a join that a rank does not come to is reported and ends the job") {
   CHECK_THAT(job.warnings()[0], StartsWith("Stalled for 60 s: join of process set 0 was called by ranks ") &&
                                     Contains("and is waited for from rank " + std::to_string(late) + " on "));
   wait(seconds(90));
-  for (const Token join : joins) {
+  for (const negotiation::Token join : joins) {
     CHECK(job.outcome(join).status.code() == Code::stalled);
     CHECK_THAT(job.outcome(join).status.message(), Contains("Stalled for 150 s: join of process set 0"));
   }
 }
 
 TEST_CASE("a rank that has joined is not waited for, though the rank through which it reports is") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(4, 2, 8);
   SimulatedJob job(4, 1, options);
@@ -303,12 +304,12 @@ TEST_CASE("a rank that has joined is not waited for, though the rank through whi
 }
 
 TEST_CASE("a join is no stall as long as the others go on, and is one after that") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   const Rank early = GENERATE(0, 1);
   SimulatedJob job(3, 1, options);
-  const Token join = job.submit(early, plain(CollectiveKind::join, "join"));
+  const negotiation::Token join = job.submit(early, plain(CollectiveKind::join, "join"));
   job.run();
   for (int step = 0; step < 10; ++step) {
     for (Rank rank = 0; rank < 3; ++rank) {
@@ -333,10 +334,11 @@ namespace {
 /// All ranks run order 7 for so long; `elsewhere` says what rank 1 is in instead, `silent` that it is
 /// stopped.
 struct LongRun {
-  explicit LongRun(std::optional<Negotiator::Running> elsewhere, bool silent, seconds age, Rank teller)
+  explicit LongRun(std::optional<negotiation::Negotiator::Running> elsewhere, bool silent, seconds age,
+                   Rank teller)
       : job(3, 1, options()) {
     if (silent) job.stop(1);
-    const Negotiator::Running run{7, kWorldSet, "allreduce 'x' (order 7)", job.now() - age};
+    const negotiation::Negotiator::Running run{7, kWorldSet, "allreduce 'x' (order 7)", job.now() - age};
     job.negotiator(teller).note_long_run(run, job.now());
     job.advance(Duration{});
     job.run();
@@ -352,8 +354,8 @@ struct LongRun {
       job.run();
     }
   }
-  static Negotiator::Options options() {
-    Negotiator::Options options;
+  static negotiation::Negotiator::Options options() {
+    negotiation::Negotiator::Options options;
     options.stall_check = seconds(60);
     options.stall_shutdown = seconds(100);
     options.gives_stacks = true;
@@ -380,7 +382,7 @@ TEST_CASE("a batch that does not end names the rank that stands still, and ends 
 }
 
 TEST_CASE("of ranks that are inside different operations the report says so and does not blame the network") {
-  const Negotiator::Running other{8, kWorldSet, "allreduce 'y' (order 8)", TimePoint{}};
+  const negotiation::Negotiator::Running other{8, kWorldSet, "allreduce 'y' (order 8)", TimePoint{}};
   const LongRun run(other, false, seconds(60), 0);
   REQUIRE(run.job.warnings().size() == 1);
   CHECK_THAT(run.job.warnings()[0],
@@ -390,14 +392,14 @@ TEST_CASE("of ranks that are inside different operations the report says so and 
 }
 
 TEST_CASE("where all ranks are inside the batch, the report says that nobody is missing") {
-  const LongRun run(Negotiator::Running{7, kWorldSet, "allreduce 'x' (order 7)", TimePoint{}}, false,
-                    seconds(60), 0);
+  const LongRun run(negotiation::Negotiator::Running{7, kWorldSet, "allreduce 'x' (order 7)", TimePoint{}},
+                    false, seconds(60), 0);
   REQUIRE(run.job.warnings().size() == 1);
   CHECK_THAT(run.job.warnings()[0], Contains("All ranks of the set are inside it"));
 }
 
 TEST_CASE("a rank that runs something else is not said to have nothing pending") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.gives_stacks = true;
   SimulatedJob job(2, 1, options);
@@ -417,14 +419,14 @@ TEST_CASE("a rank that runs something else is not said to have nothing pending")
 }
 
 TEST_CASE("a root that stands still is reported by those who wait, and they end by themselves") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(100);
   options.process_of = [](Rank rank) { return fmt::format("its process {} is stopped", 4000 + rank); };
   options.topology = tree_of(4, 1, 8);
   SimulatedJob job(4, 1, options);
   job.stop(0);
-  std::vector<Token> waits;
+  std::vector<negotiation::Token> waits;
   for (const Rank rank : {1, 2}) waits.push_back(job.submit(rank, allreduce("x")));
   waits.push_back(job.submit(3, plain(CollectiveKind::join, "join")));
   const auto wait = [&job](seconds time) {
@@ -446,14 +448,14 @@ TEST_CASE("a root that stands still is reported by those who wait, and they end 
   }
   wait(seconds(35));
   wait(seconds(5));
-  for (const Token token : waits) {
+  for (const negotiation::Token token : waits) {
     CHECK(job.outcome(token).status.code() == Code::stalled);
     CHECK_THAT(job.outcome(token).status.message(), Contains("its process 4000 is stopped"));
   }
 }
 
 TEST_CASE("a leader that stands still is reported by its host and by the root") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(6, 3, 8);
   SimulatedJob job(6, 1, options);
@@ -477,7 +479,7 @@ TEST_CASE("a leader that stands still is reported by its host and by the root") 
 }
 
 TEST_CASE("a parent that is there is not reported, however long its ranks wait") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.topology = tree_of(7, 1, 2);
   SimulatedJob job(7, 1, options);
@@ -491,4 +493,4 @@ TEST_CASE("a parent that is there is not reported, however long its ranks wait")
   CHECK(job.warnings(0).size() == 5);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -4,12 +4,12 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 namespace {
 
-const TimelineChange kStartA{true, false, "a"};
-const TimelineChange kStartB{true, false, "b"};
-const TimelineChange kStop{};
+const wire::TimelineChange kStartA{true, false, "a"};
+const wire::TimelineChange kStartB{true, false, "b"};
+const wire::TimelineChange kStop{};
 
 /// One rank that makes calls, each when it has followed the one before, as TimelineSwitch does.
 class Caller {
@@ -17,7 +17,7 @@ class Caller {
   Caller(SimulatedJob& job, Rank rank) : job_(job), rank_(rank) {}
 
   /// Whether all of its calls are done.
-  bool go_on(const std::vector<TimelineChange>& calls) {
+  bool go_on(const std::vector<wire::TimelineChange>& calls) {
     const auto& followed = job_.timeline(rank_);
     while (done_ < calls.size()) {
       for (; position_ < followed.size() && followed[position_].second != calls[done_];) ++position_;
@@ -43,8 +43,8 @@ class Caller {
   bool asked_ = false;
 };
 
-std::vector<TimelineChange> changes_of(const SimulatedJob& job, Rank rank) {
-  std::vector<TimelineChange> changes;
+std::vector<wire::TimelineChange> changes_of(const SimulatedJob& job, Rank rank) {
+  std::vector<wire::TimelineChange> changes;
   for (const auto& [order, change] : job.timeline(rank)) changes.push_back(change);
   return changes;
 }
@@ -54,10 +54,10 @@ std::vector<TimelineChange> changes_of(const SimulatedJob& job, Rank rank) {
 TEST_CASE("ranks that make the same calls at any time start and stop together, and once for each call") {
   const auto seed = GENERATE(range(1U, 30U));
   constexpr int kRanks = 5;
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.topology = tree_of(kRanks, 2, 1);
   SimulatedJob job(kRanks, seed, options);
-  const std::vector<TimelineChange> calls = {kStartA, kStop, kStartB, kStop, kStartA, kStop, kStop};
+  const std::vector<wire::TimelineChange> calls = {kStartA, kStop, kStartB, kStop, kStartA, kStop, kStop};
   std::vector<Caller> callers;
   for (Rank rank = 0; rank < kRanks; ++rank) callers.emplace_back(job, rank);
   std::mt19937 random(seed);
@@ -81,7 +81,7 @@ TEST_CASE("ranks that make the same calls at any time start and stop together, a
 TEST_CASE("one rank alone starts and stops for all, as often as it likes") {
   const Rank caller = GENERATE(0, 3);
   SimulatedJob job(4);
-  const std::vector<TimelineChange> calls = {kStartA, kStop, kStartA, kStop, kStartA, kStartA, kStop};
+  const std::vector<wire::TimelineChange> calls = {kStartA, kStop, kStartA, kStop, kStartA, kStartA, kStop};
   Caller one(job, caller);
   while (!one.go_on(calls)) {
     job.advance({});
@@ -113,8 +113,8 @@ TEST_CASE("a start waits while the root holds its path, and other paths do not")
 }
 
 TEST_CASE("a list of changes finds one from a place on, and forgets the oldest of very many") {
-  ChangeList<int> list;
-  constexpr auto kMost = ChangeList<int>::kMost;
+  negotiation::ChangeList<int> list;
+  constexpr auto kMost = negotiation::ChangeList<int>::kMost;
   const auto is = [](int wanted) { return [wanted](int one) { return one == wanted; }; };
   for (std::size_t i = 0; i < kMost + 10; ++i) list.add(static_cast<int>(i % 3));
   CHECK(list.size() == kMost + 10);
@@ -124,4 +124,4 @@ TEST_CASE("a list of changes finds one from a place on, and forgets the oldest o
   CHECK(list.at(15) == 0);
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

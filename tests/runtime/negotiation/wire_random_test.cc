@@ -9,7 +9,7 @@
 
 #include "runtime/negotiation/wire/wire.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 class Random {
@@ -48,9 +48,9 @@ class Random {
     return all;
   }
   /// Ascending, because a bitmap does not keep another order: none, one, neighbours, many with gaps.
-  std::vector<Slot> slots() {
-    std::vector<Slot> all;
-    Slot slot = (below(3) << 32) + below(100'000);
+  std::vector<wire::Slot> slots() {
+    std::vector<wire::Slot> all;
+    wire::Slot slot = (below(3) << 32) + below(100'000);
     const std::uint64_t gaps = of<std::uint64_t>({1, 2, 20, 1000});
     const auto length = of<std::size_t>({0, 0, 1, 2, 9, 500});
     while (all.size() < length) all.push_back(slot += 1 + below(gaps));
@@ -107,8 +107,8 @@ class Random {
   RequestRef request_ref() { return std::make_shared<const Request>(request()); }
   RequestRef shortest_request() { return std::make_shared<const Request>(); }
 
-  Report report() {
-    Report report;
+  wire::Report report() {
+    wire::Report report;
     for (std::size_t left = of<std::size_t>({1, 1, 2, 7}); left > 0; --left) {
       report.variants.push_back({coin() ? shortest_request() : request_ref(), numbers<Rank>()});
     }
@@ -117,22 +117,24 @@ class Random {
     report.joined = numbers<Rank>();
     return report;
   }
-  Order order() {
-    Order order;
+  wire::Order order() {
+    wire::Order order;
     order.number = number<std::uint64_t>();
-    order.kind = of({Order::Kind::run, Order::Kind::run, Order::Kind::error, Order::Kind::left,
-                     Order::Kind::evict, Order::Kind::learned, Order::Kind::release, Order::Kind::timeline});
+    order.kind = of({wire::Order::Kind::run, wire::Order::Kind::run, wire::Order::Kind::error,
+                     wire::Order::Kind::left, wire::Order::Kind::evict, wire::Order::Kind::learned,
+                     wire::Order::Kind::release, wire::Order::Kind::timeline});
     order.slot = below(1'000'000);
-    if (order.kind == Order::Kind::error || coin()) order.request = request_ref();
+    if (order.kind == wire::Order::Kind::error || coin()) order.request = request_ref();
     order.contributors = number<std::int32_t>();
-    if (order.kind == Order::Kind::run && !order.request && order.contributors == 0) return cached_run();
+    if (order.kind == wire::Order::Kind::run && !order.request && order.contributors == 0)
+      return cached_run();
     order.rank = number<Rank>();
     order.new_set = number<ProcessSetId>();
     order.error = static_cast<Code>(below(20));
     order.text = text();
     order.forced = coin();
-    order.starts = order.kind == Order::Kind::timeline && coin();
-    order.marks_cycles = order.kind == Order::Kind::timeline && coin();
+    order.starts = order.kind == wire::Order::Kind::timeline && coin();
+    order.marks_cycles = order.kind == wire::Order::Kind::timeline && coin();
     order.batch = number<std::uint32_t>();
     order.batch_by_tensor = numbers<std::uint32_t>();
     for (std::size_t left = of<std::size_t>({0, 0, 1, 60}); left > 0; --left) {
@@ -140,8 +142,8 @@ class Random {
     }
     return order;
   }
-  Order cached_run() {
-    Order order;
+  wire::Order cached_run() {
+    wire::Order order;
     order.number = number<std::uint64_t>();
     order.slot = below(1'000'000);
     order.batch = number<std::uint32_t>();
@@ -156,8 +158,8 @@ class Random {
 };
 
 template <>
-ReadyMessage Random::message() {
-  ReadyMessage message;
+wire::ReadyMessage Random::message() {
+  wire::ReadyMessage message;
   message.seen = number<std::uint64_t>();
   message.slots = slots();
   message.late_rank = static_cast<Rank>(below(1U << 31)) - 1;
@@ -175,21 +177,21 @@ ReadyMessage Random::message() {
   return message;
 }
 template <>
-GoodbyeMessage Random::message() {
+wire::GoodbyeMessage Random::message() {
   return {number<Rank>()};
 }
 template <>
-FailMessage Random::message() {
+wire::FailMessage Random::message() {
   return {static_cast<Code>(below(20)), text()};
 }
 template <>
-OrdersMessage Random::message() {
-  OrdersMessage message;
+wire::OrdersMessage Random::message() {
+  wire::OrdersMessage message;
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
     message.orders.push_back(coin() ? cached_run() : order());
     // Neighbours of a cached order travel as one range.
-    for (std::uint64_t more = below(5); more > 0 && message.orders.back().slot != kNoSlot; --more) {
-      Order next = cached_run();
+    for (std::uint64_t more = below(5); more > 0 && message.orders.back().slot != wire::kNoSlot; --more) {
+      wire::Order next = cached_run();
       next.number = message.orders.back().number + 1;
       next.slot = message.orders.back().slot + 1;
       if (coin()) next.batch = message.orders.back().batch + static_cast<std::uint32_t>(below(2));
@@ -199,14 +201,14 @@ OrdersMessage Random::message() {
   return message;
 }
 template <>
-InquiryMessage Random::message() {
+wire::InquiryMessage Random::message() {
   return {number<std::uint32_t>(), coin(),
-          of({StallSubject::tensor, StallSubject::join, StallSubject::batch}), number<ProcessSetId>(),
-          text()};
+          of({wire::StallSubject::tensor, wire::StallSubject::join, wire::StallSubject::batch}),
+          number<ProcessSetId>(), text()};
 }
 template <>
-AnswerMessage Random::message() {
-  AnswerMessage message;
+wire::AnswerMessage Random::message() {
+  wire::AnswerMessage message;
   message.id = number<std::uint32_t>();
   message.rank = number<Rank>();
   message.last_order = number<std::uint64_t>();
@@ -223,8 +225,8 @@ AnswerMessage Random::message() {
   return message;
 }
 template <>
-NoticeMessage Random::message() {
-  return {of({StallSubject::tensor, StallSubject::join, StallSubject::batch}),
+wire::NoticeMessage Random::message() {
+  return {of({wire::StallSubject::tensor, wire::StallSubject::join, wire::StallSubject::batch}),
           number<ProcessSetId>(),
           number<std::uint64_t>(),
           text(),
@@ -232,35 +234,35 @@ NoticeMessage Random::message() {
           coin()};
 }
 template <>
-DumpMessage Random::message() {
+wire::DumpMessage Random::message() {
   return {number<std::uint64_t>(), coin(), text()};
 }
 template <>
-HeardMessage Random::message() {
+wire::HeardMessage Random::message() {
   return {};
 }
 
 template <>
-GroupNoticeMessage Random::message() {
+wire::GroupNoticeMessage Random::message() {
   return {number<ProcessSetId>(), text(), number<std::uint64_t>()};
 }
 template <>
-GroupInquiryMessage Random::message() {
+wire::GroupInquiryMessage Random::message() {
   return {number<std::uint32_t>(), number<ProcessSetId>(), text()};
 }
 template <>
-GroupAnswerMessage Random::message() {
+wire::GroupAnswerMessage Random::message() {
   return {number<std::uint32_t>(), number<Rank>(), number<std::uint32_t>(),
           number<std::uint32_t>(), coin(),         number<std::uint64_t>(),
           texts(below(2000)),      status()};
 }
 
 template <>
-LookMessage Random::message() {
+wire::LookMessage Random::message() {
   return {};
 }
 template <>
-FiguresMessage Random::message() {
+wire::FiguresMessage Random::message() {
   return {{.rank = number<Rank>(),
            .steps = number<std::uint64_t>(),
            .step = number<std::uint64_t>(),
@@ -274,16 +276,16 @@ FiguresMessage Random::message() {
 }
 
 template <>
-TimelineMessage Random::message() {
+wire::TimelineMessage Random::message() {
   return {number<std::uint64_t>(), {coin(), coin(), text()}};
 }
 
 template <std::size_t I = 0>
-Message any_message(Random& random, std::size_t kind) {
-  if constexpr (I == std::variant_size_v<Message>) {
+wire::Message any_message(Random& random, std::size_t kind) {
+  if constexpr (I == std::variant_size_v<wire::Message>) {
     throw std::logic_error("no such message");
   } else {
-    if (kind == I) return random.message<std::variant_alternative_t<I, Message>>();
+    if (kind == I) return random.message<std::variant_alternative_t<I, wire::Message>>();
     return any_message<I + 1>(random, kind);
   }
 }
@@ -319,35 +321,35 @@ bool same(const Request& a, const Request& b) {
          a.is_group == b.is_group;
 }
 bool same(const RequestRef& a, const RequestRef& b) { return a && b ? same(*a, *b) : !a && !b; }
-bool same(const RequestVariant& a, const RequestVariant& b) {
+bool same(const wire::RequestVariant& a, const wire::RequestVariant& b) {
   const auto& [request, ranks] = a;
   return same(request, b.request) && ranks == b.ranks;
 }
-bool same(const LearnedBatch& a, const LearnedBatch& b) {
+bool same(const wire::LearnedBatch& a, const wire::LearnedBatch& b) {
   const auto& [hold_us, slots] = a;
   return hold_us == b.hold_us && slots == b.slots;
 }
-bool same(const JoinReport& a, const JoinReport& b) {
+bool same(const wire::JoinReport& a, const wire::JoinReport& b) {
   const auto& [set, last, unfinished, not_served] = a;
-  const auto same_one = [](const NotServed& x, const NotServed& y) {
+  const auto same_one = [](const wire::NotServed& x, const wire::NotServed& y) {
     const auto& [type, rank] = x;
     return type == y.type && rank == y.rank;
   };
   return set == b.process_set && last == b.last && unfinished == b.unfinished &&
          std::ranges::equal(not_served, b.not_served, same_one);
 }
-bool same(const Report& a, const Report& b);
-bool same(const Order& a, const Order& b);
+bool same(const wire::Report& a, const wire::Report& b);
+bool same(const wire::Order& a, const wire::Order& b);
 template <class T>
 bool all_same(const std::vector<T>& a, const std::vector<T>& b) {
   return std::ranges::equal(a, b, [](const T& x, const T& y) { return same(x, y); });
 }
-bool same(const Report& a, const Report& b) {
+bool same(const wire::Report& a, const wire::Report& b) {
   const auto& [variants, contributors, root_absent, joined] = a;
   return all_same(variants, b.variants) && contributors == b.contributors && root_absent == b.root_absent &&
          joined == b.joined;
 }
-bool same(const Order& a, const Order& b) {
+bool same(const wire::Order& a, const wire::Order& b) {
   const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, starts,
                marks_cycles, batch, batch_by_tensor, batches] = a;
   return number == b.number && kind == b.kind && slot == b.slot && same(request, b.request) &&
@@ -355,24 +357,24 @@ bool same(const Order& a, const Order& b) {
          text == b.text && forced == b.forced && starts == b.starts && marks_cycles == b.marks_cycles &&
          batch == b.batch && batch_by_tensor == b.batch_by_tensor && all_same(batches, b.batches);
 }
-bool same(const ReadyMessage& a, const ReadyMessage& b) {
+bool same(const wire::ReadyMessage& a, const wire::ReadyMessage& b) {
   const auto& [seen, slots, late_rank, late_us, wanted, awaited, reports, joins] = a;
   return seen == b.seen && slots == b.slots && late_rank == b.late_rank && late_us == b.late_us &&
          wanted == b.wanted && awaited == b.awaited && all_same(reports, b.reports) &&
          all_same(joins, b.joins);
 }
-bool same(const GoodbyeMessage& a, const GoodbyeMessage& b) { return a.rank == b.rank; }
-bool same(const FailMessage& a, const FailMessage& b) {
+bool same(const wire::GoodbyeMessage& a, const wire::GoodbyeMessage& b) { return a.rank == b.rank; }
+bool same(const wire::FailMessage& a, const wire::FailMessage& b) {
   const auto& [code, text] = a;
   return code == b.code && text == b.text;
 }
-bool same(const OrdersMessage& a, const OrdersMessage& b) { return all_same(a.orders, b.orders); }
-bool same(const InquiryMessage& a, const InquiryMessage& b) {
+bool same(const wire::OrdersMessage& a, const wire::OrdersMessage& b) { return all_same(a.orders, b.orders); }
+bool same(const wire::InquiryMessage& a, const wire::InquiryMessage& b) {
   const auto& [id, everybody, subject, set, name] = a;
   return id == b.id && everybody == b.everybody && subject == b.subject && set == b.process_set &&
          name == b.name;
 }
-bool same(const AnswerMessage& a, const AnswerMessage& b) {
+bool same(const wire::AnswerMessage& a, const wire::AnswerMessage& b) {
   const auto& [id, rank, last_order, idle_ms, sets, signatures, joined, instead, instead_count, inside,
                inside_number, inside_ms, stack] = a;
   return id == b.id && rank == b.rank && last_order == b.last_order && idle_ms == b.idle_ms &&
@@ -380,50 +382,50 @@ bool same(const AnswerMessage& a, const AnswerMessage& b) {
          instead_count == b.instead_count && inside == b.inside && inside_number == b.inside_number &&
          inside_ms == b.inside_ms && stack == b.stack;
 }
-bool same(const NoticeMessage& a, const NoticeMessage& b) {
+bool same(const wire::NoticeMessage& a, const wire::NoticeMessage& b) {
   const auto& [subject, set, number, name, age_ms, suspect] = a;
   return subject == b.subject && set == b.process_set && number == b.number && name == b.name &&
          age_ms == b.age_ms && suspect == b.suspect;
 }
-bool same(const TimelineMessage& a, const TimelineMessage& b) {
+bool same(const wire::TimelineMessage& a, const wire::TimelineMessage& b) {
   const auto& [from, change] = a;
   return from == b.from && change == b.change;
 }
-bool same(const DumpMessage& a, const DumpMessage& b) {
+bool same(const wire::DumpMessage& a, const wire::DumpMessage& b) {
   const auto& [incident, asked, reason] = a;
   return incident == b.incident && asked == b.asked && reason == b.reason;
 }
-bool same(const GroupNoticeMessage& a, const GroupNoticeMessage& b) {
+bool same(const wire::GroupNoticeMessage& a, const wire::GroupNoticeMessage& b) {
   const auto& [set, group, age_ms] = a;
   return set == b.process_set && group == b.group && age_ms == b.age_ms;
 }
-bool same(const GroupInquiryMessage& a, const GroupInquiryMessage& b) {
+bool same(const wire::GroupInquiryMessage& a, const wire::GroupInquiryMessage& b) {
   const auto& [id, set, group] = a;
   return id == b.id && set == b.process_set && group == b.group;
 }
-bool same(const GroupAnswerMessage& a, const GroupAnswerMessage& b) {
+bool same(const wire::GroupAnswerMessage& a, const wire::GroupAnswerMessage& b) {
   const auto& [id, rank, size, came, joined, age_ms, members, refused] = a;
   return id == b.id && rank == b.rank && size == b.size && came == b.came && joined == b.joined &&
          age_ms == b.age_ms && members == b.members && refused == b.refused;
 }
-bool same(const HeardMessage&, const HeardMessage&) { return true; }
-bool same(const LookMessage&, const LookMessage&) { return true; }
-bool same(const FiguresMessage& a, const FiguresMessage& b) { return a.figures == b.figures; }
-bool same(const Message& a, const Message& b) {
+bool same(const wire::HeardMessage&, const wire::HeardMessage&) { return true; }
+bool same(const wire::LookMessage&, const wire::LookMessage&) { return true; }
+bool same(const wire::FiguresMessage& a, const wire::FiguresMessage& b) { return a.figures == b.figures; }
+bool same(const wire::Message& a, const wire::Message& b) {
   return a.index() == b.index() &&
          std::visit([&](const auto& held) { return same(held, std::get<std::decay_t<decltype(held)>>(b)); },
                     a);
 }
 
-std::vector<std::byte> bytes_of(const Message& message) {
+std::vector<std::byte> bytes_of(const wire::Message& message) {
   std::vector<std::byte> out;
-  encode(message, out);
+  wire::encode(message, out);
   return out;
 }
 
 /// Empty when the message comes back as it was.
-std::string what_went_wrong(const Message& message) {
-  const auto back = decode(bytes_of(message));
+std::string what_went_wrong(const wire::Message& message) {
+  const auto back = wire::decode(bytes_of(message));
   if (!back) return back.status().message();
   return same(message, *back) ? "" : "another message came back";
 }
@@ -433,10 +435,10 @@ std::string what_went_wrong(const Message& message) {
 TEST_CASE("every message comes back from its bytes as it was, whatever it holds") {
   const unsigned seed = GENERATE(range(0U, 40U));
   Random random(seed);
-  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+  for (std::size_t kind = 0; kind < std::variant_size_v<wire::Message>; ++kind) {
     CAPTURE(seed, kind);
     for (int i = 0; i < 10; ++i) {
-      const Message message = any_message(random, kind);
+      const wire::Message message = any_message(random, kind);
       const std::string wrong = what_went_wrong(message);
       REQUIRE(wrong == "");
     }
@@ -448,7 +450,7 @@ TEST_CASE("the shortest group, report, join and batch there can be are read, how
     CAPTURE(count);
     Request request;
     request.tensors.resize(count);
-    ReadyMessage ready;
+    wire::ReadyMessage ready;
     ready.reports.resize(count, {{{std::make_shared<const Request>(), {}}}, 0, false});
     ready.reports.front().variants.front().request = std::make_shared<const Request>(request);
     CHECK(what_went_wrong(ready) == "");
@@ -457,11 +459,11 @@ TEST_CASE("the shortest group, report, join and batch there can be are read, how
     ready.joins.resize(count);
     ready.joins.front().not_served.resize(count);
     CHECK(what_went_wrong(ready) == "");
-    Order learned;
-    learned.kind = Order::Kind::learned;
+    wire::Order learned;
+    learned.kind = wire::Order::Kind::learned;
     learned.batches.resize(count);
-    CHECK(what_went_wrong(OrdersMessage{{learned}}) == "");
-    AnswerMessage answer;
+    CHECK(what_went_wrong(wire::OrdersMessage{{learned}}) == "");
+    wire::AnswerMessage answer;
     answer.sets.resize(count);
     answer.signatures.resize(count);
     answer.instead.resize(count);
@@ -470,17 +472,17 @@ TEST_CASE("the shortest group, report, join and batch there can be are read, how
 }
 
 TEST_CASE("a list that claims more elements than bytes are left is refused before memory is taken for it") {
-  ReadyMessage ready;
+  wire::ReadyMessage ready;
   ready.joins.resize(1);
   auto bytes = bytes_of(ready);
   const std::size_t count_at = bytes.size() - 3 - sizeof(ProcessSetId) - sizeof(Rank);  // and two empty lists
   REQUIRE(bytes[count_at] == std::byte{1});
   bytes[count_at] = std::byte{2};
-  CHECK_FALSE(decode(bytes));
+  CHECK_FALSE(wire::decode(bytes));
 }
 
 TEST_CASE("a message that stands for more slots or orders than there can be is refused") {
-  const std::vector<std::byte> empty = bytes_of(ReadyMessage{});
+  const std::vector<std::byte> empty = bytes_of(wire::ReadyMessage{});
   // The list of slots begins after the kind and the varint `seen`: its form, then what follows.
   const auto with_slots = [&](std::vector<int> slots) {
     std::vector<std::byte> bytes(empty.begin(), empty.begin() + 2);
@@ -488,27 +490,27 @@ TEST_CASE("a message that stands for more slots or orders than there can be is r
     bytes.insert(bytes.end(), empty.begin() + 4, empty.end());
     return bytes;
   };
-  CHECK(decode(with_slots({0, 1, 5, 3})));
-  CHECK_FALSE(decode(with_slots({0, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f})));  // 2^32 - 1 from 5 on
+  CHECK(wire::decode(with_slots({0, 1, 5, 3})));
+  CHECK_FALSE(wire::decode(with_slots({0, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f})));  // 2^32 - 1 from 5 on
   // 3 * 2^20 twice: each is possible, both together are not.
-  CHECK(decode(with_slots({0, 1, 5, 0x80, 0x80, 0xc0, 0x01})));
-  CHECK_FALSE(decode(with_slots({0, 2, 5, 0x80, 0x80, 0xc0, 0x01, 5, 0x80, 0x80, 0xc0, 0x01})));
+  CHECK(wire::decode(with_slots({0, 1, 5, 0x80, 0x80, 0xc0, 0x01})));
+  CHECK_FALSE(wire::decode(with_slots({0, 2, 5, 0x80, 0x80, 0xc0, 0x01, 5, 0x80, 0x80, 0xc0, 0x01})));
   // Slots past the last number there is: a run, and a bitmap.
   const std::vector<int> last = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
   std::vector<int> run = {0, 1}, bitmap = {1};
   run.insert(run.end(), last.begin(), last.end());
   run.push_back(2);
-  CHECK_FALSE(decode(with_slots(run)));
+  CHECK_FALSE(wire::decode(with_slots(run)));
   bitmap.insert(bitmap.end(), last.begin(), last.end());
   bitmap.insert(bitmap.end(), {1, 0xff});
-  CHECK_FALSE(decode(with_slots(bitmap)));
+  CHECK_FALSE(wire::decode(with_slots(bitmap)));
   // A bitmap of more slots than there can be.
   std::vector<int> wide = {1, 0, 0x81, 0x80, 0x20};  // 2^19 + 1 bytes, from slot 0 on
   wide.insert(wide.end(), (1 << 19) + 1, 0xff);
-  CHECK_FALSE(decode(with_slots(wide)));
+  CHECK_FALSE(wire::decode(with_slots(wide)));
   wide = {1, 0, 0x80, 0x80, 0x20};
   wide.insert(wide.end(), 1 << 19, 0xff);
-  CHECK(decode(with_slots(wide)));
+  CHECK(wire::decode(with_slots(wide)));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

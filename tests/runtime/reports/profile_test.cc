@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("a profile adds up batches by collective and backend, and lateness by rank") {
-  Profile profile;
+  reports::Profile profile;
   profile.ran({CollectiveKind::allreduce, "gloo", 3, 1000, 0.5});
   profile.ran({CollectiveKind::allreduce, "gloo", 1, 3000, 0.25});
   profile.ran({CollectiveKind::broadcast, "gloo", 1, 8, 0.125});
@@ -26,7 +26,7 @@ TEST_CASE("a profile adds up batches by collective and backend, and lateness by 
 TEST_CASE(
     "the printed profile gives averages, the share of the time and the slowest rank of each collective") {
   using Catch::Contains;
-  Profile profile;
+  reports::Profile profile;
   profile.ran({CollectiveKind::allreduce, "gloo", 3, 1000, 0.5});
   profile.ran({CollectiveKind::allreduce, "gloo", 1, 3000, 0.5});
   profile.waited(CollectiveKind::allreduce, {2, 0.7, 0.3});
@@ -48,4 +48,4 @@ TEST_CASE(
   CHECK(text.find("rank     1: came last 1 time, after 5.000 s") < text.find("rank     2: came last 1 time"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,14 +4,14 @@
 
 #include <map>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
-using Then = RecordedSteps::Then;
+using Then = reports::RecordedSteps::Then;
 
 /// At the end of which steps it starts and stops, where each `stride`-th of 200 is marked.
 std::map<std::uint64_t, Then> changes(StepRange range, std::uint64_t stride = 1) {
-  RecordedSteps steps(range);
+  reports::RecordedSteps steps(range);
   std::map<std::uint64_t, Then> found;
   for (std::uint64_t step = 0; step < 200; step += stride) {
     if (const Then then = steps.ended(step); then != Then::nothing) found[step] = then;
@@ -29,8 +29,8 @@ TEST_CASE("a timeline of some steps starts one before the first and stops one af
 }
 
 TEST_CASE("a timeline of the first steps starts with the job") {
-  CHECK(RecordedSteps({1, 10}).starts_with_job());
-  CHECK_FALSE(RecordedSteps({2, 10}).starts_with_job());
+  CHECK(reports::RecordedSteps({1, 10}).starts_with_job());
+  CHECK_FALSE(reports::RecordedSteps({2, 10}).starts_with_job());
   CHECK(changes({1, 10}) == std::map<std::uint64_t, Then>{{11, Then::stop}});
 }
 
@@ -39,4 +39,4 @@ TEST_CASE("where no marked step is among those that are wanted no timeline is wr
   CHECK(changes({1000, 1010}).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -44,10 +44,10 @@ constexpr int kNeverStops = 1 << 30;
 }  // namespace
 
 TEST_CASE("a check that says stop ends a wait in the store, however that is cut") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   REQUIRE(store->set("job/here", "value").is_ok());
   Check check(2);
-  const auto checked = with_prefix(with_check(store, check.get(), 2), "job");
+  const auto checked = store::with_prefix(store::with_check(store, check.get(), 2), "job");
   const double wait_s = GENERATE(0.001, 0.01, kLong);
   const bool asks_for_trouble = GENERATE(false, true);
   CAPTURE(wait_s, asks_for_trouble);
@@ -69,9 +69,9 @@ TEST_CASE("a check that says stop ends a wait in the store, however that is cut"
 }
 
 TEST_CASE("a check that goes on changes no wait: it ends at its deadline, or with the value") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   Check check(kNeverStops);
-  const auto checked = with_check(store, check.get(), 2);
+  const auto checked = store::with_check(store, check.get(), 2);
   CHECK(checked->get("key", deadline_after(0.3)).status().code() == Code::timeout);
   const int before = check.asked();
   CHECK(before > 0);
@@ -85,22 +85,22 @@ TEST_CASE("a check that goes on changes no wait: it ends at its deadline, or wit
 }
 
 TEST_CASE("the stop of one rank's init reaches the others through init's watch, as an abort that names it") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   Check check(1);
-  const auto stopped = watch_init(with_check(store, check.get(), 2), world_of(0, 2), {});
+  const auto stopped = store::watch_init(store::with_check(store, check.get(), 2), world_of(0, 2), {});
   const Status own = stopped->get("nothing", deadline_after(kLong)).status();
   CHECK(own.code() == Code::interrupted);
-  tell_init_failure(*stopped, 0, own);
-  const auto other = watch_init(store, world_of(1, 2), {});
+  store::tell_init_failure(*stopped, 0, own);
+  const auto other = store::watch_init(store, world_of(1, 2), {});
   const Status told = other->get("nothing", deadline_after(kLong)).status();
   CHECK(told.code() == Code::aborted);
   CHECK(told.message() == "rank 0 failed in dabke_init: dabke_init was stopped by its check");
 }
 
 TEST_CASE("only the thread of init asks the check") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   Check check(kNeverStops);
-  const auto checked = with_check(store, check.get(), 2);
+  const auto checked = store::with_check(store, check.get(), 2);
   std::thread other([&] {
     (void)checked->get("nothing", deadline_after(0.3));
     (void)checked->trouble();
@@ -113,12 +113,12 @@ TEST_CASE("only the thread of init asks the check") {
 }
 
 TEST_CASE("nobody asks the check once init is over, and a program without one has its store as it is") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   Check check(kNeverStops);
-  const auto checked = with_check(store, check.get(), 2);
+  const auto checked = store::with_check(store, check.get(), 2);
   check.release();
   CHECK(checked->get("nothing", deadline_after(0.2)).status().code() == Code::timeout);
   CHECK(checked->trouble().is_ok());
   CHECK(check.asked() == 0);
-  CHECK(with_check(store, check.get(), 2) == store);
+  CHECK(store::with_check(store, check.get(), 2) == store);
 }

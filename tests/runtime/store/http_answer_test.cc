@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
-using Progress = HttpAnswer::Progress;
+using Progress = store::HttpAnswer::Progress;
 
 TEST_CASE("an answer of the store is the same wherever its bytes are cut in two") {
   const std::string_view bytes =
@@ -13,7 +13,7 @@ TEST_CASE("an answer of the store is the same wherever its bytes are cut in two"
   const std::size_t end = bytes.find(" and what");
   for (std::size_t cut = 0; cut < end; ++cut) {
     CAPTURE(cut);
-    HttpAnswer answer;
+    store::HttpAnswer answer;
     const auto first = answer.append(bytes.substr(0, cut));
     REQUIRE(first.is_ok());
     REQUIRE(*first == Progress::more);
@@ -32,7 +32,7 @@ TEST_CASE("the longest head of an answer is taken wherever its bytes are cut in 
   bytes += "\r\n\r\nok";
   for (std::size_t cut = bytes.size() - 8; cut < bytes.size(); ++cut) {
     CAPTURE(cut);
-    HttpAnswer answer;
+    store::HttpAnswer answer;
     REQUIRE(answer.append(std::string_view(bytes).substr(0, cut)).is_ok());
     const auto second = answer.append(std::string_view(bytes).substr(cut));
     REQUIRE(second.is_ok());
@@ -42,7 +42,7 @@ TEST_CASE("the longest head of an answer is taken wherever its bytes are cut in 
 }
 
 TEST_CASE("an answer has begun when its first byte has come, and still has when its head is complete") {
-  HttpAnswer answer;
+  store::HttpAnswer answer;
   CHECK_FALSE(answer.has_begun());
   REQUIRE(answer.append("H").is_ok());
   CHECK(answer.has_begun());
@@ -51,10 +51,10 @@ TEST_CASE("an answer has begun when its first byte has come, and still has when 
 }
 
 TEST_CASE("what is no answer of a store is refused before all of it has come") {
-  HttpAnswer other, endless, large;
+  store::HttpAnswer other, endless, large;
   CHECK_FALSE(other.append("SSH-2.0-OpenSSH_9.2\r\n\r\n").is_ok());
   CHECK_FALSE(endless.append(std::string(20'000, 'x')).is_ok());
   CHECK_FALSE(large.append("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n").is_ok());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

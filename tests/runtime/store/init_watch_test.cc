@@ -32,8 +32,8 @@ class Process {
   Process& operator=(const Process&) = delete;
   void end() const { ::kill(pid_, SIGKILL); }
   pid_t pid() const { return pid_; }
-  ProcessIdentity identity() const {
-    ProcessIdentity one = identity_of_this_process();
+  links::ProcessIdentity identity() const {
+    links::ProcessIdentity one = links::identity_of_this_process();
     one.pid = static_cast<std::uint32_t>(pid_);
     return one;
   }
@@ -45,16 +45,17 @@ class Process {
 }  // namespace
 
 TEST_CASE("a process goes as a word to another and is the same there") {
-  const ProcessIdentity self = identity_of_this_process();
-  CHECK(parse_process(to_text(self)) == self);
+  const links::ProcessIdentity self = links::identity_of_this_process();
+  CHECK(links::parse_process(links::to_text(self)) == self);
   for (const char* const wrong : {"", "-", "..", "00.1.2", "x"})
-    CHECK(parse_process(wrong) == ProcessIdentity());
+    CHECK(links::parse_process(wrong) == links::ProcessIdentity());
 }
 
 TEST_CASE("who waits in init learns that a rank of the same host was killed") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const Process other;
-  const auto watched = watch_init(store, world_of(0, 2), {identity_of_this_process(), other.identity()});
+  const auto watched =
+      store::watch_init(store, world_of(0, 2), {links::identity_of_this_process(), other.identity()});
   CHECK(watched->get("nothing", deadline_after(0.4)).status().code() == Code::timeout);
   other.end();
   const auto seen = watched->get("nothing", deadline_after(kLong));
@@ -64,31 +65,32 @@ TEST_CASE("who waits in init learns that a rank of the same host was killed") {
 }
 
 TEST_CASE("the end of a rank that has left in good order, and any end after init, mean nothing") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const Process other;
-  const auto watched = watch_init(store, world_of(0, 2), {identity_of_this_process(), other.identity()});
+  const auto watched =
+      store::watch_init(store, world_of(0, 2), {links::identity_of_this_process(), other.identity()});
   const bool is_clean = GENERATE(true, false);
-  is_clean ? tell_clean_end(*store, 1) : watched->init_is_over();
+  is_clean ? store::tell_clean_end(*store, 1) : watched->init_is_over();
   other.end();
   CHECK(watched->get("nothing", deadline_after(1)).status().code() == Code::timeout);
   CHECK(watched->trouble(-1).is_ok());
 }
 
 TEST_CASE("what the first rank left whose init failed ends the wait of all, on any host") {
-  const auto store = make_memory_store();
-  const auto failing = watch_init(store, world_of(2, 3), {});
-  tell_init_failure(*failing, 2, {Code::timeout, "rank 2 has no link to rank 1 on b"});
-  tell_init_failure(*store, 0, {Code::transport, "too late to be the first"});
-  const auto seen = watch_init(store, world_of(0, 3), {})->get("nothing", deadline_after(kLong));
+  const auto store = store::make_memory_store();
+  const auto failing = store::watch_init(store, world_of(2, 3), {});
+  store::tell_init_failure(*failing, 2, {Code::timeout, "rank 2 has no link to rank 1 on b"});
+  store::tell_init_failure(*store, 0, {Code::transport, "too late to be the first"});
+  const auto seen = store::watch_init(store, world_of(0, 3), {})->get("nothing", deadline_after(kLong));
   CHECK(seen.status().code() == Code::peer_lost);
   CHECK(seen.status().message() == "rank 2 failed in dabke_init: rank 2 has no link to rank 1 on b");
 }
 
 TEST_CASE("a link that has ended is a loss unless its rank has left in good order") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const bool is_clean = GENERATE(true, false);
-  if (is_clean) tell_clean_end(*store, 1);
-  const auto watched = watch_init(store, world_of(0, 2), {});
+  if (is_clean) store::tell_clean_end(*store, 1);
+  const auto watched = store::watch_init(store, world_of(0, 2), {});
   (void)watched->trouble(1);
   const auto seen = watched->get("nothing", deadline_after(is_clean ? 2.5 : kLong));
   CHECK(seen.status().code() == (is_clean ? Code::timeout : Code::peer_lost));

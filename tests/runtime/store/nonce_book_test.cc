@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("each nonce is taken once, in any order, and each client counts for itself") {
-  NonceBook book;
+  store::NonceBook book;
   CHECK(book.take("a-1"));
   CHECK(book.take("a-3"));
   CHECK(book.take("a-2"));
@@ -18,7 +18,7 @@ TEST_CASE("each nonce is taken once, in any order, and each client counts for it
 }
 
 TEST_CASE("what is no nonce is not taken") {
-  NonceBook book;
+  store::NonceBook book;
   const auto text = GENERATE(as<std::string>(), "", "a", "-1", "a-", "a-0", "a-x", "a--1", "a-1 ",
                              "a-99999999999999999999");
   CHECK_FALSE(book.take(text));
@@ -26,7 +26,7 @@ TEST_CASE("what is no nonce is not taken") {
 
 TEST_CASE(
     "a gap that is never filled does not keep the book from forgetting, and never lets a nonce in twice") {
-  NonceBook book;
+  store::NonceBook book;
   for (int i = 2; i < 20'000; ++i) {
     if (!book.take("a-" + std::to_string(i))) FAIL("a fresh nonce was refused");
   }
@@ -36,4 +36,4 @@ TEST_CASE(
   CHECK_FALSE(book.take("a-1"));  // too late
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -25,24 +25,23 @@
 #include "runtime/store/store_protocol.h"
 #include "tests/patience.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
-namespace protocol = store_protocol;
 
 JobId some_job(int first) { return {std::byte(first)}; }
 JobKey some_key(int first) { return {std::byte(first)}; }
 
-std::unique_ptr<RendezvousServer> serve() {
-  auto server = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
+std::unique_ptr<store::RendezvousServer> serve() {
+  auto server = store::RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   REQUIRE((*server)->start().is_ok());
   return server.take();
 }
 
-std::shared_ptr<Store> open(const std::string& url, int job = 1, int key = 2) {
-  auto store = open_http_store(url, some_job(job), some_key(key));
+std::shared_ptr<store::Store> open(const std::string& url, int job = 1, int key = 2) {
+  auto store = store::open_http_store(url, some_job(job), some_key(key));
   REQUIRE(store.is_ok());
   return store.take();
 }
@@ -76,21 +75,22 @@ std::string read_all(const Fd& fd) {
   return text;
 }
 
-std::string seal_of(const std::string& body) { return *protocol::body_seal(some_key(2), body); }
+std::string seal_of(const std::string& body) { return *store::protocol::body_seal(some_key(2), body); }
 
 /// The proof of a request that sets k.
 std::string proof_of_put(const std::string& nonce, const std::string& body) {
-  std::string path(protocol::kValuePath);
+  std::string path(store::protocol::kValuePath);
   path += 'k';
-  return *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT", path, nonce, seal_of(body));
+  return *store::protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT", path, nonce, seal_of(body));
 }
 
 std::string put_request(const std::string& nonce, const std::string& body, const std::string& seal,
                         const std::string& proof) {
   return fmt::format(
       "PUT {}k HTTP/1.1\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\nContent-Length: {}\r\n\r\n{}",
-      protocol::kValuePath, protocol::kJobHeader, to_hex(some_job(1)), protocol::kNonceHeader, nonce,
-      protocol::kBodyHeader, seal, protocol::kProofHeader, proof, body.size(), body);
+      store::protocol::kValuePath, store::protocol::kJobHeader, to_hex(some_job(1)),
+      store::protocol::kNonceHeader, nonce, store::protocol::kBodyHeader, seal, store::protocol::kProofHeader,
+      proof, body.size(), body);
 }
 
 /// What the server says to a hand-made request.
@@ -118,7 +118,7 @@ int descriptors_without_cloexec() {
 
 TEST_CASE("of several addresses that is taken at which this job's store answers, the likeliest first") {
   const auto server =
-      RendezvousServer::listen({"127.0.0.1", "127.0.0.2", "192.0.2.1"}, some_job(1), some_key(2));
+      store::RendezvousServer::listen({"127.0.0.1", "127.0.0.2", "192.0.2.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   REQUIRE((*server)->start().is_ok());
   const std::string both = (*server)->url();  // the third is no address of this host
@@ -134,7 +134,7 @@ TEST_CASE("of several addresses that is taken at which this job's store answers,
   CHECK(found_at(both) == both.substr(0, comma));
   CHECK(open(both)->set("k", "v").is_ok());
 
-  auto other = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(9));
+  auto other = store::RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(9));
   REQUIRE((*other)->start().is_ok());
   const Fd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = loopback(0);
@@ -150,7 +150,7 @@ TEST_CASE("of several addresses that is taken at which this job's store answers,
   const Status nowhere = test::with_enough_time(
       0.2,
       [&](double seconds) {
-        return open_http_store(others, some_job(1), some_key(2), deadline_after(seconds)).status();
+        return store::open_http_store(others, some_job(1), some_key(2), deadline_after(seconds)).status();
       },
       [&](const Status& status) { return status.message().find(answered) != std::string::npos; });
   CHECK(nowhere.code() == Code::transport);
@@ -184,7 +184,7 @@ TEST_CASE("64 clients wait at once for a value that comes later") {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kClients; ++i) {
       threads.emplace_back([&, i] {
-        const auto store = open_http_store(server->url(), some_job(1), some_key(2));
+        const auto store = store::open_http_store(server->url(), some_job(1), some_key(2));
         started.fetch_add(1);
         // Each waits for the one before it, so all must be served at once.
         auto got = (*store)->get(std::to_string(i), in(60s));
@@ -219,7 +219,7 @@ TEST_CASE("increments from many clients are counted one by one, and the count ca
     std::vector<std::jthread> threads;
     for (auto& mine : seen) {
       threads.emplace_back([&] {
-        const auto store = open_http_store(server->url(), some_job(1), some_key(2));
+        const auto store = store::open_http_store(server->url(), some_job(1), some_key(2));
         for (int i = 0; i < kEach; ++i) mine.push_back(*(*store)->increment("epoch"));
       });
     }
@@ -270,8 +270,8 @@ TEST_CASE("a request that was recorded is not taken again") {
   const std::string proof = proof_of_put("c-1", "old");
   const auto first = put(server->url(), "c-1", "old", seal_of("old"), proof);
   CHECK(status_of(first) == 200);
-  CHECK_THAT(first, Catch::Contains(std::string(protocol::kProofHeader) + ": " +
-                                    *protocol::answer_proof(some_key(2), "c-1", 200, "") + "\r\n"));
+  CHECK_THAT(first, Catch::Contains(std::string(store::protocol::kProofHeader) + ": " +
+                                    *store::protocol::answer_proof(some_key(2), "c-1", 200, "") + "\r\n"));
   const auto store = open(server->url());
   REQUIRE(store->set("k", "new").is_ok());
   CHECK(status_of(put(server->url(), "c-1", "old", seal_of("old"), proof)) == 403);
@@ -311,7 +311,7 @@ TEST_CASE("a request may come byte by byte, and what is none is answered and har
         std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
         std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\nx"),
         std::string("PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        fmt::format("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n", protocol::kLargestValue + 1)}) {
+        fmt::format("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n", store::protocol::kLargestValue + 1)}) {
     CAPTURE(nonsense.substr(0, 80));
     const Fd fd = connect_to(server->url());
     (void)::send(fd.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
@@ -333,7 +333,8 @@ TEST_CASE("the server takes no signal, gives no descriptor to a program and none
   {
     // An answer that nobody reads any more.
     const Fd gone = connect_to(url);
-    send_text(gone, fmt::format("GET {}k HTTP/1.1\r\nContent-Length: 0\r\n\r\n", protocol::kValuePath));
+    send_text(gone,
+              fmt::format("GET {}k HTTP/1.1\r\nContent-Length: 0\r\n\r\n", store::protocol::kValuePath));
   }
   REQUIRE(open(url)->set("k", "w").is_ok());
   ::sigaction(SIGPIPE, nullptr, &after);
@@ -465,7 +466,7 @@ void meet(const std::string& url, const std::string& name) {
   std::atomic<int> wrong{0};
   for (int rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
-      const auto store = open_http_store(url, some_job(1), some_key(2)).take();
+      const auto store = store::open_http_store(url, some_job(1), some_key(2)).take();
       if (!store->increment(name)) ++wrong;
       if (!store->set(fmt::format("{}/{}", name, rank), std::string(2000, 'a')).is_ok()) ++wrong;
       for (int other = 0; other < kRanks; ++other)
@@ -547,7 +548,7 @@ TEST_CASE("when the launcher goes, a client that waits is told at once") {
 }
 
 TEST_CASE("a server that was never started closes its port") {
-  auto server = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
+  auto server = store::RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   const std::string url = (*server)->url();
   server->reset();
@@ -558,11 +559,11 @@ TEST_CASE("what is no address of a store is refused") {
   for (const std::string url : {"", "127.0.0.1:5", "http://", "http://h", "http://h:", "http://h:x",
                                 "http://h:0", "http://h:70000", "http://h:5/x", "https://h:5"}) {
     CAPTURE(url);
-    const auto store = open_http_store(url, {}, {});
+    const auto store = store::open_http_store(url, {}, {});
     CHECK(store.status().code() == Code::invalid_argument);
     CHECK_THAT(store.status().message(), Catch::Contains("expected http://host:port"));
   }
-  CHECK(open_http_store("http://no-such-host.invalid:5", {}, {}).status().code() == Code::transport);
+  CHECK(store::open_http_store("http://no-such-host.invalid:5", {}, {}).status().code() == Code::transport);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -24,9 +24,9 @@ namespace {
 struct Kind {
   std::string name;
   TemporaryDirectory directory;
-  std::shared_ptr<Store> memory = make_memory_store();
-  std::shared_ptr<Store> open() {
-    return name == "memory" ? memory : open_file_store(directory.path()).take();
+  std::shared_ptr<store::Store> memory = store::make_memory_store();
+  std::shared_ptr<store::Store> open() {
+    return name == "memory" ? memory : store::open_file_store(directory.path()).take();
   }
 };
 
@@ -88,8 +88,8 @@ TEST_CASE("counts are atomic among all users") {
 TEST_CASE("a prefix keeps two users of one store apart, and remove_all leaves the others alone") {
   Kind kind{GENERATE(as<std::string>(), "memory", "file")};
   const auto store = kind.open();
-  const auto one = with_prefix(with_prefix(store, "job"), "1");
-  const auto eleven = with_prefix(with_prefix(store, "job"), "11");
+  const auto one = store::with_prefix(store::with_prefix(store, "job"), "1");
+  const auto eleven = store::with_prefix(store::with_prefix(store, "job"), "11");
   REQUIRE(one->set("a/b", "x").is_ok());
   REQUIRE(one->set("a", "x").is_ok());
   REQUIRE(eleven->set("a/b", "y").is_ok());
@@ -129,19 +129,20 @@ TEST_CASE("what is set while its prefix is removed is set before or after that, 
 
 TEST_CASE("the directory of a store is made where it does not exist") {
   TemporaryDirectory directory;
-  REQUIRE(open_file_store(directory.path() + "/new/job").take()->set("plain", "x").is_ok());
-  CHECK(open_file_store(directory.path() + "/new/job").take()->get("plain", Clock::now()).take() == "x");
+  REQUIRE(store::open_file_store(directory.path() + "/new/job").take()->set("plain", "x").is_ok());
+  CHECK(store::open_file_store(directory.path() + "/new/job").take()->get("plain", Clock::now()).take() ==
+        "x");
 }
 
 TEST_CASE("a directory that cannot be a store is refused by name") {
   TemporaryDirectory directory;
-  const auto error = [](const std::string& path) { return open_file_store(path).status().message(); };
+  const auto error = [](const std::string& path) { return store::open_file_store(path).status().message(); };
   CHECK_THAT(error("relative/path"), Contains("relative/path") && Contains("absolute"));
   CHECK_THAT(error("/proc/nowhere"), Contains("/proc/nowhere") && Contains("No such file"));
-  REQUIRE(open_file_store(directory.path()).take()->set("plain", "x").is_ok());
+  REQUIRE(store::open_file_store(directory.path()).take()->set("plain", "x").is_ok());
   CHECK_THAT(error(directory.path() + "/plain.value"),
              Contains("plain.value") && Contains("not a directory"));
-  const auto store = open_file_store(directory.path()).take();
+  const auto store = store::open_file_store(directory.path()).take();
   std::filesystem::remove_all(directory.path());
   std::ofstream(directory.path()) << "a file where the directory was";
   CHECK_THAT(store->set("a/b", "x").message(), Contains(directory.path()));
@@ -157,7 +158,7 @@ TEST_CASE("a directory that a store may not write is an error that names it") {
   constexpr uid_t kNobody = 65534;
   const bool is_root = ::geteuid() == 0;
   if (is_root) REQUIRE(::syscall(SYS_setresuid, kNobody, kNobody, 0) == 0);
-  const std::string error = open_file_store(directory.path()).status().message();
+  const std::string error = store::open_file_store(directory.path()).status().message();
   if (is_root) REQUIRE(::syscall(SYS_setresuid, 0, 0, 0) == 0);
   CHECK_THAT(error, Contains(directory.path()) && Contains("Permission denied"));
 }

@@ -17,12 +17,12 @@
 #include "tests/runtime/timeline/job.h"
 #include "tests/trace_form.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Names = std::set<std::string>;
 using test::Json;
-using What = Record::What;
+using What = timeline::Record::What;
 
 /// The names of events, or the keys of arguments, that a trace has or a page tells of.
 struct Told {
@@ -86,7 +86,7 @@ Told tables_of(const std::string& section) {
 }
 
 std::string negotiation_of(CollectiveKind kind) {
-  return fmt::format("{}{}", kNegotiatePrefix, timeline_name_of(kind));
+  return fmt::format("{}{}", timeline::kNegotiatePrefix, timeline_name_of(kind));
 }
 
 std::vector<CollectiveKind> all_kinds() {
@@ -96,27 +96,27 @@ std::vector<CollectiveKind> all_kinds() {
 }
 
 /// Of each collective that moves data, and of all, where the trace has them.
-Names collectives_of(TraceShape shape) {
+Names collectives_of(timeline::TraceShape shape) {
   Names names;
   for (const CollectiveKind kind : all_kinds()) {
-    if (moves_data(kind) || shape == kAllRanks) names.insert(std::string(timeline_name_of(kind)));
-    if (moves_data(kind) || shape == kHorovod) names.insert(negotiation_of(kind));
+    if (moves_data(kind) || shape == timeline::kAllRanks) names.insert(std::string(timeline_name_of(kind)));
+    if (moves_data(kind) || shape == timeline::kHorovod) names.insert(negotiation_of(kind));
   }
   return names;
 }
 
-Names events_of(TraceShape shape) {
+Names events_of(timeline::TraceShape shape) {
   Names names = collectives_of(shape);
-  for (const Event event : kEvents) {
-    if (has(shape, event)) names.emplace(name_of(event));
+  for (const timeline::Event event : timeline::kEvents) {
+    if (timeline::has(shape, event)) names.emplace(timeline::name_of(event));
   }
   return names;
 }
 
-Names arguments_of(TraceShape shape) {
+Names arguments_of(timeline::TraceShape shape) {
   Names names;
-  for (const Argument argument : kArguments) {
-    if (has(shape, argument)) names.emplace(name_of(argument));
+  for (const timeline::Argument argument : timeline::kArguments) {
+    if (timeline::has(shape, argument)) names.emplace(timeline::name_of(argument));
   }
   return names;
 }
@@ -127,10 +127,11 @@ bool is_number(std::string_view text) {
 
 /// A name that depends on the job: a step or a rank by its number, and what a backend calls its work.
 bool is_of_the_job(const std::string& name) {
-  if (name.starts_with(kStepPrefix) && is_number(name.substr(kStepPrefix.size()))) return true;
+  if (name.starts_with(timeline::kStepPrefix) && is_number(name.substr(timeline::kStepPrefix.size())))
+    return true;
   return is_number(name) || std::ranges::any_of(all_kinds(), [&](CollectiveKind kind) {
            return moves_data(kind) && name.ends_with(fmt::format("_{}", activity_name_of(kind))) &&
-                  !name.starts_with(kNegotiatePrefix);
+                  !name.starts_with(timeline::kNegotiatePrefix);
          });
 }
 
@@ -154,7 +155,7 @@ Told written_in(const Json& events) {
 void write_everything(const std::string& base) {
   for (const Rank rank : {0, 1}) {
     test::Writer writer(base, rank, 2);
-    Timeline& timeline = writer.timeline();
+    timeline::Timeline& timeline = writer.timeline();
     std::uint64_t order = 1;
     std::int64_t at = 0;
     for (const CollectiveKind kind : all_kinds()) {
@@ -163,7 +164,7 @@ void write_everything(const std::string& base) {
       writer.put(at + 10 * rank,
                  {.bytes = 400, .name = timeline.tensor(name), .what = What::submit, .kind = kind});
       if (!moves_data(kind)) continue;
-      Record about{.order = order, .batch = order, .bytes = 400, .name = timeline.tensor(name)};
+      timeline::Record about{.order = order, .batch = order, .bytes = 400, .name = timeline.tensor(name)};
       about.kind = kind;
       about.what = What::order;
       writer.put(at + 30, about);
@@ -178,7 +179,7 @@ void write_everything(const std::string& base) {
       ++order;
     }
     writer.submit(at + 200, "refused");
-    Record refused{.name = timeline.tensor("refused")};
+    timeline::Record refused{.name = timeline.tensor("refused")};
     refused.time_ns = test::kBegin + (at + 210) * 1000;
     timeline.error(refused, {Code::mismatch, "Mismatched shapes"});
     timeline.begin_wait();
@@ -192,22 +193,23 @@ void write_everything(const std::string& base) {
 }
 
 Json horovod_trace(const std::string& path) {
-  NameTable names;
-  LastNames last{};
-  TraceWriter writer(TraceFile::open(path).take(), names, 0, 0);
+  timeline::NameTable names;
+  timeline::LastNames last{};
+  timeline::TraceWriter writer(timeline::TraceFile::open(path).take(), names, 0, 0);
   std::int64_t at = 0;
   std::uint64_t order = 0;
-  const auto write = [&](Record record) {
+  const auto write = [&](timeline::Record record) {
     record.time_ns = at += 1000;
     writer.write(record);
   };
   for (const CollectiveKind kind : all_kinds()) {
-    Record about{.name = names.number_of(NameKind::tensor, name_of(kind), last), .kind = kind};
+    timeline::Record about{.name = names.number_of(timeline::NameKind::tensor, name_of(kind), last),
+                           .kind = kind};
     about.what = What::ready;
-    about.number = Record::kNobody;
-    about.flags = Record::kFirst;
+    about.number = timeline::Record::kNobody;
+    about.flags = timeline::Record::kFirst;
     write(about);
-    about.flags = Record::kLast;
+    about.flags = timeline::Record::kLast;
     about.number = 1;
     write(about);
     if (!moves_data(kind)) continue;
@@ -217,15 +219,15 @@ Json horovod_trace(const std::string& path) {
     write(about);
     for (const What what :
          {What::queue, What::wait_for_data, What::allocate, What::pack, What::run, What::unpack}) {
-      Record part{.order = order, .batch = order, .what = what, .kind = kind};
+      timeline::Record part{.order = order, .batch = order, .what = what, .kind = kind};
       write(part);
-      part.flags = Record::kEnd;
+      part.flags = timeline::Record::kEnd;
       write(part);
     }
     const bool fails = kind != CollectiveKind::allreduce;
     about.what = fails ? What::error : What::done;
-    about.number =
-        fails ? names.number_of(NameKind::error, "lost", last) : names.number_of(Shape{100}, about.name);
+    about.number = fails ? names.number_of(timeline::NameKind::error, "lost", last)
+                         : names.number_of(Shape{100}, about.name);
     if (kind != CollectiveKind::broadcast) write(about);
   }
   write({.bytes = 1, .what = What::step});
@@ -240,14 +242,14 @@ Json horovod_trace(const std::string& path) {
 
 TEST_CASE("docs/timeline.md has every event and argument of the trace of all ranks, and no other") {
   const Told told = tables_of("One trace of all ranks");
-  CHECK(without_those_of_the_job(told.events) == events_of(kAllRanks));
-  CHECK(told.arguments == arguments_of(kAllRanks));
+  CHECK(without_those_of_the_job(told.events) == events_of(timeline::kAllRanks));
+  CHECK(told.arguments == arguments_of(timeline::kAllRanks));
 }
 
 TEST_CASE("docs/timeline.md has every event and argument of Horovod's shape, and no other") {
   const Told told = tables_of("As Horovod writes it");
-  CHECK(without_those_of_the_job(told.events) == events_of(kHorovod));
-  CHECK(told.arguments == arguments_of(kHorovod));
+  CHECK(without_those_of_the_job(told.events) == events_of(timeline::kHorovod));
+  CHECK(told.arguments == arguments_of(timeline::kHorovod));
 }
 
 TEST_CASE("the trace of all ranks is written with those events and arguments, and with no other") {
@@ -256,8 +258,8 @@ TEST_CASE("the trace of all ranks is written with those events and arguments, an
   const Json trace = test::merged(place / "trace.json", place / "trace.json");
   CHECK(test::form_faults(trace) == std::vector<std::string>());
   const Told written = written_in(trace["traceEvents"]);
-  CHECK(written.events == events_of(kAllRanks));
-  CHECK(written.arguments == arguments_of(kAllRanks));
+  CHECK(written.events == events_of(timeline::kAllRanks));
+  CHECK(written.arguments == arguments_of(timeline::kAllRanks));
 }
 
 TEST_CASE("Horovod's shape is written with those events and arguments, and with no other") {
@@ -265,8 +267,8 @@ TEST_CASE("Horovod's shape is written with those events and arguments, and with 
   const Json trace = horovod_trace(place / "trace.json");
   CHECK(test::form_faults(trace) == std::vector<std::string>());
   const Told written = written_in(trace);
-  CHECK(written.events == events_of(kHorovod));
-  CHECK(written.arguments == arguments_of(kHorovod));
+  CHECK(written.events == events_of(timeline::kHorovod));
+  CHECK(written.arguments == arguments_of(timeline::kHorovod));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("a timeline has a row for each name, and one for all that come when there are very many") {
-  constexpr auto kMost = static_cast<std::uint32_t>(most_of(NameKind::tensor));
+  constexpr auto kMost = static_cast<std::uint32_t>(timeline::most_of(timeline::NameKind::tensor));
   constexpr std::string_view kFurther = "(all further tensors)";
-  InternedNames names(kMost, kFurther);
+  timeline::InternedNames names(kMost, kFurther);
   std::uint32_t last = 0;
   const auto number_of = [&](const std::string& name) { return names.number_of(name, last); };
   std::uint32_t in_order = 0;
@@ -23,4 +23,4 @@ TEST_CASE("a timeline has a row for each name, and one for all that come when th
   CHECK(number_of("further.0") == kMost + 1);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

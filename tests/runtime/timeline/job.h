@@ -26,30 +26,32 @@ class Writer {
              .origin = {.job_id = {job}, .epoch = epoch, .rank = rank, .size = size, .host = "here"}})) {}
   ~Writer() { static_cast<void>(timeline_->close().is_ok()); }
 
-  Timeline& timeline() { return *timeline_; }
-  void put(std::int64_t at_us, Record record) {
+  timeline::Timeline& timeline() { return *timeline_; }
+  void put(std::int64_t at_us, timeline::Record record) {
     record.time_ns = kBegin + at_us * 1000;
     timeline_->put(record);
   }
   void submit(std::int64_t at_us, const std::string& name, std::uint64_t bytes = 400) {
-    put(at_us, {.bytes = bytes, .name = timeline_->tensor(name), .what = Record::What::submit});
+    put(at_us, {.bytes = bytes, .name = timeline_->tensor(name), .what = timeline::Record::What::submit});
   }
   /// From order to done: a batch with these tensors. It waits for 10 us and runs from then on.
   void run(std::int64_t order_us, std::int64_t done_us, std::uint64_t order,
            const std::vector<std::string>& names, std::uint64_t bytes = 400) {
-    Record about{.order = order, .batch = order, .bytes = bytes, .dtype = DType::f32};
+    timeline::Record about{.order = order, .batch = order, .bytes = bytes, .dtype = DType::f32};
     for (const std::string& name : names) {
       about.name = timeline_->tensor(name);
-      about.what = Record::What::order;
+      about.what = timeline::Record::What::order;
       put(order_us, about);
       ++about.order;
     }
-    step(order_us, order_us + 10, order, Record::What::queue);
-    Record run{
-        .order = order, .batch = order, .name = timeline_->text("SHM_ALLREDUCE"), .what = Record::What::run};
+    step(order_us, order_us + 10, order, timeline::Record::What::queue);
+    timeline::Record run{.order = order,
+                         .batch = order,
+                         .name = timeline_->text("SHM_ALLREDUCE"),
+                         .what = timeline::Record::What::run};
     run.backend = timeline_->text("shm");
     put(order_us + 10, run);
-    run.flags = Record::kEnd;
+    run.flags = timeline::Record::kEnd;
     run.algorithm = timeline_->text("direct");
     put(done_us, run);
     about.order = order;
@@ -61,13 +63,13 @@ class Writer {
       ++about.order;
     }
   }
-  void step(std::int64_t begin_us, std::int64_t end_us, std::uint64_t order, Record::What what) {
+  void step(std::int64_t begin_us, std::int64_t end_us, std::uint64_t order, timeline::Record::What what) {
     put(begin_us, {.order = order, .batch = order, .what = what});
-    put(end_us, {.order = order, .batch = order, .what = what, .flags = Record::kEnd});
+    put(end_us, {.order = order, .batch = order, .what = what, .flags = timeline::Record::kEnd});
   }
 
  private:
-  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<timeline::Timeline> timeline_;
 };
 
 /// Two ranks; the second submits `b` 300 us late. Both tensors are in one batch.
@@ -81,9 +83,9 @@ inline void write_job(const std::string& base) {
 }
 
 inline Json merged(const std::string& base, const std::string& output) {
-  const auto files = JobFiles::find(base);
+  const auto files = timeline::JobFiles::find(base);
   if (!files) throw std::runtime_error(files.status().message());
-  if (const Status status = merge_records(*files, output); !status.is_ok())
+  if (const Status status = timeline::merge_records(*files, output); !status.is_ok())
     throw std::runtime_error(status.message());
   return read_trace(output);
 }

@@ -24,7 +24,7 @@
 #include "tests/runtime/timeline/trace.h"
 #include "tests/trace_form.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -150,20 +150,20 @@ TEST_CASE("a file that cannot be opened is refused with its path and the reason"
         Case{folder.path() + "/no/such/trace.json", "No such file or directory"},
         Case{plain + "/trace.json", "Not a directory"}, Case{"", "No such file or directory"},
         Case{std::string(5000, 'x'), "File name too long"}, Case{pipe, "'" + pipe + "'"}}) {
-    const auto timeline = Timeline::open({.path = path});
+    const auto timeline = timeline::Timeline::open({.path = path});
     REQUIRE_FALSE(timeline.is_ok());
     CHECK_THAT(timeline.status().message(), Catch::Contains("'" + path + "'") && Catch::Contains(reason));
-    CHECK_THAT(Timeline::check({.path = path}).message(), Catch::Contains(reason));
+    CHECK_THAT(timeline::Timeline::check({.path = path}).message(), Catch::Contains(reason));
   }
 }
 
 TEST_CASE("a check whether a path can be written leaves all there as it is") {
   test::TempFolder folder;
   const std::string path = folder.file("trace.json");
-  CHECK(Timeline::check({.path = path}).is_ok());
+  CHECK(timeline::Timeline::check({.path = path}).is_ok());
   CHECK_FALSE(std::filesystem::exists(path));
   std::ofstream(path) << "mine";
-  CHECK(Timeline::check({.path = path}).is_ok());
+  CHECK(timeline::Timeline::check({.path = path}).is_ok());
   CHECK(test::read_file(path) == "mine");
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("a timeline that begins a new file leaves the one before it alone, whi
   const TimelineFormat format = GENERATE(TimelineFormat::horovod, TimelineFormat::records);
   test::TempFolder folder;
   const std::string path = folder.file("trace"), records = folder.file("trace.rank0");
-  Timeline::Options options{.path = path, .format = format};
+  timeline::Timeline::Options options{.path = path, .format = format};
   const auto before = test::must_open(options);
   for (int i = 0; i < 1000; ++i) test::rank_ready(*before, before->tensor("x"), i);
   options.begins_new_file = true;
@@ -183,7 +183,7 @@ TEST_CASE("a timeline that begins a new file leaves the one before it alone, whi
   if (format == TimelineFormat::horovod) {
     CHECK(test::events_of(test::read_trace(path), 1).size() == 1);
   } else {
-    CHECK(RecordFile::is_closed(records));
+    CHECK(timeline::RecordFile::is_closed(records));
     CHECK(std::filesystem::file_size(records) < 1000);
   }
 }
@@ -193,7 +193,7 @@ TEST_CASE("a pipe that somebody reads is refused too") {
   const std::string path = folder.file("pipe");
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  const auto timeline = Timeline::open({.path = path});
+  const auto timeline = timeline::Timeline::open({.path = path});
   REQUIRE_FALSE(timeline.is_ok());
   CHECK_THAT(timeline.status().message(), Catch::Contains("regular file"));
 }
@@ -395,4 +395,4 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

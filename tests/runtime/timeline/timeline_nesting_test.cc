@@ -8,7 +8,7 @@
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using test::Json;
@@ -16,7 +16,7 @@ using Lines = std::vector<std::string>;
 
 /// What is in the file after `record` has recorded.
 template <class Record>
-Json trace_of(Record record, Timeline::Options options = {}) {
+Json trace_of(Record record, timeline::Timeline::Options options = {}) {
   test::TempFolder folder;
   options.path = folder.file("trace.json");
   const auto timeline = test::must_open(options);
@@ -25,7 +25,8 @@ Json trace_of(Record record, Timeline::Options options = {}) {
   return test::read_trace(options.path);
 }
 
-void negotiate(Timeline& timeline, Timeline::TensorId id, CollectiveKind kind = CollectiveKind::allreduce) {
+void negotiate(timeline::Timeline& timeline, timeline::Timeline::TensorId id,
+               CollectiveKind kind = CollectiveKind::allreduce) {
   test::negotiate_start(timeline, id, kind);
   test::rank_ready(timeline, id, 0);
   test::rank_ready(timeline, id, 1);
@@ -33,7 +34,7 @@ void negotiate(Timeline& timeline, Timeline::TensorId id, CollectiveKind kind = 
 }
 
 TEST_CASE("the life of a tensor is written with the names and fields that Horovod's users know") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     const auto id = timeline.tensor("allreduce.fc.w");
     negotiate(timeline, id);
     test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
@@ -59,8 +60,8 @@ TEST_CASE("the life of a tensor is written with the names and fields that Horovo
 
 TEST_CASE("what a batch of many tensors does is written for each of them, at the same time") {
   constexpr int kTensors = 20;
-  const Json trace = trace_of([](Timeline& timeline) {
-    std::vector<Timeline::TensorId> ids;
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
+    std::vector<timeline::Timeline::TensorId> ids;
     for (int i = 0; i < kTensors; ++i) {
       ids.push_back(timeline.tensor("tensor " + std::to_string(i)));
       negotiate(timeline, ids.back());
@@ -89,7 +90,7 @@ TEST_CASE("what a batch of many tensors does is written for each of them, at the
 }
 
 TEST_CASE("every tensor gets a pid, with its name and its place, in the order the names came") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     CHECK(timeline.tensor("b") == 1);
     CHECK(timeline.tensor("a") == 2);
     CHECK(timeline.tensor("b") == 1);
@@ -113,7 +114,7 @@ TEST_CASE("every collective has its names") {
   const auto kind = GENERATE(CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
                              CollectiveKind::alltoall, CollectiveKind::reducescatter);
   const std::string name(timeline_name_of(kind));
-  const Json trace = trace_of([kind](Timeline& timeline) {
+  const Json trace = trace_of([kind](timeline::Timeline& timeline) {
     const auto id = timeline.tensor("x");
     negotiate(timeline, id, kind);
     test::op_start(timeline, {&id, 1}, kind);
@@ -125,7 +126,7 @@ TEST_CASE("every collective has its names") {
 }
 
 TEST_CASE("shapes of many and of huge dimensions are kept") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     const auto id = timeline.tensor("x");
     for (const Shape& shape :
          {Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{1, 2, 1, 2, 1, 2, 1, 2, 1}, Shape{0, 5'000'000'000}}) {
@@ -141,7 +142,7 @@ TEST_CASE("shapes of many and of huge dimensions are kept") {
 }
 
 TEST_CASE("an error ends what is open and is shown with its text") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     const auto id = timeline.tensor("x");
     test::negotiate_start(timeline, id, CollectiveKind::broadcast);
     test::op_error(timeline, id, Status(Code::mismatch, "broadcast 'x': root 0\nand \"1\""));
@@ -158,7 +159,7 @@ TEST_CASE("an error ends what is open and is shown with its text") {
 }
 
 TEST_CASE("a negotiation that begins before the operation has ended is drawn after it") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     const auto id = timeline.tensor("x");
     test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
     test::activity_start(timeline, std::span(&id, 1), "GLOO_ALLREDUCE");
@@ -179,7 +180,7 @@ TEST_CASE("a negotiation that begins before the operation has ended is drawn aft
 }
 
 TEST_CASE("what is still open at the end is closed and marked as unfinished") {
-  const Json trace = trace_of([](Timeline& timeline) {
+  const Json trace = trace_of([](timeline::Timeline& timeline) {
     test::negotiate_start(timeline, timeline.tensor("stalled"), CollectiveKind::allreduce);
     const auto id = timeline.tensor("running");
     test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
@@ -194,7 +195,7 @@ TEST_CASE("what is still open at the end is closed and marked as unfinished") {
 
 TEST_CASE("records in any order, of any tensor, give proper nesting") {
   const auto seed = GENERATE(range(1u, test::kSanitized ? 8u : 40u));
-  const Json trace = trace_of([seed](Timeline& timeline) {
+  const Json trace = trace_of([seed](timeline::Timeline& timeline) {
     timeline.tensor("x");
     timeline.tensor("y");
     std::uint32_t state = seed * 2654435761u;
@@ -203,7 +204,7 @@ TEST_CASE("records in any order, of any tensor, give proper nesting") {
       return (state >> 16) % below;
     };
     for (int i = 0; i < 400; ++i) {
-      const Timeline::TensorId id = random(4);  // 0 and 3 are no tensors
+      const timeline::Timeline::TensorId id = random(4);  // 0 and 3 are no tensors
       switch (random(8)) {
         case 0: test::negotiate_start(timeline, id, CollectiveKind::allreduce); break;
         case 1: test::rank_ready(timeline, id, static_cast<int>(random(9))); break;
@@ -222,7 +223,8 @@ TEST_CASE("records in any order, of any tensor, give proper nesting") {
 
 TEST_CASE("cycles are marked only when that is asked for") {
   const bool mark = GENERATE(true, false);
-  const Json trace = trace_of([](Timeline& timeline) { timeline.mark_cycle(); }, {.mark_cycles = mark});
+  const Json trace =
+      trace_of([](timeline::Timeline& timeline) { timeline.mark_cycle(); }, {.mark_cycles = mark});
   const auto events = test::events_of(trace, 0);
   REQUIRE(events.size() == (mark ? 1 : 0));
   if (mark) {
@@ -233,4 +235,4 @@ TEST_CASE("cycles are marked only when that is asked for") {
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

@@ -15,7 +15,7 @@
 
 #include "tests/runtime/timeline/trace.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,7 +23,7 @@ using test::Json;
 
 constexpr int kRecords = 9;
 /// One whole life of a tensor, kRecords records.
-void live(Timeline& timeline, Timeline::TensorId id, int i) {
+void live(timeline::Timeline& timeline, timeline::Timeline::TensorId id, int i) {
   test::negotiate_start(timeline, id, CollectiveKind::allreduce);
   test::rank_ready(timeline, id, i);
   test::negotiate_end(timeline, id);
@@ -180,4 +180,4 @@ TEST_CASE("the writer thread blocks every signal that can be blocked") {
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

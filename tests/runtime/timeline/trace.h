@@ -46,63 +46,69 @@ inline std::string read_file(const std::string& path) {
 }
 inline Json read_trace(const std::string& path) { return Json::parse(read_file(path)); }
 
-inline std::unique_ptr<Timeline> must_open(Timeline::Options options) {
-  auto timeline = Timeline::open(std::move(options));
+inline std::unique_ptr<timeline::Timeline> must_open(timeline::Timeline::Options options) {
+  auto timeline = timeline::Timeline::open(std::move(options));
   if (!timeline) throw std::runtime_error(timeline.status().message());
   return timeline.take();
 }
 
 // One record each. A batch is named by its first tensor.
-inline void negotiate_start(Timeline& timeline, Timeline::TensorId tensor, CollectiveKind kind) {
-  timeline.ready(tensor, kind, kWorldSet, Record::kNobody, Record::kFirst);
+inline void negotiate_start(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor,
+                            CollectiveKind kind) {
+  timeline.ready(tensor, kind, kWorldSet, timeline::Record::kNobody, timeline::Record::kFirst);
 }
-inline void rank_ready(Timeline& timeline, Timeline::TensorId tensor, int set_rank) {
+inline void rank_ready(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor, int set_rank) {
   timeline.ready(tensor, CollectiveKind::allreduce, kWorldSet, static_cast<std::uint32_t>(set_rank), 0);
 }
-inline void negotiate_end(Timeline& timeline, Timeline::TensorId tensor) {
-  timeline.ready(tensor, CollectiveKind::allreduce, kWorldSet, Record::kNobody, Record::kLast);
+inline void negotiate_end(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor) {
+  timeline.ready(tensor, CollectiveKind::allreduce, kWorldSet, timeline::Record::kNobody,
+                 timeline::Record::kLast);
 }
-inline Record of_batch(std::span<const Timeline::TensorId> tensors) {
+inline timeline::Record of_batch(std::span<const timeline::Timeline::TensorId> tensors) {
   return {.order = tensors.front() + 1U, .batch = tensors.front() + 1U};
 }
-inline void op_start(Timeline& timeline, std::span<const Timeline::TensorId> tensors, CollectiveKind kind) {
-  Record record = of_batch(tensors);
-  record.what = Record::What::order;
+inline void op_start(timeline::Timeline& timeline, std::span<const timeline::Timeline::TensorId> tensors,
+                     CollectiveKind kind) {
+  timeline::Record record = of_batch(tensors);
+  record.what = timeline::Record::What::order;
   record.kind = kind;
   record.time_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  for (const Timeline::TensorId tensor : tensors) {
+  for (const timeline::Timeline::TensorId tensor : tensors) {
     record.name = tensor;
     timeline.put(record);
   }
 }
-inline void activity_start(Timeline& timeline, std::span<const Timeline::TensorId> tensors,
-                           std::string_view activity) {
-  Record record = of_batch(tensors);
-  record.what = activity == "QUEUE"                     ? Record::What::queue
-                : activity == "MEMCPY_IN_FUSION_BUFFER" ? Record::What::pack
-                                                        : Record::What::run;
-  if (record.what == Record::What::run) record.name = timeline.text(activity);
+inline void activity_start(timeline::Timeline& timeline,
+                           std::span<const timeline::Timeline::TensorId> tensors, std::string_view activity) {
+  timeline::Record record = of_batch(tensors);
+  record.what = activity == "QUEUE"                     ? timeline::Record::What::queue
+                : activity == "MEMCPY_IN_FUSION_BUFFER" ? timeline::Record::What::pack
+                                                        : timeline::Record::What::run;
+  if (record.what == timeline::Record::What::run) record.name = timeline.text(activity);
   timeline.put(record);
 }
-inline void activity_end(Timeline& timeline, std::span<const Timeline::TensorId> tensors) {
-  Record record = of_batch(tensors);
-  record.what = Record::What::run;
-  record.flags = Record::kEnd;
+inline void activity_end(timeline::Timeline& timeline,
+                         std::span<const timeline::Timeline::TensorId> tensors) {
+  timeline::Record record = of_batch(tensors);
+  record.what = timeline::Record::What::run;
+  record.flags = timeline::Record::kEnd;
   timeline.put(record);
 }
 /// `first`: the batch's first tensor.
-inline void op_end(Timeline& timeline, Timeline::TensorId tensor, DType dtype, const Shape& shape,
-                   Timeline::TensorId first) {
-  Record record = of_batch({&first, 1});
+inline void op_end(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor, DType dtype,
+                   const Shape& shape, timeline::Timeline::TensorId first) {
+  timeline::Record record = of_batch({&first, 1});
   record.name = tensor;
   record.dtype = dtype;
   record.bytes = static_cast<std::uint64_t>(shape.elements()) * size_of(dtype);
   timeline.done(record, shape);
 }
-inline void op_end(Timeline& timeline, Timeline::TensorId tensor, DType dtype, const Shape& shape) {
+inline void op_end(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor, DType dtype,
+                   const Shape& shape) {
   op_end(timeline, tensor, dtype, shape, tensor);
 }
-inline void op_error(Timeline& timeline, Timeline::TensorId tensor, const Status& status) {
+inline void op_error(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor,
+                     const Status& status) {
   timeline.error({.name = tensor}, status);
 }
 

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Catch::StartsWith;
@@ -53,4 +54,4 @@ TEST_CASE("the last value counts, and a name alone brings what would have been l
         std::vector<std::pair<std::string, std::string>>{{"B", "x"}, {"B", "y"}});
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

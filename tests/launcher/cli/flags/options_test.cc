@@ -19,7 +19,8 @@
 #include "tests/facts.h"
 #include "tests/skip.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Words = std::vector<std::string>;
@@ -397,4 +398,4 @@ TEST_CASE("bash completes flags and their choices, and leaves the command's word
   CHECK_THAT(completions("-np 2 ec"), Catch::Contains("echo"));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

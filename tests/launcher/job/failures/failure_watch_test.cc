@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
@@ -214,4 +215,4 @@ TEST_CASE("what Slurm kills with its srun counts as lost with the agent, but wha
   CHECK(are_lost == std::vector<bool>{true, false, false, false});
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -2,14 +2,15 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
-Dump dump_of(Rank rank, std::uint64_t incident, const std::string& waits_for = "") {
-  Dump dump;
+diagnosis::Dump dump_of(Rank rank, std::uint64_t incident, const std::string& waits_for = "") {
+  diagnosis::Dump dump;
   dump.rank = rank;
   dump.incident = incident;
   dump.host = "ada";
@@ -28,8 +29,8 @@ struct HangingJob {
       ranks.set_started(rank, 100 + rank, 0);
     }
   }
-  void take(Dump dump, Duration at = {}) {
-    std::vector<Dump> dumps;
+  void take(diagnosis::Dump dump, Duration at = {}) {
+    std::vector<diagnosis::Dump> dumps;
     dumps.push_back(std::move(dump));
     watch.take(std::move(dumps), ranks, begin + at);
   }
@@ -121,4 +122,4 @@ TEST_CASE("what a stall was explained by is not repeated by the dumps of its fai
   CHECK(job.verdicts.size() == 1);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -4,7 +4,8 @@
 
 #include "launcher/reach/agent_link.h"
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 
 using namespace std::chrono_literals;
 using Purpose = ProcessSurvey::Purpose;
@@ -37,4 +38,4 @@ TEST_CASE("a survey serves all that have joined it, and ends by the earliest of 
   CHECK(survey.take_ended(now + 300ms) == ProcessSurvey::Purposes{Purpose::failure, Purpose::hang});
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

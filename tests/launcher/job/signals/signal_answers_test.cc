@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 using Answer = SignalAnswers::Answer;
@@ -80,4 +81,4 @@ TEST_CASE("what a batch system sends to every process of a step is answered once
   CHECK(answers.answer(SIGUSR1, &agent, "b", slurm, Stage::running, {}) == Answer::nothing);
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke::launcher {
+namespace dabke::test {
+using namespace launcher;
 namespace {
 
 const SignalSender kSlurm{71, "pid 71 (slurmstepd)", true};
@@ -48,4 +49,4 @@ TEST_CASE("what somebody else sends meanwhile, or another signal, is another one
   CHECK(signals.is_another(SIGUSR2, &kOne, "a", kSlurm, {}));
 }
 
-}  // namespace dabke::launcher
+}  // namespace dabke::test

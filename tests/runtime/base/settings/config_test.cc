@@ -14,7 +14,7 @@
 
 using dabke::test::environment_of;
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 const Knob& knob_named(std::string_view env) {
@@ -221,4 +221,4 @@ TEST_CASE("the process environment is read, and a variable that is not there is 
   CHECK(process_environment()("DABKE_CONFIG_TEST_VARIABLE") == std::nullopt);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include "runtime/base/settings/config.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -44,4 +44,4 @@ TEST_CASE("variables that are read, and those of others, are no misspellings") {
   CHECK(lines_for(names).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

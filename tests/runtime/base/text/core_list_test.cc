@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("a core list is core numbers with commas between them") {
   CHECK(*parse_core_list("", "X") == std::vector<unsigned>{});
@@ -19,4 +19,4 @@ TEST_CASE("a word that is no core number is refused with the list, the word and 
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("a change of one character and a swap of two neighbours are one edit each") {
   CHECK(edit_distance("", "") == 0);
@@ -24,4 +24,4 @@ TEST_CASE("the closest name is the first of the nearest, and none that is too fa
   CHECK(closest_name("view", names, 2).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

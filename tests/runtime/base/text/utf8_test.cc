@@ -2,7 +2,7 @@
 
 #include "runtime/base/text/utf8.h"
 
-namespace dabke {
+namespace dabke::test {
 
 using namespace std::string_literals;
 
@@ -42,4 +42,4 @@ TEST_CASE("what only looks like UTF-8 is found, and its bytes are escaped") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 TEST_CASE("the first cause of an abort stays") {
   AbortLatch latch;
@@ -49,4 +49,4 @@ TEST_CASE("of threads that abort at once one is first, and all see its cause") {
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 struct Item final : Pooled<Item> {
@@ -58,4 +58,4 @@ TEST_CASE("shared objects of a pool count their references as others do") {
   CHECK(*std::shared_ptr<const int>(kept) == 8);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

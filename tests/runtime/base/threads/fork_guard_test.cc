@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
@@ -51,4 +51,4 @@ TEST_CASE(
   for (const int fd : removed) ::close(fd);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

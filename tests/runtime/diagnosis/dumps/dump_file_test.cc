@@ -38,7 +38,7 @@ TEST_CASE("a dump in a shared folder goes into no file, link or pipe that somebo
   std::ofstream(target) << "theirs";
   SECTION("nothing is there") {}
   SECTION("an earlier dump") {
-    REQUIRE(write_dump_in_shared_folder(path, "an earlier and longer one").is_ok());
+    REQUIRE(diagnosis::write_dump_in_shared_folder(path, "an earlier and longer one").is_ok());
   }
   SECTION("a file that everybody can read") {
     std::ofstream(path) << "x";
@@ -48,7 +48,7 @@ TEST_CASE("a dump in a shared folder goes into no file, link or pipe that somebo
   SECTION("a link") { std::filesystem::create_symlink(target, path); }
   SECTION("a link to nowhere") { std::filesystem::create_symlink(directory.path() + "/new", path); }
   SECTION("a pipe that nobody reads") { REQUIRE(::mkfifo(path.c_str(), 0666) == 0); }
-  REQUIRE(write_dump_in_shared_folder(path, "dump").is_ok());
+  REQUIRE(diagnosis::write_dump_in_shared_folder(path, "dump").is_ok());
   CHECK(text_of(path) == "dump");
   CHECK(mode_of(path) == (S_IFREG | 0600));
   CHECK(text_of(target) == "theirs");
@@ -62,7 +62,7 @@ TEST_CASE("of the dumps in a shared folder those of this job and of the newest o
   const auto now = std::filesystem::file_time_type::clock::now();
   for (int job = 0; job < 9; ++job) {
     for (int rank = 0; rank < 2; ++rank) {
-      const std::string file = path(dump_file_name(std::to_string(job), rank));
+      const std::string file = path(diagnosis::dump_file_name(std::to_string(job), rank));
       std::ofstream(file) << "x";
       std::filesystem::last_write_time(file, now - std::chrono::hours(job == 0 ? 100 : job));
     }
@@ -70,23 +70,24 @@ TEST_CASE("of the dumps in a shared folder those of this job and of the newest o
   for (const char* const other :
        {"dabke-dump.txt", "dabke-dump.json", "dabke-dump.rank0.json", "x.rank0.json"})
     std::ofstream(path(other)) << "x";
-  std::filesystem::create_symlink(path("x.rank0.json"), path(dump_file_name("old", 0)));
-  remove_old_dumps(directory.path(), "0");
+  std::filesystem::create_symlink(path("x.rank0.json"), path(diagnosis::dump_file_name("old", 0)));
+  diagnosis::remove_old_dumps(directory.path(), "0");
   for (int job = 0; job < 9; ++job) {
     INFO(job);
     for (int rank = 0; rank < 2; ++rank)
-      CHECK(std::filesystem::exists(path(dump_file_name(std::to_string(job), rank))) == (job < kKeptDumps));
+      CHECK(std::filesystem::exists(path(diagnosis::dump_file_name(std::to_string(job), rank))) ==
+            (job < diagnosis::kKeptDumps));
   }
-  CHECK(directory.files() == 2 * kKeptDumps + 5);
-  remove_old_dumps("/nowhere/at/all", "0");  // is no error
+  CHECK(directory.files() == 2 * diagnosis::kKeptDumps + 5);
+  diagnosis::remove_old_dumps("/nowhere/at/all", "0");  // is no error
 }
 
 TEST_CASE("what cannot be replaced in a shared folder is an error that names it, and nothing is left") {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/dabke-dump.json";
   std::filesystem::create_directory(path);
-  const Status status = write_dump_in_shared_folder(path, "dump");
+  const Status status = diagnosis::write_dump_in_shared_folder(path, "dump");
   CHECK_THAT(status.message(), Catch::Contains("cannot replace dump '" + path + "'"));
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
-  CHECK_FALSE(write_dump_in_shared_folder("/nowhere/at/all", "dump").is_ok());
+  CHECK_FALSE(diagnosis::write_dump_in_shared_folder("/nowhere/at/all", "dump").is_ok());
 }

@@ -4,13 +4,13 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Matchers::Contains;
 
-Dump sample() {
-  Dump dump;
+diagnosis::Dump sample() {
+  diagnosis::Dump dump;
   dump.reason = "stalled: 'x'";
   dump.incident = 4;
   dump.job = "0123";
@@ -35,9 +35,9 @@ Dump sample() {
 }  // namespace
 
 TEST_CASE("a dump comes back from its JSON as it was") {
-  const auto parsed = parse_dump(to_json(sample(), 100));
+  const auto parsed = diagnosis::parse_dump(diagnosis::to_json(sample(), 100));
   REQUIRE(parsed.is_ok());
-  const Dump wanted = sample();
+  const diagnosis::Dump wanted = sample();
   CHECK(parsed->reason == wanted.reason);
   CHECK(parsed->incident == 4);
   CHECK(parsed->rank == 3);
@@ -59,10 +59,10 @@ TEST_CASE("a dump comes back from its JSON as it was") {
 }
 
 TEST_CASE("a dump with room for fewer events keeps the newest and says how many are missing") {
-  Dump dump;
+  diagnosis::Dump dump;
   for (std::uint64_t i = 1; i <= 10; ++i)
     dump.events.push_back({"submitted", 0, "x", "allreduce", 0, i, 1, 4});
-  const auto parsed = parse_dump(to_json(dump, 3));
+  const auto parsed = diagnosis::parse_dump(diagnosis::to_json(dump, 3));
   REQUIRE(parsed.is_ok());
   REQUIRE(parsed->events.size() == 3);
   CHECK(parsed->events[0].number == 8);
@@ -70,22 +70,22 @@ TEST_CASE("a dump with room for fewer events keeps the newest and says how many 
 }
 
 TEST_CASE("where the ranks' dumps are is told in one path, and where it is not one, in each") {
-  CHECK(dumps_text({"/tmp/dabke-dump.a.rank0.json", "/tmp/dabke-dump.a.rank12.json"}, 13, true) ==
+  CHECK(diagnosis::dumps_text({"/tmp/dabke-dump.a.rank0.json", "/tmp/dabke-dump.a.rank12.json"}, 13, true) ==
         "what the ranks were doing is in /tmp/dabke-dump.a.rank*.json");
-  CHECK(dumps_text({"/tmp/dabke-dump.a.rank0.json", "/ada/dabke-dump.a.rank1.json"}, 2, false) ==
+  CHECK(diagnosis::dumps_text({"/tmp/dabke-dump.a.rank0.json", "/ada/dabke-dump.a.rank1.json"}, 2, false) ==
         "what the ranks were doing is in /ada/dabke-dump.a.rank*.json, /tmp/dabke-dump.a.rank*.json, each on "
         "its host");
-  CHECK(dumps_text({"/tmp/dabke-dump.a.rank0.json"}, 1, true) ==
+  CHECK(diagnosis::dumps_text({"/tmp/dabke-dump.a.rank0.json"}, 1, true) ==
         "what it was doing is in /tmp/dabke-dump.a.rank0.json");
 }
 
 TEST_CASE("text that is no dump is refused, whatever is wrong with it") {
-  CHECK_THAT(parse_dump("").status().message(), Contains("cannot be read"));
-  CHECK_THAT(parse_dump("[]").status().message(), Contains("cannot be read"));
-  CHECK_THAT(parse_dump("{}").status().message(), Contains("not a dump"));
-  CHECK_THAT(parse_dump(R"({"format": "dabke-dump", "version": 99})").status().message(),
+  CHECK_THAT(diagnosis::parse_dump("").status().message(), Contains("cannot be read"));
+  CHECK_THAT(diagnosis::parse_dump("[]").status().message(), Contains("cannot be read"));
+  CHECK_THAT(diagnosis::parse_dump("{}").status().message(), Contains("not a dump"));
+  CHECK_THAT(diagnosis::parse_dump(R"({"format": "dabke-dump", "version": 99})").status().message(),
              Contains("version 99") && Contains("version 1"));
-  const std::string good = to_json(sample(), 100);
+  const std::string good = diagnosis::to_json(sample(), 100);
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 5000; ++i) {
@@ -93,14 +93,14 @@ TEST_CASE("text that is no dump is refused, whatever is wrong with it") {
     const int changes = 1 + static_cast<int>(random() % 4);
     for (int c = 0; c < changes; ++c) bad[random() % bad.size()] = static_cast<char>(random());
     if (i % 3 == 0) bad.resize(random() % bad.size());
-    if (!parse_dump(bad).is_ok()) ++refused;  // and nothing else happens
+    if (!diagnosis::parse_dump(bad).is_ok()) ++refused;  // and nothing else happens
   }
   CHECK(refused > 1000);
 }
 
 TEST_CASE("a dump's key is known whatever comes before it") {
-  CHECK(is_dump_key("abcd/3/" + dump_key(2, 5)));
-  CHECK_FALSE(is_dump_key("abcd/3/hello/5"));
+  CHECK(diagnosis::is_dump_key("abcd/3/" + diagnosis::dump_key(2, 5)));
+  CHECK_FALSE(diagnosis::is_dump_key("abcd/3/hello/5"));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

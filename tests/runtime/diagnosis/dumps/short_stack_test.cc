@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 using Lines = std::vector<std::string>;
 
@@ -18,16 +18,17 @@ TEST_CASE("of a Python program its own lines are told, and native frames in one"
       "  File \"/home/ada/train.py\", line 12 in step\n"
       "  File \"/home/ada/train.py\", line 30 in main\n"
       "  File \"/home/ada/train.py\", line 40 in <module>\n";
-  const std::vector<Dump::Stack> native = {
+  const std::vector<diagnosis::Dump::Stack> native = {
       {10,
        "python",
        {"(asleep in the kernel: hrtimer_nanosleep)", "clock_nanosleep (libc.so.6)", "time_sleep (python3.11)",
         "_start (python3.11)"}},
       {11, "loader", {"poll (libc.so.6)"}}};
-  CHECK(short_stack(python, native) == Lines{"/home/ada/train.py:6 in validate",
-                                             "/home/ada/train.py:12 in step", "/home/ada/train.py:30 in main",
-                                             "below it: clock_nanosleep (libc.so.6), asleep in the kernel: "
-                                             "hrtimer_nanosleep (2 native frames more)"});
+  CHECK(diagnosis::short_stack(python, native) ==
+        Lines{"/home/ada/train.py:6 in validate", "/home/ada/train.py:12 in step",
+              "/home/ada/train.py:30 in main",
+              "below it: clock_nanosleep (libc.so.6), asleep in the kernel: "
+              "hrtimer_nanosleep (2 native frames more)"});
 }
 
 TEST_CASE("where the main thread has no line of the program's own another thread's are told") {
@@ -37,28 +38,31 @@ TEST_CASE("where the main thread has no line of the program's own another thread
       "\n"
       "Current thread 0x00007f0002 (most recent call first):\n"
       "  File \"<frozen runpy>\", line 88 in _run_code\n";
-  CHECK(short_stack(python, {}) == Lines{"loader.py:7 in prefetch"});
+  CHECK(diagnosis::short_stack(python, {}) == Lines{"loader.py:7 in prefetch"});
 }
 
 TEST_CASE("of a program without an interpreter its own functions are told, with lines where there are") {
-  const std::vector<Dump::Stack> with_lines = {
+  const std::vector<diagnosis::Dump::Stack> with_lines = {
       {10,
        "train",
        {"(asleep in the kernel: do_sys_pause)", "pause (libc.so.6)",
         "(anonymous namespace)::load(int) at train.c:4 (train)", "main at train.c:12 (train)",
         "__libc_start_main (libc.so.6)", "_start (train)"}}};
-  CHECK(short_stack("", with_lines) ==
+  CHECK(diagnosis::short_stack("", with_lines) ==
         Lines{"train.c:4 in (anonymous namespace)::load(int)", "train.c:12 in main",
               "below it: pause (libc.so.6), asleep in the kernel: do_sys_pause"});
-  const std::vector<Dump::Stack> running = {{10, "train", {"(running)", "spin (train)", "main (train)"}}};
-  CHECK(short_stack("", running) == Lines{"spin (train)", "main (train)", "(running)"});
-  const std::vector<Dump::Stack> unknown = {{10, "train", {"pause (libc.so.6)", "0x1234 (train)"}}};
-  CHECK(short_stack("", unknown) == Lines{"pause (libc.so.6) (1 native frame more)"});
+  const std::vector<diagnosis::Dump::Stack> running = {
+      {10, "train", {"(running)", "spin (train)", "main (train)"}}};
+  CHECK(diagnosis::short_stack("", running) == Lines{"spin (train)", "main (train)", "(running)"});
+  const std::vector<diagnosis::Dump::Stack> unknown = {
+      {10, "train", {"pause (libc.so.6)", "0x1234 (train)"}}};
+  CHECK(diagnosis::short_stack("", unknown) == Lines{"pause (libc.so.6) (1 native frame more)"});
 }
 
 TEST_CASE("what a stack provider says in a form of its own is shown, as far as it is short") {
-  CHECK(short_stack("a.jl:1\nb.jl:2\n\nc.jl:3\nd.jl:4\n", {}) == Lines{"a.jl:1", "b.jl:2", "c.jl:3"});
-  CHECK(short_stack("", {}).empty());
+  CHECK(diagnosis::short_stack("a.jl:1\nb.jl:2\n\nc.jl:3\nd.jl:4\n", {}) ==
+        Lines{"a.jl:1", "b.jl:2", "c.jl:3"});
+  CHECK(diagnosis::short_stack("", {}).empty());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

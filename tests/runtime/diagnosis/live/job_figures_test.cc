@@ -2,14 +2,14 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
 using State = RankFigures::State;
 
-JobFigures job_at(double time_s, std::uint64_t bytes, double caused_s) {
-  JobFigures job{.size = 3, .time_s = time_s};
+diagnosis::JobFigures job_at(double time_s, std::uint64_t bytes, double caused_s) {
+  diagnosis::JobFigures job{.size = 3, .time_s = time_s};
   job.ranks = {{.figures = {.rank = 0, .bytes = bytes, .state = State::idle}, .host = "node1"},
                {.figures = {.rank = 1,
                             .steps = 8,
@@ -44,8 +44,8 @@ std::vector<std::string> words_of(const std::string& line) {
 }  // namespace
 
 TEST_CASE("figures come out of their JSON as they went in") {
-  const JobFigures job = job_at(5.25, 1'000'000, 0.5);
-  const auto back = parse_figures(to_json(job));
+  const diagnosis::JobFigures job = job_at(5.25, 1'000'000, 0.5);
+  const auto back = diagnosis::parse_figures(diagnosis::to_json(job));
   REQUIRE(back.is_ok());
   CHECK(back->size == 3);
   CHECK(back->time_s == 5.25);
@@ -59,21 +59,21 @@ TEST_CASE("figures come out of their JSON as they went in") {
 }
 
 TEST_CASE("what is no figures is refused with what is wrong") {
-  const std::string good = to_json(job_at(1, 1, 0));
+  const std::string good = diagnosis::to_json(job_at(1, 1, 0));
   for (std::size_t length = 0; length < good.size(); length += 7)
-    CHECK_FALSE(parse_figures(good.substr(0, length)).is_ok());
-  CHECK_THAT(parse_figures("{}").status().message(), Contains("no figures"));
-  CHECK_THAT(parse_figures("[]").status().message(), Contains("no figures"));
+    CHECK_FALSE(diagnosis::parse_figures(good.substr(0, length)).is_ok());
+  CHECK_THAT(diagnosis::parse_figures("{}").status().message(), Contains("no figures"));
+  CHECK_THAT(diagnosis::parse_figures("[]").status().message(), Contains("no figures"));
   std::string other = good;
   other.replace(other.find("\"version\":1"), 11, "\"version\":2");
-  CHECK_THAT(parse_figures(other).status().message(), Contains("of this version"));
+  CHECK_THAT(diagnosis::parse_figures(other).status().message(), Contains("of this version"));
   other = good;
   other.replace(other.find("\"idle\""), 6, "\"busy\"");
-  CHECK_THAT(parse_figures(other).status().message(), Contains("unknown state"));
+  CHECK_THAT(diagnosis::parse_figures(other).status().message(), Contains("unknown state"));
 }
 
 TEST_CASE("the table has a line for each rank, and rates of the time between the last two figures") {
-  FiguresTable table;
+  diagnosis::FiguresTable table;
   CHECK(table.lines(100, 50).empty());
   table.take(job_at(10, 0, 1));
   auto lines = table.lines(200, 50);
@@ -89,7 +89,7 @@ TEST_CASE("the table has a line for each rank, and rates of the time between the
 }
 
 TEST_CASE("a job that has started again is no continuation of the one before") {
-  FiguresTable table;
+  diagnosis::FiguresTable table;
   table.take(job_at(100, 9'000'000'000, 50));
   table.take(job_at(1, 0, 0));
   CHECK(words_of(table.lines(200, 50)[2])[4] == "-");
@@ -97,11 +97,11 @@ TEST_CASE("a job that has started again is no continuation of the one before") {
 
 TEST_CASE(
     "lines are no wider than they may be, and of many ranks those that others wait for most are shown") {
-  JobFigures job{.size = 100, .time_s = 1};
+  diagnosis::JobFigures job{.size = 100, .time_s = 1};
   for (Rank rank = 0; rank < 100; ++rank)
     job.ranks.push_back(
         {.figures = {.rank = rank, .what = std::string(300, 'x')}, .host = "h\xc3\xa4uschen"});
-  FiguresTable table;
+  diagnosis::FiguresTable table;
   table.take(job);
   job.time_s = 2;
   job.ranks[77].caused_s = 0.5;
@@ -119,16 +119,16 @@ TEST_CASE(
 }
 
 TEST_CASE("names of tensors and hosts do nothing to a terminal") {
-  JobFigures job = job_at(1, 0, 0);
+  diagnosis::JobFigures job = job_at(1, 0, 0);
   job.ranks[1].figures.what = "allreduce '\x1b]0;title\x07\n\x7f'";
   job.ranks[0].host = "\x1b[2J";
-  const auto through = parse_figures(to_json(job));
+  const auto through = diagnosis::parse_figures(diagnosis::to_json(job));
   REQUIRE(through.is_ok());
-  FiguresTable table;
+  diagnosis::FiguresTable table;
   table.take(*through);
   for (const std::string& line : table.lines(200, 50))
     CHECK(std::none_of(line.begin(), line.end(),
                        [](char each) { return (each >= 0 && each < ' ') || each == 0x7f; }));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

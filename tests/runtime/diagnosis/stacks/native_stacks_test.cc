@@ -31,7 +31,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 }
 #endif
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
@@ -78,12 +78,12 @@ class Waiter {
   std::jthread thread_;
 };
 
-const Dump::Stack* stack_of(const std::vector<Dump::Stack>& stacks, int thread) {
-  const auto found = std::ranges::find(stacks, thread, &Dump::Stack::thread);
+const diagnosis::Dump::Stack* stack_of(const std::vector<diagnosis::Dump::Stack>& stacks, int thread) {
+  const auto found = std::ranges::find(stacks, thread, &diagnosis::Dump::Stack::thread);
   return found == stacks.end() ? nullptr : &*found;
 }
 
-std::string joined(const Dump::Stack& stack) {
+std::string joined(const diagnosis::Dump::Stack& stack) {
   std::string text;
   for (const std::string& frame : stack.frames) text += frame + "\n";
   return text;
@@ -92,7 +92,7 @@ std::string joined(const Dump::Stack& stack) {
 }  // namespace
 
 TEST_CASE("threads tell their stacks, the main thread first, and go on") {
-  NativeStacks native(std::chrono::seconds(20));
+  diagnosis::NativeStacks native(std::chrono::seconds(20));
   const Waiter one;
   const Waiter other;
   for (int round = 0; round < 20; ++round) {
@@ -100,7 +100,7 @@ TEST_CASE("threads tell their stacks, the main thread first, and go on") {
     REQUIRE(stacks.size() >= 3);
     CHECK(stacks[0].thread == ::getpid());
     for (const Waiter* waiter : {&one, &other}) {
-      const Dump::Stack* const stack = stack_of(stacks, waiter->id());
+      const diagnosis::Dump::Stack* const stack = stack_of(stacks, waiter->id());
       REQUIRE(stack != nullptr);
       CAPTURE(joined(*stack));
       REQUIRE(stack->frames.size() >= 3);
@@ -110,7 +110,7 @@ TEST_CASE("threads tell their stacks, the main thread first, and go on") {
 }
 
 TEST_CASE("a thread that blocks signals is named as such, the runtime's own threads are left out") {
-  NativeStacks native(std::chrono::seconds(20));
+  diagnosis::NativeStacks native(std::chrono::seconds(20));
   const Waiter deaf(true);
   std::binary_semaphore end{0};
   std::atomic<int> ours{0};
@@ -128,7 +128,7 @@ TEST_CASE("a thread that blocks signals is named as such, the runtime's own thre
 }
 
 TEST_CASE("a thread that blocks signals for a moment tells its stack") {
-  NativeStacks native(std::chrono::seconds(20));
+  diagnosis::NativeStacks native(std::chrono::seconds(20));
   std::atomic<bool> ends = false;
   std::atomic<int> id = 0;
   std::jthread blinker([&] {
@@ -147,7 +147,7 @@ TEST_CASE("a thread that blocks signals for a moment tells its stack") {
   std::size_t told = 0;
   for (int round = 0; round < 5; ++round) {
     const auto stacks = native.take();
-    const Dump::Stack* const stack = stack_of(stacks, id);
+    const diagnosis::Dump::Stack* const stack = stack_of(stacks, id);
     if (stack != nullptr && stack->frames.size() >= 3) ++told;
   }
   ends = true;
@@ -155,7 +155,7 @@ TEST_CASE("a thread that blocks signals for a moment tells its stack") {
 }
 
 TEST_CASE("threads are waited for by a clock that nobody sets") {
-  NativeStacks native(std::chrono::seconds(20));
+  diagnosis::NativeStacks native(std::chrono::seconds(20));
   const Waiter waiter;
   wall_clock_behind = 3600;
   const auto stacks = native.take();
@@ -169,7 +169,7 @@ TEST_CASE("a signal that the application has taken is left to it") {
   theirs.sa_handler = [](int) { ::_exit(77); };
   struct sigaction before {};
   ::sigaction(SIGRTMIN + 1, &theirs, &before);
-  NativeStacks native(std::chrono::seconds(20));
+  diagnosis::NativeStacks native(std::chrono::seconds(20));
   const Waiter waiter;
   CHECK(stack_of(native.take(), waiter.id()) != nullptr);
   struct sigaction now {};
@@ -185,10 +185,10 @@ TEST_CASE("many takers at the same time do not disturb one another") {
     std::vector<std::jthread> takers;
     for (int i = 0; i < 4; ++i) {
       takers.emplace_back([&] {
-        NativeStacks native(std::chrono::seconds(20));
+        diagnosis::NativeStacks native(std::chrono::seconds(20));
         for (int round = 0; round < kRounds; ++round) {
           const auto stacks = native.take();
-          const Dump::Stack* const stack = stack_of(stacks, waiter.id());
+          const diagnosis::Dump::Stack* const stack = stack_of(stacks, waiter.id());
           if (stack != nullptr && stack->frames.size() >= 3) ++found;
         }
       });
@@ -197,4 +197,4 @@ TEST_CASE("many takers at the same time do not disturb one another") {
   CHECK(found == 4 * kRounds);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

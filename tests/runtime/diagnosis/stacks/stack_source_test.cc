@@ -6,12 +6,12 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 using Catch::Matchers::Contains;
 
 TEST_CASE("the stack source says what its provider says, and nothing without one") {
-  StackSource source;
+  diagnosis::StackSource source;
   CHECK(source.ask(std::chrono::seconds(10)).empty());
   source.set([] { return std::string("train.py:12"); });
   CHECK(source.ask(std::chrono::seconds(10)) == "train.py:12");
@@ -26,7 +26,7 @@ TEST_CASE("a stack provider that hangs delays nobody and is not called again mea
     std::atomic<int> calls{0};
   };
   const auto gate = std::make_shared<Gate>();
-  StackSource source;
+  diagnosis::StackSource source;
   source.set([gate] {
     ++gate->calls;
     gate->entered.release();
@@ -49,4 +49,4 @@ TEST_CASE("a stack provider that hangs delays nobody and is not called again mea
   CHECK(text == "at last");
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

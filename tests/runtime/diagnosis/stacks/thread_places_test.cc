@@ -17,7 +17,7 @@
 #include "runtime/diagnosis/stacks/thread_samples.h"
 #include "tests/facts.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
@@ -42,8 +42,8 @@ class Subject {
 };
 
 std::string place_of(int thread) {
-  const auto places = thread_places();
-  const auto found = std::ranges::find(places, thread, &Dump::Stack::thread);
+  const auto places = diagnosis::thread_places();
+  const auto found = std::ranges::find(places, thread, &diagnosis::Dump::Stack::thread);
   std::string text;
   if (found == places.end()) return text;
   for (const std::string& frame : found->frames) text += frame + "\n";
@@ -121,7 +121,7 @@ TEST_CASE("a thread in poll() is told with its callers, and its poll goes on") {
     const std::string place = place_with(waiter.id(), "poll");
     CHECK_THAT(place, Contains("poll"));
     if (HAVE_LIBDW) CHECK_THAT(place, Contains("poll_here"));
-    for (int look = 0; look < 20; ++look) (void)thread_places();
+    for (int look = 0; look < 20; ++look) (void)diagnosis::thread_places();
     CHECK(result == -2);
     CHECK(::write(ends[1], "x", 1) == 1);
   }
@@ -135,7 +135,7 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
   std::string place, error;
   {
     Subject runner([&] { spin_here(ended); });
-    error = sample_threads({runner.id()}).front().error;
+    error = diagnosis::sample_threads({runner.id()}).front().error;
     // Without libdw only the address is known of what is not exported.
     const std::string known = HAVE_LIBDW ? "spin_here" : "(running";
     place = place_with(runner.id(), error.empty() ? known : "perf_event_open");
@@ -149,13 +149,13 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
 
 TEST_CASE("the main thread comes first, and the one that asks is left out") {
   std::atomic<bool> ended{false};
-  std::vector<Dump::Stack> places;
+  std::vector<diagnosis::Dump::Stack> places;
   {
-    const Subject asker([&] { places = thread_places(); });
+    const Subject asker([&] { places = diagnosis::thread_places(); });
     (void)asker;
   }
   REQUIRE_FALSE(places.empty());
   CHECK(places.front().thread == ::getpid());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -21,41 +21,41 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const SocketAddress kLoopback = SocketAddress::parse("127.0.0.1:0").take();
+const links::SocketAddress kLoopback = links::SocketAddress::parse("127.0.0.1:0").take();
 
 struct Opened {
   Status status;
-  std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<links::Link>> links;
 };
 
 struct Change {
   Duration limit = 60s;
   Duration patience = 10s;
-  SocketAddress listen_at = kLoopback;
+  links::SocketAddress listen_at = kLoopback;
 };
 
-Opened open_links(const World& world, std::vector<Rank> neighbours, std::shared_ptr<Store> store,
+Opened open_links(const World& world, std::vector<Rank> neighbours, std::shared_ptr<store::Store> store,
                   ForkGuard& guard, const Change& change = {}) {
-  auto links = dabke::open_links({.world = world,
-                                  .neighbours = neighbours,
-                                  .listen_at = change.listen_at,
-                                  .store = std::move(store),
-                                  .guard = guard,
-                                  .log = Log(),
-                                  .deadline = Clock::now() + change.limit,
-                                  .client_patience = change.patience});
+  auto links = dabke::links::open_links({.world = world,
+                                         .neighbours = neighbours,
+                                         .listen_at = change.listen_at,
+                                         .store = std::move(store),
+                                         .guard = guard,
+                                         .log = Log(),
+                                         .deadline = Clock::now() + change.limit,
+                                         .client_patience = change.patience});
   if (!links.is_ok()) return {links.status(), {}};
   return {{}, links.take()};
 }
 
-class Collected final : public FrameSink {
+class Collected final : public links::FrameSink {
  public:
   void on_frame(std::span<const std::byte> frame) override { frames.push_back(text_of(frame)); }
   std::vector<std::string> frames;
 };
 
 /// Receives until `count` frames have come or the link ends; the error text, if any.
-std::string receive_frames(Link& link, Collected& sink, std::size_t count) {
+std::string receive_frames(links::Link& link, Collected& sink, std::size_t count) {
   const auto deadline = Clock::now() + 60s;
   while (sink.frames.size() < count && Clock::now() < deadline) {
     pollfd waiting{link.descriptor(), static_cast<short>(POLLIN | (link.wants_write() ? POLLOUT : 0)), 0};
@@ -63,14 +63,14 @@ std::string receive_frames(Link& link, Collected& sink, std::size_t count) {
     link.flush();
     const auto received = link.receive(sink);
     if (!received.is_ok()) return received.status().message();
-    if (*received == Link::Received::closed) return "closed";
+    if (*received == links::Link::Received::closed) return "closed";
   }
   return "";
 }
 
 /// A plain client of rank 0's listener, which it finds in the store.
-Fd client_of(Store& store) {
-  const auto address = SocketAddress::parse(*store.get("links/0", Clock::now() + 60s)).take();
+Fd client_of(store::Store& store) {
+  const auto address = links::SocketAddress::parse(*store.get("links/0", Clock::now() + 60s)).take();
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   return ::connect(fd.get(), address.get(), address.length()) == 0 ? std::move(fd) : Fd();
 }
@@ -79,12 +79,12 @@ Fd client_of(Store& store) {
 
 TEST_CASE("four ranks link to each other in a full mesh and talk in both directions") {
   const auto address = GENERATE(as<std::string>(), "127.0.0.1:0", "[::1]:0");
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   const auto before = open_descriptors();
   const auto seen = run_ranks(4, [&](Rank self) {
     ForkGuard guard;
     auto opened = open_links(world_of(self, 4), all_but(self, 4), store, guard,
-                             {.listen_at = *SocketAddress::parse(address)});
+                             {.listen_at = *links::SocketAddress::parse(address)});
     std::string text = opened.status.message();
     for (auto& link : opened.links) {
       if (!link->send(bytes_of(fmt::format("{} to {}", self, link->peer().rank))).is_ok())
@@ -103,7 +103,7 @@ TEST_CASE("four ranks link to each other in a full mesh and talk in both directi
 }
 
 TEST_CASE("garbage, silent, half-open and vanishing clients keep no rank out") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   std::atomic<bool> strangers_there = false;
   const auto seen = run_ranks(3, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -115,7 +115,7 @@ TEST_CASE("garbage, silent, half-open and vanishing clients keep no rank out") {
         if (!client) return "a stranger could not connect";
         std::vector<std::byte> noise(i % 300);
         for (auto& byte : noise) byte = static_cast<std::byte>(random());
-        const auto hello = Handshake::connect(self_of(world_of(1, 2)), 0).take();
+        const auto hello = links::Handshake::connect(self_of(world_of(1, 2)), 0).take();
         const auto real = hello.outgoing();
         if (i % 5 == 1) (void)::send(client.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
         if (i % 5 == 2)
@@ -150,7 +150,7 @@ TEST_CASE("a client that stays silent is dropped after a while") {
   const auto seen = with_enough_time(
       2,
       [](double seconds) {
-        const auto store = make_memory_store();
+        const auto store = store::make_memory_store();
         std::atomic<bool> is_over = false;  // its end drops the client, too
         return run_ranks(2, [&](Rank self) -> std::string {
           ForkGuard guard;
@@ -173,9 +173,9 @@ TEST_CASE("a client that stays silent is dropped after a while") {
 }
 
 TEST_CASE("a connection that is not answered is given up, and another one tried") {
-  const auto store = make_memory_store();
-  const Fd silent = tcp_listen(kLoopback).take();
-  const auto address = SocketAddress::local_of(silent.get()).take().to_string();
+  const auto store = store::make_memory_store();
+  const Fd silent = links::tcp_listen(kLoopback).take();
+  const auto address = links::SocketAddress::local_of(silent.get()).take().to_string();
   REQUIRE(store->set("links/0", address).is_ok());
   ForkGuard guard;
   int tries = 0;
@@ -185,7 +185,7 @@ TEST_CASE("a connection that is not answered is given up, and another one tried"
         const Change impatient{.limit = seconds_to_duration(seconds), .patience = 50ms};
         const Status ended = open_links(world_of(1, 2), {0}, store, guard, impatient).status;
         tries = 0;
-        while (const Fd client = tcp_accept(silent.get()).take()) ++tries;
+        while (const Fd client = links::tcp_accept(silent.get()).take()) ++tries;
         return ended;
       },
       [&](const Status&) { return tries > 1; });
@@ -194,7 +194,7 @@ TEST_CASE("a connection that is not answered is given up, and another one tried"
 }
 
 TEST_CASE("a rank with another key, job or epoch is told so at once, and the other waits on") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   auto wrong = world_of(1, 2);
   std::string needle;
   SECTION("key") {
@@ -228,15 +228,15 @@ TEST_CASE("a rank with another key, job or epoch is told so at once, and the oth
 }
 
 TEST_CASE("ranks that are missing at the deadline are named with their hosts and what to do") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   auto world = world_of(1, 4);
   world.hosts = {"host-a", "host-b", "host-c", "host-d"};
   ForkGuard guard;
-  const Fd taken = tcp_listen(kLoopback).take();
-  const auto port = SocketAddress::local_of(taken.get()).take();
+  const Fd taken = links::tcp_listen(kLoopback).take();
+  const auto port = links::SocketAddress::local_of(taken.get()).take();
   const auto closed = [&] {  // a port at which nobody listens
-    const Fd fd = tcp_listen(address_of_our_own()).take();
-    return SocketAddress::local_of(fd.get()).take();
+    const Fd fd = links::tcp_listen(address_of_our_own()).take();
+    return links::SocketAddress::local_of(fd.get()).take();
   }();
   const auto message_with = [&](const std::string& text) {
     return with_enough_time(
@@ -256,7 +256,7 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
                    Contains("DABKE_START_TIMEOUT_SECONDS"));
   }
   SECTION("a rank that gave up itself has said for whom it waited") {
-    tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});
+    store::tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});
     const auto status = open_links(world, {0}, store, guard, {.limit = 100ms}).status;
     CHECK_THAT(status.message(), Contains("rank 1 has no link to rank 0 on host-a") &&
                                      Contains("(rank 0 gave up: rank 0 has no link to rank 2 on host-c)"));
@@ -273,20 +273,20 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
 }
 
 TEST_CASE("a rank without neighbours has no listener and no links") {
-  const auto store = make_memory_store();
+  const auto store = store::make_memory_store();
   ForkGuard guard;
   CHECK(open_links(world_of(0, 1), {}, store, guard).status.is_ok());
   CHECK_FALSE(store->get("links/0", Clock::now()).is_ok());
 }
 
 TEST_CASE("the listener is bound to the chosen address only, and every descriptor is closed on exec") {
-  const Fd listener = tcp_listen(kLoopback).take();
-  CHECK_THAT(SocketAddress::local_of(listener.get())->to_string(), Catch::StartsWith("127.0.0.1:"));
-  const auto address = SocketAddress::local_of(listener.get()).take();
-  const Fd client = tcp_connect(address).take();
+  const Fd listener = links::tcp_listen(kLoopback).take();
+  CHECK_THAT(links::SocketAddress::local_of(listener.get())->to_string(), Catch::StartsWith("127.0.0.1:"));
+  const auto address = links::SocketAddress::local_of(listener.get()).take();
+  const Fd client = links::tcp_connect(address).take();
   pollfd comes{listener.get(), POLLIN, 0};
   REQUIRE(::poll(&comes, 1, 60'000) == 1);
-  const Fd server = tcp_accept(listener.get()).take();
+  const Fd server = links::tcp_accept(listener.get()).take();
   REQUIRE(server);
   for (const int fd : {listener.get(), client.get(), server.get()}) {
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

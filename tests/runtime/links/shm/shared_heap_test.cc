@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 
 using Catch::Contains;
 
@@ -24,7 +24,7 @@ std::ptrdiff_t open_descriptors() {
 }
 
 /// So much of the file is there.
-std::size_t reserved_bytes(const SharedHeap& heap) {
+std::size_t reserved_bytes(const shm::SharedHeap& heap) {
   struct stat info {};
   return ::fstat(heap.descriptor(), &info) == 0 ? static_cast<std::size_t>(info.st_blocks) * 512 : 0;
 }
@@ -42,7 +42,7 @@ struct FileSizeLimit {
 }  // namespace
 
 TEST_CASE("free stretches are found by size and alignment, and join their neighbours") {
-  FreeRanges ranges;
+  shm::FreeRanges ranges;
   CHECK_FALSE(ranges.take(1, 1));
   ranges.give(100, 50);
   ranges.give(200, 10);
@@ -54,7 +54,7 @@ TEST_CASE("free stretches are found by size and alignment, and join their neighb
 }
 
 TEST_CASE("memory of every size is aligned, apart from all other, and found by any address in it") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   std::vector<std::pair<std::byte*, std::size_t>> all;
   for (const std::size_t bytes :
        {0UL, 1UL, 64UL, 65UL, 1000UL, 65'536UL, 100'000UL, 3'000'000UL, 5'000'000UL, 40'000'000UL}) {
@@ -84,7 +84,7 @@ TEST_CASE("memory of every size is aligned, apart from all other, and found by a
 }
 
 TEST_CASE("a hundred thousand small allocations take one descriptor, and freed memory is used again") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   const auto descriptors = open_descriptors();
   std::mt19937 random(1);
   std::vector<void*> all;
@@ -106,7 +106,7 @@ TEST_CASE("a hundred thousand small allocations take one descriptor, and freed m
 }
 
 TEST_CASE("what was not allocated here, or was freed before, cannot be freed") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   int elsewhere = 0;
   CHECK(heap.free(&elsewhere).code() == Code::invalid_argument);
   auto* const memory = static_cast<std::byte*>(*heap.allocate(1000));
@@ -116,7 +116,7 @@ TEST_CASE("what was not allocated here, or was freed before, cannot be freed") {
 }
 
 TEST_CASE("memory that is in use is freed once the last use is over") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   auto* const memory = static_cast<std::byte*>(*heap.allocate(1000));
   auto first = heap.use(memory);
   auto second = heap.use(memory + 999);
@@ -135,7 +135,7 @@ TEST_CASE("memory that is in use is freed once the last use is over") {
 }
 
 TEST_CASE("shortage is an error that says what to do, and what was there stays usable") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   void* const before = *heap.allocate(100);
   {
     const FileSizeLimit limit(std::size_t{8} << 20);
@@ -151,7 +151,7 @@ TEST_CASE("shortage is an error that says what to do, and what was there stays u
 }
 
 TEST_CASE("threads allocate, look up and free at the same time") {
-  SharedHeap heap;
+  shm::SharedHeap heap;
   std::vector<std::future<bool>> threads;
   for (unsigned seed = 0; seed < 4; ++seed) {
     threads.push_back(std::async(std::launch::async, [&heap, seed] {
@@ -177,4 +177,4 @@ TEST_CASE("threads allocate, look up and free at the same time") {
   for (auto& thread : threads) CHECK(thread.get());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

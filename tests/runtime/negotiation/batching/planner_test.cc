@@ -7,13 +7,13 @@
 
 #include "runtime/backend/fusion_buffer.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Batches = std::vector<std::vector<std::size_t>>;
 
-PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0) {
-  PlanItem out;
+negotiation::PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0) {
+  negotiation::PlanItem out;
   out.key.call.dtype = dtype;
   out.key.process_set = set;
   out.size_bytes = bytes;
@@ -22,31 +22,31 @@ PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0)
 
 constexpr std::uint32_t kAlone = 16 << 20;
 
-Batches plan(std::span<const PlanItem> items, std::int64_t threshold) {
-  return plan_batches(items, {.threshold = threshold, .alone = kAlone});
+Batches plan(std::span<const negotiation::PlanItem> items, std::int64_t threshold) {
+  return negotiation::plan_batches(items, {.threshold = threshold, .alone = kAlone});
 }
 
 }  // namespace
 
 TEST_CASE("tensors of one key share a batch up to the threshold") {
-  const std::vector<PlanItem> items{item(64), item(64), item(64)};
+  const std::vector<negotiation::PlanItem> items{item(64), item(64), item(64)};
   CHECK(plan(items, 128) == Batches{{0, 1}, {2}});
   CHECK(plan(items, 1 << 20) == Batches{{0, 1, 2}});
 }
 
 TEST_CASE("a threshold of 0 turns fusion off") {
-  const std::vector<PlanItem> items{item(4), item(4)};
+  const std::vector<negotiation::PlanItem> items{item(4), item(4)};
   CHECK(plan(items, 0) == Batches{{0}, {1}});
 }
 
 TEST_CASE("a batch looks ahead past tensors that do not fit") {
-  const std::vector<PlanItem> items{item(64), item(4, DType::f16), item(192), item(64)};
+  const std::vector<negotiation::PlanItem> items{item(64), item(4, DType::f16), item(192), item(64)};
   CHECK(plan(items, 128) == Batches{{0, 3}, {1}, {2}});
 }
 
 TEST_CASE("learned batches that come together are run together, up to a size") {
-  constexpr std::size_t kThird = kTogetherBytes / 3 / kFusionAlignment * kFusionAlignment;
-  std::vector<PlanItem> items(5, item(kThird));
+  constexpr std::size_t kThird = negotiation::kTogetherBytes / 3 / kFusionAlignment * kFusionAlignment;
+  std::vector<negotiation::PlanItem> items(5, item(kThird));
   const std::uint64_t learned[] = {1, 1, 2, 2, 3};
   for (std::size_t i = 0; i < items.size(); ++i) items[i].key.learned = learned[i];
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2}, {3, 4}});
@@ -56,15 +56,15 @@ TEST_CASE("learned batches that come together are run together, up to a size") {
 }
 
 TEST_CASE("a learned batch may be larger than what several are run together to") {
-  std::vector<PlanItem> items(5, item(kTogetherBytes / 4));
-  for (PlanItem& i : items) i.key.learned = 1;
+  std::vector<negotiation::PlanItem> items(5, item(negotiation::kTogetherBytes / 4));
+  for (negotiation::PlanItem& i : items) i.key.learned = 1;
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}});
   items.push_back(item(64));
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // the last belongs to no learned batch
 }
 
 TEST_CASE("large tensors and alltoalls travel alone") {
-  std::vector<PlanItem> items{item(64), item(kAlone), item(64), item(64), item(64)};
+  std::vector<negotiation::PlanItem> items{item(64), item(kAlone), item(64), item(64), item(64)};
   items[2].key.call.kind = items[3].key.call.kind = CollectiveKind::alltoall;
   CHECK(plan(items, 1 << 30) == Batches{{0, 4}, {1}, {2}, {3}});
 }
@@ -73,8 +73,8 @@ TEST_CASE("every tensor is in one batch, every batch has one key and stays below
   const unsigned seed = GENERATE(take(50, random(0, 1 << 30)));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  std::vector<PlanItem> items(random() % 300);
-  for (PlanItem& i : items) {
+  std::vector<negotiation::PlanItem> items(random() % 300);
+  for (negotiation::PlanItem& i : items) {
     i = item(random() % 5000, random() % 2 ? DType::f32 : DType::i8, static_cast<int>(random() % 3));
     i.key.contributors = static_cast<int>(random() % 2);
   }
@@ -97,11 +97,11 @@ TEST_CASE("every tensor is in one batch, every batch has one key and stays below
 
 TEST_CASE("the plan of one process set does not depend on other sets' tensors") {
   std::mt19937 random(7);
-  std::vector<PlanItem> both;
+  std::vector<negotiation::PlanItem> both;
   for (int i = 0; i < 200; ++i)
     both.push_back(item(random() % 4000, DType::f32, static_cast<int>(random() % 2)));
   for (const ProcessSetId set : {0, 1}) {
-    std::vector<PlanItem> alone;
+    std::vector<negotiation::PlanItem> alone;
     std::map<std::size_t, std::size_t> place;  // its place in `both` -> in `alone`
     for (std::size_t i = 0; i < both.size(); ++i) {
       if (both[i].key.process_set != set) continue;
@@ -118,4 +118,4 @@ TEST_CASE("the plan of one process set does not depend on other sets' tensors") 
   }
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -4,7 +4,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using std::chrono::seconds;
@@ -13,9 +13,9 @@ namespace {
 
 RequestRef member(const std::string& name) { return std::make_shared<const Request>(allreduce(name)); }
 
-GroupInquiry inquiry_of(std::vector<GroupAnswerMessage> answers) {
-  GroupInquiry inquiry{.process_set = kWorldSet, .group = "g", .age = seconds(6)};
-  for (GroupAnswerMessage& answer : answers) {
+negotiation::GroupInquiry inquiry_of(std::vector<wire::GroupAnswerMessage> answers) {
+  negotiation::GroupInquiry inquiry{.process_set = kWorldSet, .group = "g", .age = seconds(6)};
+  for (wire::GroupAnswerMessage& answer : answers) {
     answer.rank = static_cast<Rank>(inquiry.asked.size());
     inquiry.asked.push_back(answer.rank);
     inquiry.answers[answer.rank] = answer;
@@ -23,20 +23,20 @@ GroupInquiry inquiry_of(std::vector<GroupAnswerMessage> answers) {
   return inquiry;
 }
 
-GroupAnswerMessage part(std::uint32_t size, std::vector<std::string> members) {
-  GroupAnswerMessage answer;
+wire::GroupAnswerMessage part(std::uint32_t size, std::vector<std::string> members) {
+  wire::GroupAnswerMessage answer;
   answer.size = size;
   answer.came = static_cast<std::uint32_t>(members.size());
   answer.members = std::move(members);
   return answer;
 }
 
-const Topology kThree(3, {"ada", "bob", "cy"}, 8);
+const negotiation::Topology kThree(3, {"ada", "bob", "cy"}, 8);
 
 }  // namespace
 
 TEST_CASE("members of a group that has failed fail too, until it would have been whole or begins again") {
-  IncompleteGroups groups;
+  negotiation::IncompleteGroups groups;
   const TimePoint now{};
   CHECK(groups.add(member("a"), "g", 3, now).is_ok());
   CHECK(groups.find(kWorldSet, "g")->describe("g") == "1 of 3 members of group 'g': 'a'");
@@ -55,32 +55,38 @@ TEST_CASE("members of a group that has failed fail too, until it would have been
 }
 
 TEST_CASE("only what no rank can put right any more is a mismatch of groups") {
-  CHECK(
-      group_failure(inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(3, {"b"})}), kThree).is_ok());
-  CHECK(group_failure(inquiry_of({part(3, {"a", "b"}), part(2, {"a"}), part(0, {})}), kThree).is_ok());
-  GroupInquiry silent = inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a"})});
+  CHECK(negotiation::group_failure(inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(3, {"b"})}),
+                                   kThree)
+            .is_ok());
+  CHECK(negotiation::group_failure(inquiry_of({part(3, {"a", "b"}), part(2, {"a"}), part(0, {})}), kThree)
+            .is_ok());
+  negotiation::GroupInquiry silent = inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a"})});
   silent.answers.erase(2);
-  CHECK(group_failure(silent, kThree).is_ok());
+  CHECK(negotiation::group_failure(silent, kThree).is_ok());
   CHECK_THAT(
-      group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a", "b"})}), kThree).message(),
+      negotiation::group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a", "b"})}), kThree)
+          .message(),
       Contains("Mismatched group size for group 'g' in process set 0: ") &&
           Contains("rank 0 on ada has submitted 1 of 3 members: 'a'") &&
           Contains("rank 1 on bob has submitted 1 of 2 members: 'a'") &&
           Contains("rank 2 on cy has submitted all 2 members: 'a', 'b'"));
-  CHECK_THAT(group_failure(inquiry_of({part(2, {"a"}), part(2, {"b"}), part(2, {"c"})}), kThree).message(),
+  CHECK_THAT(negotiation::group_failure(inquiry_of({part(2, {"a"}), part(2, {"b"}), part(2, {"c"})}), kThree)
+                 .message(),
              Contains("Mismatched group members"));
-  GroupAnswerMessage joined;
+  wire::GroupAnswerMessage joined;
   joined.joined = true;
-  CHECK_FALSE(group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), joined}), kThree).is_ok());
+  CHECK_FALSE(
+      negotiation::group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), joined}), kThree).is_ok());
 }
 
 TEST_CASE(
     "a group that one rank has refused fails once every rank has begun it, though it lacks members there") {
-  GroupAnswerMessage refusing = part(3, {"a"});
+  wire::GroupAnswerMessage refusing = part(3, {"a"});
   refusing.refused = {Code::invalid_argument, "allreduce 'a': no data"};
-  CHECK(group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(0, {})}), kThree).is_ok());
+  CHECK(negotiation::group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(0, {})}), kThree)
+            .is_ok());
   const Status failure =
-      group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(3, {"b"})}), kThree);
+      negotiation::group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(3, {"b"})}), kThree);
   CHECK(failure.code() == Code::invalid_argument);
   CHECK(failure.message() ==
         "group 'g' of process set 0 cannot run: rank 1 on bob: allreduce 'a': no data. No data has moved and "
@@ -89,14 +95,15 @@ TEST_CASE(
 }
 
 TEST_CASE("the text of an incomplete group tells what each rank has, and what it lacks") {
-  const auto text =
-      incomplete_group_text(inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(0, {})}), kThree);
+  const auto text = negotiation::incomplete_group_text(
+      inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(0, {})}), kThree);
   REQUIRE(text);
   CHECK_THAT(*text, Contains("Stalled for 6.0 s: group 'g' of process set 0 is incomplete: ") &&
                         Contains("rank 0 on ada has submitted 2 of 3 members: 'a', 'b' (missing: 'c')") &&
                         Contains("rank 1 on bob has submitted 2 of 3 members: 'a', 'c' (missing: 'b')") &&
                         Contains("rank 2 on cy has submitted none of it"));
-  CHECK_FALSE(incomplete_group_text(inquiry_of({part(1, {"a"}), part(0, {}), part(0, {})}), kThree));
+  CHECK_FALSE(
+      negotiation::incomplete_group_text(inquiry_of({part(1, {"a"}), part(0, {}), part(0, {})}), kThree));
 }
 
 TEST_CASE("ranks that only take their time with a group get no error, and who differs gets one soon") {
@@ -126,7 +133,7 @@ TEST_CASE("ranks that only take their time with a group get no error, and who di
 }
 
 TEST_CASE("an incomplete group is in the snapshot, is reported once a period and ends the job in time") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   options.stall_shutdown = seconds(150);
   options.topology = tree_of(4, 2, 8);  // rank 3 reports through rank 2
@@ -138,7 +145,7 @@ TEST_CASE("an incomplete group is in the snapshot, is reported once a period and
     const Status status = job.negotiator(rank).submit_member(one, "g", 2, job.now());
     REQUIRE(status.message() == "");
   }
-  const Snapshot snapshot = job.negotiator(3).snapshot();
+  const negotiation::Snapshot snapshot = job.negotiator(3).snapshot();
   REQUIRE(snapshot.groups.size() == 1);
   CHECK(snapshot.groups[0].members == "1 of 2 members of group 'g': 'a'");
   for (int passed = 0; passed < 59; ++passed) {
@@ -163,4 +170,4 @@ TEST_CASE("an incomplete group is in the snapshot, is reported once a period and
   CHECK(job.warnings().size() == 2);  // after 60 s and 120 s
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

@@ -7,28 +7,29 @@
 
 #include "runtime/negotiation/negotiator.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 constexpr TimePoint kNow{std::chrono::hours(1)};
 constexpr Rank kRoot = 0, kInner = 3, kLeaf = 4;  // ranks 0 to 2 on one host, 3 and 4 on another
 
-std::shared_ptr<const Topology> two_hosts() {
-  return std::make_shared<const Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"}, 1);
+std::shared_ptr<const negotiation::Topology> two_hosts() {
+  return std::make_shared<const negotiation::Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"},
+                                                       1);
 }
 
 /// The cause with which the job of `rank` ends when `peer` says this; ok: it goes on.
-Status cause_after(Rank rank, Rank peer, const Message& message) {
-  Negotiator::Options options;
+Status cause_after(Rank rank, Rank peer, const wire::Message& message) {
+  negotiation::Negotiator::Options options;
   options.rank = rank;
   options.topology = two_hosts();
   options.stall_check = std::chrono::seconds(1);
-  Negotiator negotiator(options);
+  negotiation::Negotiator negotiator(options);
   std::vector<std::byte> bytes;
-  encode(message, bytes);
+  wire::encode(message, bytes);
   negotiator.message_from(peer, bytes, kNow);
-  for (const Action& action : negotiator.take_actions(kNow)) {
-    if (const auto* over = std::get_if<OverAction>(&action)) return over->cause;
+  for (const negotiation::Action& action : negotiator.take_actions(kNow)) {
+    if (const auto* over = std::get_if<negotiation::OverAction>(&action)) return over->cause;
   }
   return {};
 }
@@ -48,24 +49,24 @@ RequestRef scalar_of(CollectiveKind kind) {
   return request;
 }
 
-Message order_of(RequestRef request, ProcessSetId new_set = 1, Slot slot = kNoSlot) {
-  Order order;
+wire::Message order_of(RequestRef request, ProcessSetId new_set = 1, wire::Slot slot = wire::kNoSlot) {
+  wire::Order order;
   order.number = 1;
   order.request = std::move(request);
   order.new_set = new_set;
   order.slot = slot;
-  return OrdersMessage{{order}};
+  return wire::OrdersMessage{{order}};
 }
 
-Message departure_of(Rank rank) {
-  Order order;
-  order.kind = Order::Kind::left;
+wire::Message departure_of(Rank rank) {
+  wire::Order order;
+  order.kind = wire::Order::Kind::left;
   order.rank = rank;
-  return OrdersMessage{{order}};
+  return wire::OrdersMessage{{order}};
 }
 
-Message report_of(RequestRef request, std::int32_t contributors = 1) {
-  ReadyMessage ready;
+wire::Message report_of(RequestRef request, std::int32_t contributors = 1) {
+  wire::ReadyMessage ready;
   ready.reports.push_back({{{std::move(request), {}}}, contributors, false});
   return ready;
 }
@@ -74,7 +75,7 @@ Message report_of(RequestRef request, std::int32_t contributors = 1) {
 
 TEST_CASE("orders that cannot be end the job and name who sent them, instead of reading what is not there") {
   using enum CollectiveKind;
-  const Message message =
+  const wire::Message message =
       GENERATE(departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
                order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
                order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
@@ -97,28 +98,29 @@ TEST_CASE("orders that cannot be end the job and name who sent them, instead of 
 
 TEST_CASE("reports that cannot be end the job and name who sent them") {
   using enum CollectiveKind;
-  ReadyMessage late, wanted, joined;
+  wire::ReadyMessage late, wanted, joined;
   late.late_rank = 5;
   wanted.wanted = {0xfffffffe};
   joined.joins.push_back({kWorldSet, 5, {}, {}});
-  ReadyMessage nobody_joined, not_served, without_host;
+  wire::ReadyMessage nobody_joined, not_served, without_host;
   nobody_joined.joins.push_back({kWorldSet, -1, {}, {}});
   not_served.joins.push_back({kWorldSet, -1, {}, {{DeviceType::cuda, 5}}});
   without_host.joins.push_back({kWorldSet, 3, {}, {{DeviceType::host, 3}}});
-  ReadyMessage joined_rank;
+  wire::ReadyMessage joined_rank;
   joined_rank.reports.push_back({{{request_of(barrier, {}), {}}}, 1, false, {5}});
   constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max() / 2;
-  const Message message = GENERATE_COPY(
-      Message(late), Message(wanted), Message(joined), Message(nobody_joined), Message(not_served),
-      Message(without_host), report_of(request_of(barrier, {}), 6), report_of(request_of(barrier, {}), -1),
-      report_of(request_of(join, {})), report_of(request_of(add_process_set, {5})),
-      report_of(request_of(remove_process_set, {})), report_of(request_of(add_set_among_members, {3, 5})),
-      Message(joined_rank), Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}),
-      Message(GoodbyeMessage{1}), Message(AnswerMessage{.rank = 5}),
-      Message(AnswerMessage{.rank = 4, .idle_ms = kForEver}),
-      Message(NoticeMessage{.name = "x", .age_ms = kForEver}),
-      Message(GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
-      Message(GroupAnswerMessage{.rank = 4, .age_ms = kForEver}));
+  const wire::Message message = GENERATE_COPY(
+      wire::Message(late), wire::Message(wanted), wire::Message(joined), wire::Message(nobody_joined),
+      wire::Message(not_served), wire::Message(without_host), report_of(request_of(barrier, {}), 6),
+      report_of(request_of(barrier, {}), -1), report_of(request_of(join, {})),
+      report_of(request_of(add_process_set, {5})), report_of(request_of(remove_process_set, {})),
+      report_of(request_of(add_set_among_members, {3, 5})), wire::Message(joined_rank),
+      wire::Message(wire::GoodbyeMessage{5}), wire::Message(wire::GoodbyeMessage{-1}),
+      wire::Message(wire::GoodbyeMessage{1}), wire::Message(wire::AnswerMessage{.rank = 5}),
+      wire::Message(wire::AnswerMessage{.rank = 4, .idle_ms = kForEver}),
+      wire::Message(wire::NoticeMessage{.name = "x", .age_ms = kForEver}),
+      wire::Message(wire::GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
+      wire::Message(wire::GroupAnswerMessage{.rank = 4, .age_ms = kForEver}));
   const Status cause = cause_after(kRoot, kInner, message);
   CHECK(cause.code() == Code::internal);
   INFO(cause.message());
@@ -127,18 +129,19 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
 
 TEST_CASE(
     "an order of what this rank's subtree has not reported ends the job while the name still queues here") {
-  Negotiator negotiator({.rank = kInner, .topology = two_hosts()});
+  negotiation::Negotiator negotiator({.rank = kInner, .topology = two_hosts()});
   auto request = std::make_shared<Request>(*request_of(CollectiveKind::allreduce, {}));
   request->tensors.push_back({"x", DType::f32, Shape({4})});
-  negotiator.submit(Token{1}, request, kNow);
-  negotiator.submit(Token{2}, request, kNow);  // queued behind the first
+  negotiator.submit(negotiation::Token{1}, request, kNow);
+  negotiator.submit(negotiation::Token{2}, request, kNow);  // queued behind the first
   std::vector<std::byte> bytes;
-  encode(order_of(request), bytes);
+  wire::encode(order_of(request), bytes);
   negotiator.message_from(kRoot, bytes, kNow);
   int over = 0, completed = 0;
-  for (const Action& action : negotiator.take_actions(kNow)) {
-    if (std::holds_alternative<OverAction>(action)) ++over;
-    if (const auto* done = std::get_if<CompleteAction>(&action)) completed += static_cast<int>(done->token);
+  for (const negotiation::Action& action : negotiator.take_actions(kNow)) {
+    if (std::holds_alternative<negotiation::OverAction>(action)) ++over;
+    if (const auto* done = std::get_if<negotiation::CompleteAction>(&action))
+      completed += static_cast<int>(done->token);
   }
   CHECK(over == 1);
   CHECK(completed == 2);  // the second; the first is a part of what is run
@@ -150,7 +153,7 @@ TEST_CASE("a dozen bytes do not stand for more cached orders than the largest ca
   // end.
   const auto decoded = [](std::uint8_t low) {
     const std::array<std::uint8_t, 9> bytes{3, 0, 1, 0, low, 0x80, 0x40, 0, 2};
-    return decode(std::as_bytes(std::span(bytes)));
+    return wire::decode(std::as_bytes(std::span(bytes)));
   };
   CHECK(decoded(0x80).is_ok());
   REQUIRE_FALSE(decoded(0x81).is_ok());
@@ -159,31 +162,31 @@ TEST_CASE("a dozen bytes do not stand for more cached orders than the largest ca
 
 TEST_CASE("the late rank of a report is read as it was written, whatever it is") {
   for (const Rank rank : {std::numeric_limits<Rank>::min(), -1, 0, std::numeric_limits<Rank>::max()}) {
-    ReadyMessage ready;
+    wire::ReadyMessage ready;
     ready.late_rank = rank;
     std::vector<std::byte> bytes;
-    encode(ready, bytes);
-    const auto decoded = decode(bytes);
+    wire::encode(ready, bytes);
+    const auto decoded = wire::decode(bytes);
     REQUIRE(decoded.is_ok());
-    CHECK(std::get<ReadyMessage>(*decoded).late_rank == rank);
+    CHECK(std::get<wire::ReadyMessage>(*decoded).late_rank == rank);
   }
 }
 
 TEST_CASE("a batch that begins after the question has come is told as one that runs for no time at all") {
-  Negotiator negotiator({.rank = kInner, .topology = two_hosts(), .gives_stacks = true});
+  negotiation::Negotiator negotiator({.rank = kInner, .topology = two_hosts(), .gives_stacks = true});
   std::vector<std::byte> bytes;
-  encode(InquiryMessage{.id = 1, .name = "x"}, bytes);
+  wire::encode(wire::InquiryMessage{.id = 1, .name = "x"}, bytes);
   negotiator.message_from(kRoot, bytes, kNow);
   negotiator.note_running({7, kWorldSet, "allreduce 'y'", kNow + std::chrono::seconds(2)}, kNow);
   negotiator.give_stack("at work", kNow);
   std::uint64_t inside_ms = 1;
   Status taken(Code::internal, "no answer was sent");
-  for (const Action& action : negotiator.take_actions(kNow)) {
-    const auto* sent = std::get_if<SendAction>(&action);
+  for (const negotiation::Action& action : negotiator.take_actions(kNow)) {
+    const auto* sent = std::get_if<negotiation::SendAction>(&action);
     if (sent == nullptr || sent->peer != kRoot) continue;
-    const auto answer = decode(*sent->message);
+    const auto answer = wire::decode(*sent->message);
     REQUIRE(answer.is_ok());
-    inside_ms = std::get<AnswerMessage>(*answer).inside_ms;
+    inside_ms = std::get<wire::AnswerMessage>(*answer).inside_ms;
     taken = cause_after(kRoot, kInner, *answer);
   }
   CHECK(inside_ms == 0);
@@ -194,9 +197,9 @@ TEST_CASE("what ranks of this job say of themselves and of those below them is n
   using enum CollectiveKind;
   CHECK(cause_after(kInner, kRoot, order_of(request_of(add_process_set, {0, 4}))).is_ok());
   CHECK(cause_after(kInner, kRoot, departure_of(1)).is_ok());
-  CHECK(cause_after(kRoot, kInner, GoodbyeMessage{kLeaf}).is_ok());
+  CHECK(cause_after(kRoot, kInner, wire::GoodbyeMessage{kLeaf}).is_ok());
   CHECK(cause_after(kRoot, kInner, report_of(request_of(barrier, {}), 2)).is_ok());
-  CHECK(cause_after(kRoot, kInner, AnswerMessage{.rank = kLeaf, .idle_ms = 86'400'000}).is_ok());
+  CHECK(cause_after(kRoot, kInner, wire::AnswerMessage{.rank = kLeaf, .idle_ms = 86'400'000}).is_ok());
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -24,17 +24,18 @@ Request group_of(const std::string& name, std::vector<std::string> members) {
 }  // namespace
 
 TEST_CASE("a key says what it stands for, and a tensor's is its name") {
-  CHECK(std::string(NameKey(allreduce("x"))) == "x");
-  CHECK(shown("x") == "'x'");
-  CHECK(shown(std::string(NameKey(group_of("g", {"a", "b"})))) == "group 'g'");
-  CHECK(shown(std::string(NameKey(plain(CollectiveKind::barrier, "any")))) == "barrier");
-  CHECK(group_key("g") == std::string(NameKey(group_of("g", {"a", "b"}))));
-  CHECK(is_group_key(group_key("group")));
-  CHECK_FALSE(is_group_key("group"));
+  CHECK(std::string(negotiation::NameKey(allreduce("x"))) == "x");
+  CHECK(negotiation::shown("x") == "'x'");
+  CHECK(negotiation::shown(std::string(negotiation::NameKey(group_of("g", {"a", "b"})))) == "group 'g'");
+  CHECK(negotiation::shown(std::string(negotiation::NameKey(plain(CollectiveKind::barrier, "any")))) ==
+        "barrier");
+  CHECK(negotiation::group_key("g") == std::string(negotiation::NameKey(group_of("g", {"a", "b"}))));
+  CHECK(negotiation::is_group_key(negotiation::group_key("group")));
+  CHECK_FALSE(negotiation::is_group_key("group"));
 }
 
 TEST_CASE("tensors named like a barrier, a group or the making of a process set run beside these") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.duplicates_are_errors = GENERATE(false, true);
   SimulatedJob job(3, 1, options);
   Request add = plain(CollectiveKind::add_process_set, "add_process_set");
@@ -54,17 +55,17 @@ TEST_CASE("tensors named like a barrier, a group or the making of a process set 
   job.run();
   CHECK(job.all_complete());
   for (std::uint64_t n = 1; n <= 3 * all.size(); ++n) {
-    const Token token{n};
+    const negotiation::Token token{n};
     CAPTURE(n, job.outcome(token).status.message());
     CHECK(job.outcome(token).status.is_ok());
   }
 }
 
 TEST_CASE("the n-th barrier of a rank is the n-th of the others, also where duplicate names are errors") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.duplicates_are_errors = true;
   SimulatedJob job(2, 1, options);
-  std::vector<Token> first, second;
+  std::vector<negotiation::Token> first, second;
   for (int i = 0; i < 3; ++i) first.push_back(job.submit(0, plain(CollectiveKind::barrier, "barrier")));
   job.run();
   for (int i = 0; i < 3; ++i) {
@@ -80,7 +81,7 @@ TEST_CASE("the n-th barrier of a rank is the n-th of the others, also where dupl
 }
 
 TEST_CASE("a barrier is no member of another rank's wait for a tensor of its name") {
-  Negotiator::Options options;
+  negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
   job.submit(0, plain(CollectiveKind::barrier, "barrier"));
@@ -101,17 +102,17 @@ TEST_CASE("a scale that is not a number, or infinite, agrees with itself") {
   Request request = allreduce("x");
   request.prescale = scale;
   for (int round = 0; round < 2; ++round) {  // in full, then by its slot
-    std::vector<Token> tokens;
+    std::vector<negotiation::Token> tokens;
     for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, request));
     job.run();
-    for (const Token token : tokens) CHECK(job.outcome(token).ran);
+    for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
   }
   CHECK(job.negotiator(1).cache_counts().hits == 1);
-  const Token wrong = job.submit(0, request);
+  const negotiation::Token wrong = job.submit(0, request);
   job.submit(1, request);
   job.submit(2, allreduce("x"));
   job.run();
   CHECK_THAT(job.outcome(wrong).status.message(), StartsWith("Mismatched scale factor"));
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

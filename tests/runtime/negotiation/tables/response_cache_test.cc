@@ -4,7 +4,7 @@
 
 #include "runtime/negotiation/tables/tensor_entry.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 RequestRef request_named(const std::string& name) {
@@ -13,8 +13,8 @@ RequestRef request_named(const std::string& name) {
   return request;
 }
 
-TensorEntry entry_of(ProcessSetId set) {
-  TensorEntry entry;
+negotiation::TensorEntry entry_of(ProcessSetId set) {
+  negotiation::TensorEntry entry;
   entry.process_set = set;
   return entry;
 }
@@ -22,12 +22,12 @@ TensorEntry entry_of(ProcessSetId set) {
 }  // namespace
 
 TEST_CASE("a slot means a tensor until it is bound to another, unbound, or its process set is gone") {
-  ResponseCache cache;
-  TensorEntry a = entry_of(kWorldSet), b = entry_of(1);
+  negotiation::ResponseCache cache;
+  negotiation::TensorEntry a = entry_of(kWorldSet), b = entry_of(1);
   cache.bind(a, 3, request_named("a"));
   cache.bind(b, 4, request_named("b"));
   CHECK(cache.find(3) == &a);
-  CHECK(cache.find(Slot{1} << 32 | 3) ==
+  CHECK(cache.find(wire::Slot{1} << 32 | 3) ==
         nullptr);  // the index was given again, and this rank has not heard yet
   cache.bind(a, 7, request_named("a of another shape"));
   CHECK(cache.find(3) == nullptr);
@@ -36,13 +36,13 @@ TEST_CASE("a slot means a tensor until it is bound to another, unbound, or its p
   CHECK(cache.find(4) == nullptr);
   cache.unbind(a);
   CHECK(cache.find(7) == nullptr);
-  CHECK(a.slot == kNoSlot);
+  CHECK(a.slot == wire::kNoSlot);
 }
 
 TEST_CASE(
     "what a slot stood for is known after its eviction until all who may report it have heard of that") {
-  ResponseCache cache;
-  TensorEntry a = entry_of(kWorldSet), b = entry_of(kWorldSet);
+  negotiation::ResponseCache cache;
+  negotiation::TensorEntry a = entry_of(kWorldSet), b = entry_of(kWorldSet);
   cache.bind(a, 0, request_named("a"));
   cache.bind(b, 1, request_named("b"));
   cache.evict(a, 10);
@@ -62,25 +62,27 @@ TEST_CASE(
 }
 
 TEST_CASE("a slot that is given back is never given again, its index is") {
-  SlotAllocator slots(2);
-  const Slot first = *slots.take(kWorldSet);
-  const Slot second = *slots.take(1);
+  negotiation::SlotAllocator slots(2);
+  const wire::Slot first = *slots.take(kWorldSet);
+  const wire::Slot second = *slots.take(1);
   CHECK_FALSE(slots.take(kWorldSet));
   slots.give_back(first);
-  const Slot third = *slots.take(kWorldSet);
-  CHECK(index_of(third) == index_of(first));
+  const wire::Slot third = *slots.take(kWorldSet);
+  CHECK(wire::index_of(third) == wire::index_of(first));
   CHECK(third != first);
   slots.give_back_all(1);
-  CHECK(index_of(*slots.take(1)) == index_of(second));
+  CHECK(wire::index_of(*slots.take(1)) == wire::index_of(second));
 }
 
 TEST_CASE("the slot that was ordered longest ago is the first to be taken back") {
-  SlotAllocator slots(3);
-  const Slot a = *slots.take(kWorldSet), b = *slots.take(kWorldSet), c = *slots.take(kWorldSet);
+  negotiation::SlotAllocator slots(3);
+  const wire::Slot a = *slots.take(kWorldSet), b = *slots.take(kWorldSet), c = *slots.take(kWorldSet);
   slots.touch(a);
-  CHECK(std::vector<Slot>(slots.by_age().begin(), slots.by_age().end()) == std::vector{b, c, a});
+  CHECK(std::vector<wire::Slot>(slots.by_age().begin(), slots.by_age().end()) == std::vector{b, c, a});
 }
 
-TEST_CASE("without a capacity there are no slots") { CHECK_FALSE(SlotAllocator(0).take(kWorldSet)); }
+TEST_CASE("without a capacity there are no slots") {
+  CHECK_FALSE(negotiation::SlotAllocator(0).take(kWorldSet));
+}
 
-}  // namespace dabke
+}  // namespace dabke::test

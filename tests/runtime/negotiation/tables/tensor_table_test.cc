@@ -8,15 +8,16 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Known = std::set<std::pair<ProcessSetId, std::string>>;
 
-Known seen(const TensorTable& tensors) {
+Known seen(const negotiation::TensorTable& tensors) {
   Known all;
-  tensors.for_each(
-      [&](const TensorEntry& name) { REQUIRE(all.emplace(name.process_set, name.name).second); });
+  tensors.for_each([&](const negotiation::TensorEntry& name) {
+    REQUIRE(all.emplace(name.process_set, name.name).second);
+  });
   return all;
 }
 
@@ -26,8 +27,8 @@ TEST_CASE("the table of names holds what was put in and not dropped, whatever wa
   const unsigned seed = GENERATE(take(20, random(0, 1 << 30)));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  ResponseCache cache;
-  TensorTable tensors(cache);
+  negotiation::ResponseCache cache;
+  negotiation::TensorTable tensors(cache);
   Known known;
   for (int turn = 0; turn < 3000; ++turn) {
     const auto set = static_cast<ProcessSetId>(random() % 4);
@@ -37,11 +38,11 @@ TEST_CASE("the table of names holds what was put in and not dropped, whatever wa
       tensors.remove_set(set);
       std::erase_if(known, [set](const auto& one) { return one.first == set; });
     } else if (random() % 2 == 0) {
-      TensorEntry& got = tensors.get(set, name);
+      negotiation::TensorEntry& got = tensors.get(set, name);
       REQUIRE((got.name == name && got.process_set == set));
       REQUIRE(&got == tensors.find(set, name));
       known.emplace(set, name);
-    } else if (TensorEntry* const found = tensors.find(set, name); found != nullptr) {
+    } else if (negotiation::TensorEntry* const found = tensors.find(set, name); found != nullptr) {
       tensors.tidy(*found);  // nothing is known of it
       known.erase({set, name});
       REQUIRE(tensors.find(set, name) == nullptr);
@@ -56,9 +57,9 @@ TEST_CASE("the table of names holds what was put in and not dropped, whatever wa
 }
 
 TEST_CASE("a name stays where it is while others come and go, and its slot finds it") {
-  ResponseCache cache;
-  TensorTable tensors(cache);
-  TensorEntry& kept = tensors.get(kWorldSet, "kept");
+  negotiation::ResponseCache cache;
+  negotiation::TensorTable tensors(cache);
+  negotiation::TensorEntry& kept = tensors.get(kWorldSet, "kept");
   cache.bind(kept, 7, std::make_shared<const Request>());
   for (int i = 0; i < 1000; ++i) tensors.get(kWorldSet, fmt::format("other.{}", i));
   for (int i = 0; i < 1000; ++i) tensors.tidy(*tensors.find(kWorldSet, fmt::format("other.{}", i)));
@@ -73,13 +74,13 @@ TEST_CASE("names are found whether they come in the order of their slots or not,
   const unsigned seed = GENERATE(take(20, random(0, 1 << 30)));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  ResponseCache cache;
-  TensorTable tensors(cache);
+  negotiation::ResponseCache cache;
+  negotiation::TensorTable tensors(cache);
   std::uint64_t uses = 0;
   const auto name_of = [](int i) { return fmt::format("tensor.{}", i); };
-  std::vector<Slot> slots(kNames);
+  std::vector<wire::Slot> slots(kNames);
   const auto bind = [&](int i) {
-    slots[static_cast<std::size_t>(i)] = ++uses << 32 | static_cast<Slot>(i);
+    slots[static_cast<std::size_t>(i)] = ++uses << 32 | static_cast<wire::Slot>(i);
     cache.bind(tensors.get(kWorldSet, name_of(i)), slots[static_cast<std::size_t>(i)], nullptr);
   };
   for (int i = 0; i < kNames; ++i) bind(i);
@@ -88,12 +89,12 @@ TEST_CASE("names are found whether they come in the order of their slots or not,
   for (int step = 0; step < 30; ++step) {
     if (step % 5 == 4) std::ranges::shuffle(order, random);
     for (const int i : order) {
-      TensorEntry& name = tensors.get(kWorldSet, name_of(i));
+      negotiation::TensorEntry& name = tensors.get(kWorldSet, name_of(i));
       REQUIRE((name.name == name_of(i) && name.process_set == kWorldSet));
       REQUIRE(&name == cache.find(slots[static_cast<std::size_t>(i)]));
     }
     const int gone = static_cast<int>(random() % kNames);  // evicted, and dropped
-    TensorEntry& dropped = *tensors.find(kWorldSet, name_of(gone));
+    negotiation::TensorEntry& dropped = *tensors.find(kWorldSet, name_of(gone));
     cache.unbind(dropped);
     tensors.tidy(dropped);
     REQUIRE(cache.find(slots[static_cast<std::size_t>(gone)]) == nullptr);
@@ -103,22 +104,22 @@ TEST_CASE("names are found whether they come in the order of their slots or not,
 }
 
 TEST_CASE("submissions of one name come out as they went in") {
-  Submissions waiting;
+  negotiation::Submissions waiting;
   CHECK(waiting.empty());
   for (std::uint64_t n = 1; n <= 5; ++n) {
-    waiting.push({Token{n}, nullptr});
+    waiting.push({negotiation::Token{n}, nullptr});
     CHECK(waiting.size() == n);
-    CHECK(waiting[n - 1].token == Token{n});
+    CHECK(waiting[n - 1].token == negotiation::Token{n});
   }
-  for (std::uint64_t n = 1; n <= 3; ++n) CHECK(waiting.pop({}).token == Token{n});
-  waiting.push({Token{6}, nullptr});
-  for (std::uint64_t n = 4; n <= 6; ++n) CHECK(waiting.pop({}).token == Token{n});
+  for (std::uint64_t n = 1; n <= 3; ++n) CHECK(waiting.pop({}).token == negotiation::Token{n});
+  waiting.push({negotiation::Token{6}, nullptr});
+  for (std::uint64_t n = 4; n <= 6; ++n) CHECK(waiting.pop({}).token == negotiation::Token{n});
   CHECK(waiting.empty());
   CHECK(waiting.size() == 0);
 }
 
 TEST_CASE("a set of reporters has no end") {
-  ReporterSet reporters;
+  negotiation::ReporterSet reporters;
   for (const int reporter : {0, 63, 64, 1000}) {
     CHECK_FALSE(reporters.contains(reporter));
     reporters.insert(reporter);
@@ -129,4 +130,4 @@ TEST_CASE("a set of reporters has no end") {
   for (const int reporter : {0, 63, 64, 1000}) CHECK_FALSE(reporters.contains(reporter));
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -6,7 +6,7 @@
 
 #include "tests/runtime/negotiation/simulated_job.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
 TEST_CASE("the ranks of a host report to its lowest rank, and the leaders form a tree") {
   const auto tree = tree_of(12, 2, 2);  // leaders 0, 2, 4, 6, 8, 10
@@ -29,7 +29,8 @@ TEST_CASE("no rank has more children than the radix and its host allow, at any s
   const auto tree = tree_of(1000, per_host, radix);
   int below_root = 0;
   for (Rank rank = 0; rank < 1000; ++rank) {
-    CHECK(tree->children(rank).size() <= static_cast<std::size_t>(radix + Topology::kLocalRadix));
+    CHECK(tree->children(rank).size() <=
+          static_cast<std::size_t>(radix + negotiation::Topology::kLocalRadix));
     CHECK(std::ranges::is_sorted(tree->children(rank)));
     below_root += rank != 0 && tree->is_below(rank, 0);
   }
@@ -37,11 +38,11 @@ TEST_CASE("no rank has more children than the radix and its host allow, at any s
 }
 
 TEST_CASE("radix 0 is a star, and hosts may be scattered over the ranks") {
-  CHECK(Topology(5, {}, 0).children(0) == std::vector<Rank>{1, 2, 3, 4});
-  const Topology scattered(4, {"a", "b", "a", "b"}, 8);
+  CHECK(negotiation::Topology(5, {}, 0).children(0) == std::vector<Rank>{1, 2, 3, 4});
+  const negotiation::Topology scattered(4, {"a", "b", "a", "b"}, 8);
   CHECK(scattered.children(0) == std::vector<Rank>{1, 2});
   CHECK(scattered.children(1) == std::vector<Rank>{3});
   CHECK(scattered.name(3) == "rank 3 on b");
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

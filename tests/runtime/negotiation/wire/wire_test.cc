@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 Request sample_request() {
@@ -23,8 +23,8 @@ Request sample_request() {
   return request;
 }
 
-ReadyMessage ready_with(const Request& request) {
-  ReadyMessage message;
+wire::ReadyMessage ready_with(const Request& request) {
+  wire::ReadyMessage message;
   message.seen = 1ULL << 33;
   message.slots = {4, 5, 6, 9};
   message.late_rank = 7;
@@ -37,18 +37,18 @@ ReadyMessage ready_with(const Request& request) {
   return message;
 }
 
-ReadyMessage sample_ready() { return ready_with(sample_request()); }
+wire::ReadyMessage sample_ready() { return ready_with(sample_request()); }
 
-std::vector<std::byte> bytes_of(const Message& message) {
+std::vector<std::byte> bytes_of(const wire::Message& message) {
   std::vector<std::byte> out;
-  encode(message, out);
+  wire::encode(message, out);
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("a message comes back from its bytes as it was") {
-  Order order;
+  wire::Order order;
   order.number = 1ULL << 40;
   order.request = std::make_shared<const Request>(sample_request());
   order.contributors = 3;
@@ -57,12 +57,12 @@ TEST_CASE("a message comes back from its bytes as it was") {
   order.text = "why";
   order.batch = 70000;
   order.batch_by_tensor = {3, 1};
-  const auto bytes = bytes_of(OrdersMessage{{order, order}});
-  auto decoded = decode(bytes);
+  const auto bytes = bytes_of(wire::OrdersMessage{{order, order}});
+  auto decoded = wire::decode(bytes);
   REQUIRE(decoded);
-  const auto& orders = std::get<OrdersMessage>(*decoded);
+  const auto& orders = std::get<wire::OrdersMessage>(*decoded);
   REQUIRE(orders.orders.size() == 2);
-  const Order& back = orders.orders[1];
+  const wire::Order& back = orders.orders[1];
   CHECK(back.number == order.number);
   CHECK(back.request->tensors == order.request->tensors);
   CHECK(back.request->ranks == order.request->ranks);
@@ -72,35 +72,36 @@ TEST_CASE("a message comes back from its bytes as it was") {
   CHECK(back.text == "why");
   CHECK(back.batch == 70000);
   CHECK(back.batch_by_tensor == order.batch_by_tensor);
-  CHECK(std::holds_alternative<GoodbyeMessage>(*decode(bytes_of(GoodbyeMessage{}))));
-  const auto dump = decode(bytes_of(DumpMessage{1ULL << 35, true, "stalled"}));
-  CHECK(std::get<DumpMessage>(*dump).incident == 1ULL << 35);
-  CHECK(std::get<DumpMessage>(*dump).asked);
-  CHECK(std::get<DumpMessage>(*dump).reason == "stalled");
-  CHECK(std::get<FailMessage>(*decode(bytes_of(FailMessage{Code::stalled, "late"}))).text == "late");
+  CHECK(std::holds_alternative<wire::GoodbyeMessage>(*wire::decode(bytes_of(wire::GoodbyeMessage{}))));
+  const auto dump = wire::decode(bytes_of(wire::DumpMessage{1ULL << 35, true, "stalled"}));
+  CHECK(std::get<wire::DumpMessage>(*dump).incident == 1ULL << 35);
+  CHECK(std::get<wire::DumpMessage>(*dump).asked);
+  CHECK(std::get<wire::DumpMessage>(*dump).reason == "stalled");
+  CHECK(std::get<wire::FailMessage>(*wire::decode(bytes_of(wire::FailMessage{Code::stalled, "late"}))).text ==
+        "late");
 }
 
 TEST_CASE("a message cut short anywhere is refused") {
   const auto bytes = bytes_of(sample_ready());
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    CHECK_FALSE(decode(std::span(bytes).first(length)));
+    CHECK_FALSE(wire::decode(std::span(bytes).first(length)));
   }
-  CHECK(decode(bytes));
+  CHECK(wire::decode(bytes));
 }
 
 TEST_CASE("a message with bytes too many, an unknown kind or an impossible value is refused") {
   auto bytes = bytes_of(sample_ready());
   bytes.push_back(std::byte{0});
-  CHECK_FALSE(decode(bytes));
-  CHECK_FALSE(decode(std::vector{std::byte{200}}));
+  CHECK_FALSE(wire::decode(bytes));
+  CHECK_FALSE(wire::decode(std::vector{std::byte{200}}));
   Request request = sample_request();
   request.kind = static_cast<CollectiveKind>(99);
-  CHECK_FALSE(decode(bytes_of(ready_with(request))));
+  CHECK_FALSE(wire::decode(bytes_of(ready_with(request))));
   request = sample_request();
   request.tensors[0].shape = Shape{-1};
-  CHECK_FALSE(decode(bytes_of(ready_with(request))));
+  CHECK_FALSE(wire::decode(bytes_of(ready_with(request))));
   request.tensors[0].shape = Shape{1LL << 40, 1LL << 40};
-  CHECK_FALSE(decode(bytes_of(ready_with(request))));
+  CHECK_FALSE(wire::decode(bytes_of(ready_with(request))));
 }
 
 TEST_CASE("random and mutated bytes never crash the decoder") {
@@ -116,9 +117,9 @@ TEST_CASE("random and mutated bytes never crash the decoder") {
       for (unsigned i = 0; i < 1 + random() % 4; ++i)
         bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     }
-    refused += !decode(bytes);
+    refused += !wire::decode(bytes);
   }
   CHECK(refused > 10000);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -2,16 +2,17 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
-using Source = AlignedClock::Source;
+using Source = timeline::AlignedClock::Source;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kHour = 3600 * kSecond;
 
-ClockFacts rank_on(Rank rank, const std::string& host, std::vector<ClockSample> samples = {}) {
-  ClockFacts facts;
+timeline::ClockFacts rank_on(Rank rank, const std::string& host,
+                             std::vector<timeline::ClockSample> samples = {}) {
+  timeline::ClockFacts facts;
   facts.origin.rank = rank;
   facts.origin.host = host;
   facts.origin.clock = {"boot of " + host, 1};
@@ -24,8 +25,8 @@ ClockFacts rank_on(Rank rank, const std::string& host, std::vector<ClockSample> 
 TEST_CASE("ranks of one kernel share a clock, whatever their hosts are called") {
   auto renamed = rank_on(1, "b");
   renamed.origin.clock = {"boot of a", 1};
-  const auto clocks = align_clocks({rank_on(0, "a"), renamed});
-  for (const AlignedClock& clock : clocks) {
+  const auto clocks = timeline::align_clocks({rank_on(0, "a"), renamed});
+  for (const timeline::AlignedClock& clock : clocks) {
     CHECK(clock.source() == Source::same);
     CHECK(clock.at(123) == 123);
     CHECK(clock.offset_ns() == 0);
@@ -34,12 +35,12 @@ TEST_CASE("ranks of one kernel share a clock, whatever their hosts are called") 
 }
 
 TEST_CASE("a drifting clock follows the line between two comparisons, and stays beyond them") {
-  const auto clocks = align_clocks(
+  const auto clocks = timeline::align_clocks(
       {rank_on(0, "a"), rank_on(1, "b", {{10 * kSecond, kHour, 50, 0}, {20 * kSecond, kHour + 1000, 70, 0}}),
        rank_on(2, "b")});
   for (const std::size_t rank :
        {std::size_t{1}, std::size_t{2}}) {  // the second one's neighbour has compared
-    const AlignedClock& clock = clocks[rank];
+    const timeline::AlignedClock& clock = clocks[rank];
     CHECK(clock.source() == Source::compared);
     CHECK(clock.at(15 * kSecond) == 15 * kSecond + kHour + 500);
     CHECK(clock.at(0) == kHour);
@@ -50,8 +51,8 @@ TEST_CASE("a drifting clock follows the line between two comparisons, and stays 
 
 TEST_CASE("comparisons lead from host to host, and their errors add up") {
   // Written in an order in which the way to the first clock is not known yet.
-  const auto clocks =
-      align_clocks({rank_on(0, "a"), rank_on(1, "c", {{0, -30, 5, 2}}), rank_on(2, "b", {{0, 100, 7, 0}})});
+  const auto clocks = timeline::align_clocks(
+      {rank_on(0, "a"), rank_on(1, "c", {{0, -30, 5, 2}}), rank_on(2, "b", {{0, 100, 7, 0}})});
   CHECK(clocks[2].at(1000) == 1100);
   CHECK(clocks[1].at(1000) == 1070);
   CHECK(clocks[1].offset_ns() == 70);
@@ -63,7 +64,7 @@ TEST_CASE("clocks that nobody has compared go by the time of day, and nobody kno
   auto second = rank_on(1, "b");
   std::tie(first.origin.monotonic_ns, first.origin.realtime_ns) = std::pair(5 * kSecond, 1000 * kSecond);
   std::tie(second.origin.monotonic_ns, second.origin.realtime_ns) = std::pair(700 * kSecond, 1001 * kSecond);
-  const auto clocks = align_clocks({first, second});
+  const auto clocks = timeline::align_clocks({first, second});
   CHECK(clocks[1].source() == Source::wall);
   CHECK(clocks[1].at(700 * kSecond) == 6 * kSecond);
   CHECK_FALSE(clocks[1].error_ns());
@@ -73,17 +74,17 @@ TEST_CASE("two hosts without a boot id do not share a clock") {
   auto first = rank_on(0, "a");
   auto second = rank_on(1, "b");
   first.origin.clock = second.origin.clock = {};
-  CHECK(align_clocks({first, second})[1].source() == Source::wall);
+  CHECK(timeline::align_clocks({first, second})[1].source() == Source::wall);
 }
 
 TEST_CASE("comparisons that no clocks could give overflow nothing") {
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  std::vector<ClockFacts> ranks{rank_on(0, "host 0")};
+  std::vector<timeline::ClockFacts> ranks{rank_on(0, "host 0")};
   for (Rank rank = 1; rank < 20; ++rank)
     ranks.push_back(rank_on(rank, "host " + std::to_string(rank), {{0, kMost, kMost, rank - 1}}));
-  const auto clocks = align_clocks(ranks);
+  const auto clocks = timeline::align_clocks(ranks);
   CHECK(clocks.back().at(std::int64_t{1} << 62) == std::int64_t{1} << 62);
   CHECK(clocks.back().error_ns() == std::int64_t{1} << 62);
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

@@ -20,28 +20,29 @@
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
 using namespace std::chrono_literals;
 
-const TimelineOrigin kOrigin{.job_id = {std::byte{7}}, .epoch = 9, .rank = 3, .size = 5, .host = "node-b"};
+const timeline::TimelineOrigin kOrigin{
+    .job_id = {std::byte{7}}, .epoch = 9, .rank = 3, .size = 5, .host = "node-b"};
 
 /// All that a file has.
 struct Seen {
-  std::optional<RecordFile> file;  // nothing: it could not be opened
-  std::vector<Record> records;
+  std::optional<timeline::RecordFile> file;  // nothing: it could not be opened
+  std::vector<timeline::Record> records;
   Status status;
 };
 
 Seen read(const std::string& path) {
   Seen seen;
-  auto file = RecordFile::open(path);
+  auto file = timeline::RecordFile::open(path);
   seen.status = file.status();
   if (!file) return seen;
   seen.file = file.take();
-  std::vector<Record> block;
+  std::vector<timeline::Record> block;
   while (true) {
     const Result<bool> more = seen.file->next(block);
     seen.status = more.status();
@@ -50,7 +51,7 @@ Seen read(const std::string& path) {
   }
 }
 
-Timeline::Options options_for(const test::TempFolder& folder, std::size_t queue_records = 1 << 12) {
+timeline::Timeline::Options options_for(const test::TempFolder& folder, std::size_t queue_records = 1 << 12) {
   return {.path = folder.path() + "/trace",
           .mark_cycles = true,
           .format = TimelineFormat::records,
@@ -58,39 +59,40 @@ Timeline::Options options_for(const test::TempFolder& folder, std::size_t queue_
           .queue_records = queue_records};
 }
 
-std::string must_close(Timeline& timeline, test::TempFolder& folder) {
+std::string must_close(timeline::Timeline& timeline, test::TempFolder& folder) {
   if (const Status closed = timeline.close(); !closed.is_ok()) throw std::runtime_error(closed.message());
   return folder.file("trace.rank3");
 }
 
 /// Some of everything.
-void record_all(Timeline& timeline) {
+void record_all(timeline::Timeline& timeline) {
   const auto id = timeline.tensor("layer.1");
-  Record about{.order = 17,
-               .batch = 16,
-               .bytes = 24,
-               .name = id,
-               .process_set = 2,
-               .number = 1,
-               .kind = CollectiveKind::allgather,
-               .dtype = DType::f32};
-  const auto put = [&](Record::What what, int flags = 0) {
-    Record record = about;
+  timeline::Record about{.order = 17,
+                         .batch = 16,
+                         .bytes = 24,
+                         .name = id,
+                         .process_set = 2,
+                         .number = 1,
+                         .kind = CollectiveKind::allgather,
+                         .dtype = DType::f32};
+  const auto put = [&](timeline::Record::What what, int flags = 0) {
+    timeline::Record record = about;
     record.what = what;
     record.flags = static_cast<std::uint8_t>(flags);
     timeline.put(record);
   };
-  put(Record::What::submit);
-  timeline.ready(id, CollectiveKind::allgather, 2, 0, Record::kFirst);
-  timeline.ready(id, CollectiveKind::allgather, 2, 1, Record::kLast);
-  put(Record::What::order);
-  for (const auto what : {Record::What::queue, Record::What::wait_for_data, Record::What::allocate,
-                          Record::What::pack, Record::What::unpack}) {
+  put(timeline::Record::What::submit);
+  timeline.ready(id, CollectiveKind::allgather, 2, 0, timeline::Record::kFirst);
+  timeline.ready(id, CollectiveKind::allgather, 2, 1, timeline::Record::kLast);
+  put(timeline::Record::What::order);
+  for (const auto what :
+       {timeline::Record::What::queue, timeline::Record::What::wait_for_data,
+        timeline::Record::What::allocate, timeline::Record::What::pack, timeline::Record::What::unpack}) {
     put(what);
-    put(what, Record::kEnd);
+    put(what, timeline::Record::kEnd);
   }
-  Record run = about;
-  run.what = Record::What::run;
+  timeline::Record run = about;
+  run.what = timeline::Record::What::run;
   run.name = timeline.text("GLOO_ALLGATHER");
   run.backend = timeline.text("gloo");
   run.algorithm = timeline.text("allgather");
@@ -103,8 +105,10 @@ void record_all(Timeline& timeline) {
   timeline.end_span();
   timeline.mark_step(~std::uint64_t{0});
   timeline.mark_cycle();
-  timeline.put(
-      {.batch = 100, .bytes = static_cast<std::uint64_t>(-5), .number = 4, .what = Record::What::clock});
+  timeline.put({.batch = 100,
+                .bytes = static_cast<std::uint64_t>(-5),
+                .number = 4,
+                .what = timeline::Record::What::clock});
 }
 
 TEST_CASE(
@@ -112,7 +116,7 @@ TEST_CASE(
   constexpr std::uint64_t kRecords = 20'000;
   const std::uint64_t limit = GENERATE(1000, 4096, 100'000, 700'000);
   test::TempFolder folder;
-  Timeline::Options options = options_for(folder, 1 << 15);
+  timeline::Timeline::Options options = options_for(folder, 1 << 15);
   options.max_bytes = limit;
   int called = 0;  // by the writer's thread, which close() waits for
   options.on_full = [&] { ++called; };
@@ -120,7 +124,7 @@ TEST_CASE(
   int nears = 0;
   for (std::uint64_t i = 0; i < kRecords; ++i) {
     const auto name = timeline->tensor("layer." + std::to_string(i % 500));
-    timeline->put({.bytes = i, .name = name, .what = Record::What::order});
+    timeline->put({.bytes = i, .name = name, .what = timeline::Record::What::order});
     if (i % 10 == 0 && timeline->nears_limit()) ++nears;
   }
   const std::string path = must_close(*timeline, folder);
@@ -138,11 +142,12 @@ TEST_CASE(
 
 TEST_CASE("what is put tells that a file nears its limit, before any of it is written") {
   test::TempFolder folder;
-  Timeline::Options options = options_for(folder, 1 << 15);
+  timeline::Timeline::Options options = options_for(folder, 1 << 15);
   options.max_bytes = 1'000'000;
   const auto timeline = test::must_open(options);
   const auto put_bytes = [&](std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes / sizeof(Record); ++i) timeline->put({.what = Record::What::cycle});
+    for (std::size_t i = 0; i < bytes / sizeof(timeline::Record); ++i)
+      timeline->put({.what = timeline::Record::What::cycle});
   };
   put_bytes(150'000);
   CHECK_FALSE(timeline->nears_limit());
@@ -164,7 +169,7 @@ TEST_CASE("records are read back as they were made, with their names and whose t
   record_all(*timeline);
   const Seen seen = read(must_close(*timeline, folder));
   REQUIRE(seen.status.is_ok());
-  const RecordFile& file = *seen.file;
+  const timeline::RecordFile& file = *seen.file;
   CHECK(file.missing().empty());
   REQUIRE(file.end());
   CHECK(file.end()->records == seen.records.size());
@@ -175,39 +180,40 @@ TEST_CASE("records are read back as they were made, with their names and whose t
   CHECK(origin.rank == 3);
   CHECK(origin.size == 5);
   CHECK(origin.host == "node-b");
-  CHECK(origin.clock == clock_identity());
+  CHECK(origin.clock == timeline::clock_identity());
   CHECK(origin.monotonic_ns >= before);
   CHECK(origin.realtime_ns > 1'600'000'000'000'000'000);
 
   REQUIRE(seen.records.size() == 24);
-  const Record& submit = seen.records[0];
-  CHECK(submit.what == Record::What::submit);
+  const timeline::Record& submit = seen.records[0];
+  CHECK(submit.what == timeline::Record::What::submit);
   CHECK(submit.time_ns >= before);
   CHECK(submit.bytes == 24);
   CHECK(submit.process_set == 2);
   CHECK(submit.kind == CollectiveKind::allgather);
   CHECK(submit.dtype == DType::f32);
-  CHECK(file.name(NameKind::tensor, submit.name) == "layer.1");
-  CHECK_THAT(std::string(file.name(NameKind::thread, submit.thread)), Contains(std::to_string(::gettid())));
+  CHECK(file.name(timeline::NameKind::tensor, submit.name) == "layer.1");
+  CHECK_THAT(std::string(file.name(timeline::NameKind::thread, submit.thread)),
+             Contains(std::to_string(::gettid())));
   CHECK(seen.records[2].number == 1);
-  CHECK(seen.records[2].flags == Record::kLast);
+  CHECK(seen.records[2].flags == timeline::Record::kLast);
   CHECK(seen.records[3].order == 17);
   CHECK(seen.records[3].batch == 16);
   CHECK(seen.records[5].is_end());
-  REQUIRE(seen.records[14].what == Record::What::run);
-  const Record& run = seen.records[14];
-  CHECK(file.name(NameKind::text, run.name) == "GLOO_ALLGATHER");
-  CHECK(file.name(NameKind::text, run.backend) == "gloo");
-  CHECK(file.name(NameKind::text, run.algorithm) == "allgather");
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[15].number)) == Shape{2, 3});
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[16].number)) ==
+  REQUIRE(seen.records[14].what == timeline::Record::What::run);
+  const timeline::Record& run = seen.records[14];
+  CHECK(file.name(timeline::NameKind::text, run.name) == "GLOO_ALLGATHER");
+  CHECK(file.name(timeline::NameKind::text, run.backend) == "gloo");
+  CHECK(file.name(timeline::NameKind::text, run.algorithm) == "allgather");
+  CHECK(timeline::shape_of(file.name(timeline::NameKind::shape, seen.records[15].number)) == Shape{2, 3});
+  CHECK(timeline::shape_of(file.name(timeline::NameKind::shape, seen.records[16].number)) ==
         Shape{1, 1, 1, 1, 1, 1, 1, 1, 5'000'000'000});
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[17].number)) == Shape{});
-  CHECK(file.name(NameKind::error, seen.records[18].number) == "an error\nof two lines");
+  CHECK(timeline::shape_of(file.name(timeline::NameKind::shape, seen.records[17].number)) == Shape{});
+  CHECK(file.name(timeline::NameKind::error, seen.records[18].number) == "an error\nof two lines");
   CHECK(seen.records[18].bytes == static_cast<std::uint64_t>(Code::mismatch));
-  CHECK(file.name(NameKind::span, seen.records[19].name) == "forward \xff");
+  CHECK(file.name(timeline::NameKind::span, seen.records[19].name) == "forward \xff");
   CHECK(seen.records[21].bytes == ~std::uint64_t{0});
-  CHECK(seen.records[22].what == Record::What::cycle);
+  CHECK(seen.records[22].what == timeline::Record::What::cycle);
   CHECK(static_cast<std::int64_t>(seen.records[23].bytes) == -5);
 }
 
@@ -221,7 +227,7 @@ TEST_CASE("a file that was cut anywhere is read up to its last whole block, and 
   record_all(*timeline);
   const std::string path = must_close(*timeline, folder);
   const std::string whole = test::read_file(path);
-  const std::vector<Record> all = read(path).records;
+  const std::vector<timeline::Record> all = read(path).records;
   std::size_t least = 0;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     overwrite(path, std::string_view(whole).substr(0, size));
@@ -265,20 +271,20 @@ class Forged {
   explicit Forged(std::string bytes) : bytes_(std::move(bytes)) { join_blocks(); }
 
   /// Where the content of the first block of this kind begins.
-  std::size_t find(BlockKind kind) const {
-    std::size_t at = sizeof(FilePreface);
-    while (head(at).kind != kind) at += sizeof(BlockHead) + head(at).bytes;
-    return at + sizeof(BlockHead);
+  std::size_t find(timeline::BlockKind kind) const {
+    std::size_t at = sizeof(timeline::FilePreface);
+    while (head(at).kind != kind) at += sizeof(timeline::BlockHead) + head(at).bytes;
+    return at + sizeof(timeline::BlockHead);
   }
   template <class T>
-  void put(BlockKind kind, std::size_t offset, T value) {
+  void put(timeline::BlockKind kind, std::size_t offset, T value) {
     const std::size_t content = find(kind);
     std::memcpy(bytes_.data() + content + offset, &value, sizeof value);
-    seal(content - sizeof(BlockHead));
+    seal(content - sizeof(timeline::BlockHead));
   }
-  void set_count(BlockKind kind, std::uint32_t count) {
-    const std::size_t at = find(kind) - sizeof(BlockHead);
-    std::memcpy(bytes_.data() + at + offsetof(BlockHead, count), &count, sizeof count);
+  void set_count(timeline::BlockKind kind, std::uint32_t count) {
+    const std::size_t at = find(kind) - sizeof(timeline::BlockHead);
+    std::memcpy(bytes_.data() + at + offsetof(timeline::BlockHead, count), &count, sizeof count);
     seal(at);
   }
   const std::string& bytes() const { return bytes_; }
@@ -286,17 +292,19 @@ class Forged {
  private:
   /// The writer writes what there is, whenever it looks. Here all names are in one block, and then all records.
   void join_blocks() {
-    std::map<BlockKind, std::pair<BlockHead, std::string>> blocks;
-    for (std::size_t at = sizeof(FilePreface); at < bytes_.size();) {
-      const BlockHead one = head(at);
-      auto& [joined, content] = blocks.try_emplace(one.kind, BlockHead{.kind = one.kind}, "").first->second;
+    std::map<timeline::BlockKind, std::pair<timeline::BlockHead, std::string>> blocks;
+    for (std::size_t at = sizeof(timeline::FilePreface); at < bytes_.size();) {
+      const timeline::BlockHead one = head(at);
+      auto& [joined, content] =
+          blocks.try_emplace(one.kind, timeline::BlockHead{.kind = one.kind}, "").first->second;
       joined.count += one.count;
       joined.bytes += one.bytes;
       content += std::string_view(bytes_).substr(at + sizeof one, one.bytes);
       at += sizeof one + one.bytes;
     }
-    bytes_.resize(sizeof(FilePreface));
-    for (const BlockKind kind : {BlockKind::origin, BlockKind::names, BlockKind::records, BlockKind::end}) {
+    bytes_.resize(sizeof(timeline::FilePreface));
+    for (const timeline::BlockKind kind : {timeline::BlockKind::origin, timeline::BlockKind::names,
+                                           timeline::BlockKind::records, timeline::BlockKind::end}) {
       const auto& [joined, content] = blocks.at(kind);
       const std::size_t at = bytes_.size();
       bytes_.append(reinterpret_cast<const char*>(&joined), sizeof joined);
@@ -304,14 +312,15 @@ class Forged {
       seal(at);
     }
   }
-  BlockHead head(std::size_t at) const {
-    BlockHead head;
+  timeline::BlockHead head(std::size_t at) const {
+    timeline::BlockHead head;
     std::memcpy(&head, bytes_.data() + at, sizeof head);
     return head;
   }
   void seal(std::size_t at) {
-    BlockHead sealed = head(at);
-    sealed.check = check_of(sealed, std::string_view(bytes_).substr(at + sizeof sealed, sealed.bytes));
+    timeline::BlockHead sealed = head(at);
+    sealed.check =
+        timeline::check_of(sealed, std::string_view(bytes_).substr(at + sizeof sealed, sealed.bytes));
     std::memcpy(bytes_.data() + at, &sealed, sizeof sealed);
   }
   std::string bytes_;
@@ -331,40 +340,48 @@ TEST_CASE("a record, name or origin that cannot be is refused, although its bloc
     return seen.status.message();
   };
   const auto in_record = [&](std::size_t offset, auto value) {
-    return told([&](Forged& file) { file.put(BlockKind::records, offset, value); });
+    return told([&](Forged& file) { file.put(timeline::BlockKind::records, offset, value); });
   };
-  CHECK_THAT(in_record(offsetof(Record, what), std::uint8_t{99}), Contains("unknown what 99"));
-  CHECK_THAT(in_record(offsetof(Record, kind), std::uint8_t{200}), Contains("unknown kind 200"));
-  CHECK_THAT(in_record(offsetof(Record, dtype), std::uint8_t{200}), Contains("unknown dtype 200"));
-  CHECK_THAT(in_record(offsetof(Record, flags), std::uint8_t{64}), Contains("unknown flags 64"));
-  CHECK_THAT(in_record(offsetof(Record, name), std::uint32_t{2}), Contains("unknown name 2"));
-  CHECK_THAT(in_record(offsetof(Record, name), std::uint32_t{0}), Contains("of no tensor"));
-  CHECK_THAT(in_record(offsetof(Record, thread), std::uint32_t{9}), Contains("unknown thread 9"));
-  CHECK_THAT(in_record(offsetof(Record, backend), std::uint16_t{9}), Contains("unknown backend 9"));
-  CHECK_THAT(in_record(offsetof(Record, algorithm), std::uint16_t{9}), Contains("unknown algorithm 9"));
-  const std::size_t done = 15 * sizeof(Record);
-  CHECK_THAT(in_record(done + offsetof(Record, number), std::uint32_t{0}), Contains("unknown shape 0"));
-  CHECK_THAT(in_record(done + offsetof(Record, number), std::uint32_t{4}), Contains("unknown shape 4"));
-  const std::size_t error = 18 * sizeof(Record);
-  CHECK_THAT(in_record(error + offsetof(Record, number), std::uint32_t{2}), Contains("unknown error 2"));
-  const std::size_t clock = 23 * sizeof(Record);
-  CHECK_THAT(in_record(clock + offsetof(Record, number), std::uint32_t{5}), Contains("unknown rank 5"));
-  CHECK_THAT(told([](Forged& file) { file.set_count(BlockKind::records, 0xffffffff); }),
+  CHECK_THAT(in_record(offsetof(timeline::Record, what), std::uint8_t{99}), Contains("unknown what 99"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, kind), std::uint8_t{200}), Contains("unknown kind 200"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, dtype), std::uint8_t{200}), Contains("unknown dtype 200"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, flags), std::uint8_t{64}), Contains("unknown flags 64"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, name), std::uint32_t{2}), Contains("unknown name 2"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, name), std::uint32_t{0}), Contains("of no tensor"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, thread), std::uint32_t{9}), Contains("unknown thread 9"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, backend), std::uint16_t{9}), Contains("unknown backend 9"));
+  CHECK_THAT(in_record(offsetof(timeline::Record, algorithm), std::uint16_t{9}),
+             Contains("unknown algorithm 9"));
+  const std::size_t done = 15 * sizeof(timeline::Record);
+  CHECK_THAT(in_record(done + offsetof(timeline::Record, number), std::uint32_t{0}),
+             Contains("unknown shape 0"));
+  CHECK_THAT(in_record(done + offsetof(timeline::Record, number), std::uint32_t{4}),
+             Contains("unknown shape 4"));
+  const std::size_t error = 18 * sizeof(timeline::Record);
+  CHECK_THAT(in_record(error + offsetof(timeline::Record, number), std::uint32_t{2}),
+             Contains("unknown error 2"));
+  const std::size_t clock = 23 * sizeof(timeline::Record);
+  CHECK_THAT(in_record(clock + offsetof(timeline::Record, number), std::uint32_t{5}),
+             Contains("unknown rank 5"));
+  CHECK_THAT(told([](Forged& file) { file.set_count(timeline::BlockKind::records, 0xffffffff); }),
              Contains("records in"));
-  CHECK_THAT(told([](Forged& file) { file.set_count(BlockKind::names, 0xffffffff); }), Contains("damaged"));
-  CHECK_THAT(told([](Forged& file) { file.set_count(BlockKind::names, 1); }), Contains("more than 1 names"));
+  CHECK_THAT(told([](Forged& file) { file.set_count(timeline::BlockKind::names, 0xffffffff); }),
+             Contains("damaged"));
+  CHECK_THAT(told([](Forged& file) { file.set_count(timeline::BlockKind::names, 1); }),
+             Contains("more than 1 names"));
   const auto in_name = [&](std::size_t offset, auto value) {
-    return told([&](Forged& file) { file.put(BlockKind::names, offset, value); });
+    return told([&](Forged& file) { file.put(timeline::BlockKind::names, offset, value); });
   };
-  CHECK_THAT(in_name(offsetof(NameHead, kind), std::uint32_t{0}), Contains("unknown kind 0"));
-  CHECK_THAT(in_name(offsetof(NameHead, number), std::uint32_t{2}), Contains("comes after 0"));
-  CHECK_THAT(in_name(offsetof(NameHead, bytes), ~std::uint64_t{0}), Contains("longer than its block"));
+  CHECK_THAT(in_name(offsetof(timeline::NameHead, kind), std::uint32_t{0}), Contains("unknown kind 0"));
+  CHECK_THAT(in_name(offsetof(timeline::NameHead, number), std::uint32_t{2}), Contains("comes after 0"));
+  CHECK_THAT(in_name(offsetof(timeline::NameHead, bytes), ~std::uint64_t{0}),
+             Contains("longer than its block"));
   const auto in_origin = [&](std::size_t offset, auto value) {
-    return told([&](Forged& file) { file.put(BlockKind::origin, offset, value); });
+    return told([&](Forged& file) { file.put(timeline::BlockKind::origin, offset, value); });
   };
-  CHECK_THAT(in_origin(offsetof(OriginHead, rank), std::int32_t{-1}), Contains("rank -1"));
-  CHECK_THAT(in_origin(offsetof(OriginHead, size), std::int32_t{0}), Contains("job of 0"));
-  CHECK_THAT(in_origin(offsetof(OriginHead, host_bytes), ~std::uint32_t{0}),
+  CHECK_THAT(in_origin(offsetof(timeline::OriginHead, rank), std::int32_t{-1}), Contains("rank -1"));
+  CHECK_THAT(in_origin(offsetof(timeline::OriginHead, size), std::int32_t{0}), Contains("job of 0"));
+  CHECK_THAT(in_origin(offsetof(timeline::OriginHead, host_bytes), ~std::uint32_t{0}),
              Contains("longer than they can be"));
 }
 
@@ -373,7 +390,7 @@ TEST_CASE("what is no file of records is told by its name") {
   const std::string path = folder.file("other");
   overwrite(path, "[\n{\"name\":\"process_name\"}\n]\n");
   CHECK_THAT(read(path).status.message(), Contains(path) && Contains("no file of a timeline's records"));
-  FilePreface preface;
+  timeline::FilePreface preface;
   preface.version = 77;
   overwrite(path, {reinterpret_cast<const char*>(&preface), sizeof preface});
   CHECK_THAT(read(path).status.message(), Contains(path) && Contains("version 77"));
@@ -393,8 +410,8 @@ TEST_CASE("a full queue of records loses some, counts them, and marks where") {
   CHECK(seen.file->end()->lost > 0);
   CHECK(seen.file->end()->records + seen.file->end()->lost == kRecords);
   std::uint64_t marked = 0, read = 0;
-  for (const Record& record : seen.records) {
-    if (record.what == Record::What::lost) {
+  for (const timeline::Record& record : seen.records) {
+    if (record.what == timeline::Record::What::lost) {
       marked += record.bytes;
     } else {
       ++read;
@@ -407,7 +424,7 @@ TEST_CASE("a full queue of records loses some, counts them, and marks where") {
 
 TEST_CASE("spans have names of their own up to a limit, and share one beyond it") {
   test::TempFolder folder;
-  constexpr auto kMost = static_cast<std::uint32_t>(most_of(NameKind::span));
+  constexpr auto kMost = static_cast<std::uint32_t>(timeline::most_of(timeline::NameKind::span));
   static_assert(kMost == 65'536);
   const auto timeline = test::must_open(options_for(folder, 1 << 20));
   for (std::uint32_t i = 0; i < kMost + 100; ++i) {
@@ -416,18 +433,18 @@ TEST_CASE("spans have names of their own up to a limit, and share one beyond it"
   }
   const Seen seen = read(must_close(*timeline, folder));
   REQUIRE(seen.status.is_ok());
-  REQUIRE(seen.file->count(NameKind::span) == kMost + 1);
-  CHECK(seen.file->name(NameKind::span, kMost) == "span 65535");
-  CHECK(seen.file->name(NameKind::span, kMost + 1) == "(all further spans)");
+  REQUIRE(seen.file->count(timeline::NameKind::span) == kMost + 1);
+  CHECK(seen.file->name(timeline::NameKind::span, kMost) == "span 65535");
+  CHECK(seen.file->name(timeline::NameKind::span, kMost + 1) == "(all further spans)");
   CHECK(seen.records[2 * (kMost + 50)].name == kMost + 1);
-  CHECK(seen.file->count(NameKind::tensor) == 0);
+  CHECK(seen.file->count(timeline::NameKind::tensor) == 0);
 }
 
 TEST_CASE("a full disk ends the records and is what close returns, and nobody waits for it") {
   test::TempFolder folder;
   const std::string link = folder.file("trace.rank3");
   REQUIRE(::symlink("/dev/full", link.c_str()) == 0);
-  Timeline::Options options = options_for(folder);
+  timeline::Timeline::Options options = options_for(folder);
   std::atomic<int> told{0};
   options.on_error = [&](const Status&) { ++told; };
   const auto timeline = test::must_open(options);
@@ -439,7 +456,7 @@ TEST_CASE("a full disk ends the records and is what close returns, and nobody wa
 
 TEST_CASE("records that a full disk has cut anywhere are whole up to there, and say why they end") {
   test::TempFolder folder;
-  const Timeline::Options options = options_for(folder);
+  const timeline::Timeline::Options options = options_for(folder);
   const std::string path = folder.file("trace.rank3");
   for (rlim_t limit = 400; limit < 20'000; limit += test::kSanitized ? 997 : 97) {
     const pid_t child = ::fork();
@@ -460,7 +477,7 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
     CHECK(status == 0);
     REQUIRE(seen.status.is_ok());
     CHECK(seen.file->missing() == "'" + path + "' could not be written to its end: File too large");
-    CHECK(RecordFile::is_closed(path));
+    CHECK(timeline::RecordFile::is_closed(path));
     CHECK(std::filesystem::file_size(path) <= limit);
     for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
   }
@@ -468,7 +485,7 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
 
 TEST_CASE("a disk on which there is no room behind the last block ends the records in its place") {
   test::TempFolder folder;
-  const Timeline::Options options = options_for(folder);
+  const timeline::Timeline::Options options = options_for(folder);
   const std::string path = folder.file("trace.rank3");
   for (const rlim_t room : {0, 8, 40}) {
     const pid_t child = ::fork();
@@ -541,11 +558,12 @@ TEST_CASE("a timeline that is to end lets the batches go on that were ordered be
 
 TEST_CASE("docs/timeline.md tells the form of a record as the code has it") {
   const std::string page = test::read_file(SOURCE_ROOT "/docs/timeline.md");
-  INFO("the tables are:\n" << records_as_markdown());
-  std::istringstream lines(records_as_markdown());
+  INFO("the tables are:\n" << timeline::records_as_markdown());
+  std::istringstream lines(timeline::records_as_markdown());
   for (std::string line; std::getline(lines, line);) CHECK_THAT(page, Contains(line + "\n"));
-  CHECK_THAT(page, Contains(records_as_markdown().substr(0, records_as_markdown().find("\n\n"))));
+  CHECK_THAT(page, Contains(timeline::records_as_markdown().substr(
+                       0, timeline::records_as_markdown().find("\n\n"))));
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

@@ -14,11 +14,11 @@
 #include "tests/runtime/timeline/job.h"
 #include "tests/trace_form.h"
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 using Catch::Contains;
-using What = Record::What;
+using What = timeline::Record::What;
 using test::Json;
 
 const std::vector<std::string> kNoFaults;
@@ -53,20 +53,20 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   std::vector<std::string> notes;
   const JobId job{std::byte{7}};
   write_job(base);
-  CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
   CHECK(notes.empty());
   CHECK(events(test::read_trace(base), "M", "process_name").size() == 2);
 
-  const Status unseen = merge_closed_records(base, job, 3, notes);
+  const Status unseen = timeline::merge_closed_records(base, job, 3, notes);
   CHECK_THAT(unseen.message(), Contains("rank 0 does not see '" + base + ".rank2'"));
 
   // Cut before its end, as by a kill: it is waited for, and merged up to there.
   const std::string whole = test::read_file(base + ".rank1");
   const auto cut = [&] { std::filesystem::resize_file(base + ".rank1", whole.size() - 8); };
   cut();
-  CHECK_FALSE(RecordFile::is_closed(base + ".rank1"));
-  CHECK(RecordFile::is_closed(base + ".rank0"));
-  CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK_FALSE(timeline::RecordFile::is_closed(base + ".rank1"));
+  CHECK(timeline::RecordFile::is_closed(base + ".rank0"));
+  CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0], Contains("rank 1"));
 
@@ -77,7 +77,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       std::ofstream(base + ".rank1", std::ios::binary | std::ios::app) << whole.substr(whole.size() - 8);
     });
-    CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+    CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
   }
   CHECK(notes.empty());
 }
@@ -162,7 +162,7 @@ TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the tr
   const Place place;
   {
     Writer writer(place / "trace", 0, 1);
-    Timeline& timeline = writer.timeline();
+    timeline::Timeline& timeline = writer.timeline();
     writer.put(0, {.bytes = 1, .what = What::step});
     timeline.begin_span("forward <script> \"\xff");
     timeline.end_span();
@@ -172,7 +172,7 @@ TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the tr
                {.name = timeline.tensor("barrier.1"), .what = What::submit, .kind = CollectiveKind::barrier});
     writer.put(70, {.bytes = 3, .what = What::lost});
     writer.submit(80, "refused");
-    Record refused{.name = timeline.tensor("refused")};
+    timeline::Record refused{.name = timeline.tensor("refused")};
     refused.time_ns = kBegin + 90'000;
     timeline.error(refused, {Code::mismatch, "Mismatched shapes"});
     writer.put(100, {.bytes = 2, .what = What::step});
@@ -229,7 +229,8 @@ TEST_CASE("a tensor's name has a row for each process set, also where they do no
     std::uint64_t order = 0;
     for (const ProcessSetId set : {0, 3, 0, 3}) {
       const auto at = static_cast<std::int64_t>(++order) * 100;
-      Record about{.order = order, .batch = order, .name = writer.timeline().tensor("a"), .process_set = set};
+      timeline::Record about{
+          .order = order, .batch = order, .name = writer.timeline().tensor("a"), .process_set = set};
       about.what = What::submit;
       writer.put(at, about);
       about.what = What::order;
@@ -254,7 +255,7 @@ TEST_CASE("spans and waits lie within each other where records of their ends are
   const Place place;
   {
     Writer writer(place / "trace", 0, 1);
-    Timeline& timeline = writer.timeline();
+    timeline::Timeline& timeline = writer.timeline();
     timeline.begin_span("first");
     timeline.begin_wait();  // its end is lost
     timeline.end_span();
@@ -278,15 +279,17 @@ TEST_CASE("steps of a batch lie within or beside each other, whatever times a de
   {
     Writer writer(place / "trace", 0, 1);
     writer.submit(0, "a");
-    Record about{.order = 1, .batch = 1, .name = writer.timeline().tensor("a"), .what = What::order};
+    timeline::Record about{
+        .order = 1, .batch = 1, .name = writer.timeline().tensor("a"), .what = What::order};
     writer.put(0, about);
     writer.step(0, 10, 1, What::queue);
     writer.put(9, {.order = 1, .batch = 1, .what = What::pack});  // before the queue's end
     writer.put(20, {.order = 1, .batch = 1, .what = What::run});
-    writer.put(
-        30,
-        {.order = 1, .batch = 1, .what = What::pack, .flags = Record::kEnd});  // after the run's beginning
-    writer.put(40, {.order = 1, .batch = 1, .what = What::run, .flags = Record::kEnd});
+    writer.put(30, {.order = 1,
+                    .batch = 1,
+                    .what = What::pack,
+                    .flags = timeline::Record::kEnd});  // after the run's beginning
+    writer.put(40, {.order = 1, .batch = 1, .what = What::run, .flags = timeline::Record::kEnd});
     about.time_ns = kBegin + 50'000;
     writer.timeline().done(about, Shape{1});
   }
@@ -306,15 +309,15 @@ TEST_CASE("no nanosecond of a trace is lost by a reader that multiplies and cuts
   std::int64_t wrong = 0, longer = 0;
   for (const std::int64_t from : {std::int64_t{0}, std::int64_t{86'400'000'000'000}}) {
     for (std::int64_t ns = from; ns < from + 100'000; ++ns) {
-      const std::string text = fmt::format("{}", Micros{ns});
+      const std::string text = fmt::format("{}", timeline::Micros{ns});
       wrong += static_cast<std::int64_t>(std::stod(text) * 1000) != ns;
       longer += text.size() - text.find('.') > 4;
     }
   }
   CHECK(wrong == 0);
   CHECK(longer > 0);  // 1.001 is one
-  CHECK(fmt::format("{}", Micros{1001}) == "1.0011");
-  CHECK(fmt::format("{}", Micros{1000}) == "1.000");
+  CHECK(fmt::format("{}", timeline::Micros{1001}) == "1.0011");
+  CHECK(fmt::format("{}", timeline::Micros{1000}) == "1.000");
 }
 
 TEST_CASE("files of other jobs and epochs are refused by name") {
@@ -323,22 +326,23 @@ TEST_CASE("files of other jobs and epochs are refused by name") {
   { Writer(base, 2, 4, std::byte{1}); }
   { Writer(base, 3, 4, std::byte{7}, 2); }
   write_job(base);
-  const auto files = JobFiles::find(base);
+  const auto files = timeline::JobFiles::find(base);
   REQUIRE(files.is_ok());
   CHECK(files->ranks().size() == 2);
   REQUIRE(files->notes().size() == 2);
   CHECK_THAT(files->notes()[0], Contains("trace.rank2' is left out: it is of job 01"));
   CHECK_THAT(files->notes()[1], Contains("trace.rank3' is left out") && Contains("epoch 2"));
 
-  const auto named = JobFiles::open({base + ".rank0", base + ".rank2"});
+  const auto named = timeline::JobFiles::open({base + ".rank0", base + ".rank2"});
   CHECK_THAT(named.status().message(),
              Contains("trace.rank2' is of job 01") && Contains("trace.rank0' of job 07"));
-  const auto twice = JobFiles::open({base + ".rank0", base + ".rank0"});
+  const auto twice = timeline::JobFiles::open({base + ".rank0", base + ".rank0"});
   CHECK_THAT(twice.status().message(), Contains("are both of rank 0"));
 
   JobId wanted{std::byte{9}};
-  CHECK_THAT(JobFiles::find(base, wanted).status().message(), Contains("there are no records of this job"));
-  CHECK_THAT(JobFiles::find(place / "other").status().message(),
+  CHECK_THAT(timeline::JobFiles::find(base, wanted).status().message(),
+             Contains("there are no records of this job"));
+  CHECK_THAT(timeline::JobFiles::find(place / "other").status().message(),
              Contains("there are no records") && Contains("other.rank0"));
 }
 
@@ -346,7 +350,7 @@ TEST_CASE("ranks that left nothing are named") {
   const Place place;
   { Writer(place / "trace", 1, 9); }
   { Writer(place / "trace", 4, 9); }
-  const auto files = JobFiles::find(place / "trace");
+  const auto files = timeline::JobFiles::find(place / "trace");
   REQUIRE(files.is_ok());
   CHECK(files->notes() == std::vector<std::string>{"of 9 ranks there are no records of: 0, 2-3, 5-8"});
 }
@@ -359,13 +363,13 @@ TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail
   std::size_t merges = 0;
   for (std::uintmax_t size = whole; size-- > 0;) {
     std::filesystem::resize_file(cut, size);
-    const auto files = JobFiles::find(base);
+    const auto files = timeline::JobFiles::find(base);
     INFO(size << ": " << files.status().message());
     REQUIRE(files.is_ok());
     REQUIRE_FALSE(files->notes().empty());
     CHECK_THAT(files->notes().front(), Contains("trace.rank1'"));
     if (size % 16 != 0) continue;
-    REQUIRE(merge_records(*files, place / "trace.json").is_ok());
+    REQUIRE(timeline::merge_records(*files, place / "trace.json").is_ok());
     const Json trace = test::read_trace(place / "trace.json");
     CHECK(test::form_faults(trace) == kNoFaults);
     CHECK(trace["otherData"]["missing"].size() == files->notes().size());
@@ -382,21 +386,21 @@ TEST_CASE("a damaged file is refused with its name and the place") {
   std::fstream(base + ".rank1", std::ios::in | std::ios::out | std::ios::binary)
       .seekp(static_cast<std::streamoff>(size) - 100)
       .put('\x55');
-  const auto files = JobFiles::find(base);
+  const auto files = timeline::JobFiles::find(base);
   CHECK_THAT(files.status().message(), Contains("trace.rank1' is damaged at byte"));
 }
 
 TEST_CASE("what was there before a merge that fails is there still, and nothing else is left") {
   const Place place;
   write_job(place / "trace");
-  const auto files = JobFiles::find(place / "trace");
+  const auto files = timeline::JobFiles::find(place / "trace");
   REQUIRE(files.is_ok());
-  CHECK_THAT(merge_records(*files, place / "trace.rank0").message(),
+  CHECK_THAT(timeline::merge_records(*files, place / "trace.rank0").message(),
              Contains("holds the records themselves"));
-  CHECK_THAT(merge_records(*files, place / "nowhere/trace.json").message(),
+  CHECK_THAT(timeline::merge_records(*files, place / "nowhere/trace.json").message(),
              Contains("in a directory that exists"));
   std::filesystem::create_directory(place / "folder.json");
-  CHECK_THAT(merge_records(*files, place / "folder.json").message(), Contains("writing the trace"));
+  CHECK_THAT(timeline::merge_records(*files, place / "folder.json").message(), Contains("writing the trace"));
   std::size_t left = 0;
   for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(place / "")) ++left;
   CHECK(left == 3);
@@ -433,4 +437,4 @@ TEST_CASE("a batch whose rank was killed within it is told with what the others 
                      {{0, 1}, true}, {{0, 2}, true}, {{0, 3}, true}, {{1, 1}, true}, {{1, 2}, false}});
 }
 
-}  // namespace dabke
+}  // namespace dabke::test

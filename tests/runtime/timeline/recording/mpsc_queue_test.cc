@@ -6,11 +6,11 @@
 
 #include <catch2/catch.hpp>
 
-namespace dabke {
+namespace dabke::test {
 namespace {
 
 TEST_CASE("a queue gives values back in order, over many laps") {
-  MpscQueue<int> queue(16);
+  timeline::MpscQueue<int> queue(16);
   int value = -1;
   bool in_order = true;
   for (int i = 0; i < 1000; i += 3) {
@@ -23,7 +23,7 @@ TEST_CASE("a queue gives values back in order, over many laps") {
 }
 
 TEST_CASE("a full queue refuses at once, and takes again after a pop") {
-  MpscQueue<int> queue(10);
+  timeline::MpscQueue<int> queue(10);
   REQUIRE(queue.capacity() == 16);
   for (int i = 0; i < 16; ++i) REQUIRE(queue.push(int{i}));
   CHECK_FALSE(queue.push(99));
@@ -40,7 +40,7 @@ TEST_CASE("a full queue refuses at once, and takes again after a pop") {
 }
 
 TEST_CASE("a value that a full queue refused is still the caller's") {
-  MpscQueue<std::unique_ptr<int>> queue(16);
+  timeline::MpscQueue<std::unique_ptr<int>> queue(16);
   while (queue.push(std::make_unique<int>(1))) {
   }
   auto mine = std::make_unique<int>(7);
@@ -52,7 +52,7 @@ TEST_CASE("a value that a full queue refused is still the caller's") {
 TEST_CASE("values of each producer arrive complete and in its order") {
   constexpr int kProducers = 4;
   constexpr int kEach = 50'000;
-  MpscQueue<std::unique_ptr<int>> queue(64);
+  timeline::MpscQueue<std::unique_ptr<int>> queue(64);
   std::vector<std::jthread> producers;
   for (int p = 0; p < kProducers; ++p) {
     producers.emplace_back([&queue, p] {
@@ -78,4 +78,4 @@ TEST_CASE("values of each producer arrive complete and in its order") {
 }
 
 }  // namespace
-}  // namespace dabke
+}  // namespace dabke::test

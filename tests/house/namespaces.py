@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Holds the namespace of every file against the table of namespaces in docs/architecture.md.
+
+The table's first column lists folders, its last the namespace that their files open; the longest folder that holds a file
+counts. A file may open namespaces inside that one, and those that only declare a name of another room beforehand.
+
+usage: namespaces.py [ROOT]
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+NAMESPACE = re.compile(r"^namespace (dabke[a-z_:]*) \{(.*?)^\}", re.MULTILINE | re.DOTALL)
+FORWARD = re.compile(r"\s*((class|struct|enum class) \w+;\s*)*")
+
+
+def read_table(text):
+    """{folder: namespace}, from the rows of the table whose last head is "namespace"."""
+    table, in_table = {}, False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif cells[-1] == "namespace":
+            in_table = True
+        elif in_table and not set(cells[0]) <= set("-: "):
+            for folder in re.findall(r"`([^`]+)`", cells[0]):
+                table[folder] = re.findall(r"`([^`]+)`", cells[-1])
+    return table
+
+
+def faults_of(path, text, table):
+    folder = max((each for each in table if path.startswith(each + "/")), key=len, default=None)
+    if folder is None:
+        return
+    for found in NAMESPACE.finditer(text):
+        name = found[1]
+        is_allowed = name in table[folder] or any(name.startswith(each + "::") for each in table[folder] if each != "dabke")
+        if not is_allowed and not FORWARD.fullmatch(found[2]):
+            yield f"{path} opens {name}; what lies in {folder} is in {' or '.join(table[folder])}"
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    table = read_table((root / "docs/architecture.md").read_text())
+    files = subprocess.run(["git", "-C", root, "ls-files", "*.h", "*.cc", "*.cu", "*.h.in"], check=True, capture_output=True,
+                           text=True).stdout.split()
+    faults = [fault for path in files for fault in faults_of(path, (root / path).read_text(), table)]
+    print("\n".join(faults) or f"{len(files)} files are in the namespaces of their {len(table)} folders")
+    sys.exit(bool(faults) or not table)
+
+
+if __name__ == "__main__":
+    main()
