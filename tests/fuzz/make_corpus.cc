@@ -37,14 +37,14 @@ class Recording {
   Recording(fs::path corpus, std::string name, unsigned bits)
       : corpus_(std::move(corpus)), name_(std::move(name)) {
     for (Rank rank = 0; rank < topology()->size(); ++rank) {
-      negotiators_.push_back(std::make_unique<Negotiator>(options_of(rank, bits)));
+      negotiators_.push_back(std::make_unique<negotiation::Negotiator>(options_of(rank, bits)));
       inputs_.emplace_back().push_back(static_cast<char>(bits));
     }
   }
 
   void submit(Rank rank, std::size_t request) {
     note(rank, Event::submit, {static_cast<char>(request)});
-    negotiator(rank).submit(Token{++submitted_}, requests()[request], now_);
+    negotiator(rank).submit(negotiation::Token{++submitted_}, requests()[request], now_);
   }
   void submit_everywhere(std::size_t request) {
     for (Rank rank = 0; rank < topology()->size(); ++rank) submit(rank, request);
@@ -80,11 +80,11 @@ class Recording {
     for (bool any = true; any;) {
       any = false;
       for (Rank rank = 0; rank < topology()->size(); ++rank) {
-        for (const Action& action : negotiator(rank).take_actions(now_)) {
-          if (const auto* sent = std::get_if<SendAction>(&action)) {
+        for (const negotiation::Action& action : negotiator(rank).take_actions(now_)) {
+          if (const auto* sent = std::get_if<negotiation::SendAction>(&action)) {
             deliver(rank, sent->peer, *sent->message);
             any = true;
-          } else if (std::holds_alternative<StackAction>(action)) {
+          } else if (std::holds_alternative<negotiation::StackAction>(action)) {
             note(rank, Event::stack, {});
             negotiator(rank).give_stack("at work", now_);
             any = true;
@@ -121,7 +121,7 @@ class Recording {
 
   fs::path corpus_;
   std::string name_;
-  std::vector<std::unique_ptr<Negotiator>> negotiators_;
+  std::vector<std::unique_ptr<negotiation::Negotiator>> negotiators_;
   std::vector<std::string> inputs_;
   std::map<unsigned, int> of_kind_;
   std::uint64_t submitted_ = 0;
@@ -222,7 +222,7 @@ void record_all(const fs::path& corpus) {
 
 void write_offers(const fs::path& corpus) {
   std::string offer = "DABKESH1";
-  for (std::size_t size = sizeof(ShmLinkMemory), i = 0; i < 8; ++i, size >>= 8)
+  for (std::size_t size = sizeof(shm::ShmLinkMemory), i = 0; i < 8; ++i, size >>= 8)
     offer += static_cast<char>(size);
   const std::string sent = piece(std::as_bytes(std::span(offer)));
   // The connector gets three descriptors, a segment and two eventfds, and the word.
@@ -245,18 +245,19 @@ void write_offers(const fs::path& corpus) {
 }  // namespace
 
 /// A file of records, with neither the times nor the names of this host: the target sets its checks right.
-void write_records(const fs::path& path, const std::vector<Record>& records, NameTable& names) {
+void write_records(const fs::path& path, const std::vector<timeline::Record>& records,
+                   timeline::NameTable& names) {
   const std::string file = path.string() + ".written";
   fs::create_directories(path.parent_path());
-  auto writer = RecordFileWriter::open(file, {.size = 2, .host = "host"}, names).take();
-  for (const Record& record : records) writer->write(record);
+  auto writer = timeline::RecordFileWriter::open(file, {.size = 2, .host = "host"}, names).take();
+  for (const timeline::Record& record : records) writer->write(record);
   writer->finish(0, {.records = records.size()});
   FUZZ_CHECK(writer->close().is_ok());
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   fs::remove(file);
-  constexpr std::size_t kAt = sizeof(FilePreface) + sizeof(BlockHead);
-  OriginHead origin;
+  constexpr std::size_t kAt = sizeof(timeline::FilePreface) + sizeof(timeline::BlockHead);
+  timeline::OriginHead origin;
   std::memcpy(&origin, bytes.data() + kAt, sizeof origin);
   origin.monotonic_ns = origin.realtime_ns = 1'000'000'000;
   origin.time_namespace = 0;
@@ -267,17 +268,22 @@ void write_records(const fs::path& path, const std::vector<Record>& records, Nam
 
 /// A batch of two tensors with all that a batch does, one that is refused, and what is of no tensor.
 void write_job_records(const fs::path& corpus) {
-  using What = Record::What;
-  NameTable names;
-  LastNames last{};
-  const auto number = [&](NameKind kind, std::string_view name) { return names.number_of(kind, name, last); };
-  const auto thread = number(NameKind::thread, "main 1"), span = number(NameKind::span, "forward"),
-             text = number(NameKind::text, "GLOO_ALLREDUCE"), error = number(NameKind::error, "Mismatched");
-  const std::array tensors = {number(NameKind::tensor, "a"), number(NameKind::tensor, "b")};
+  using What = timeline::Record::What;
+  timeline::NameTable names;
+  timeline::LastNames last{};
+  const auto number = [&](timeline::NameKind kind, std::string_view name) {
+    return names.number_of(kind, name, last);
+  };
+  const auto thread = number(timeline::NameKind::thread, "main 1"),
+             span = number(timeline::NameKind::span, "forward"),
+             text = number(timeline::NameKind::text, "GLOO_ALLREDUCE"),
+             error = number(timeline::NameKind::error, "Mismatched");
+  const std::array tensors = {number(timeline::NameKind::tensor, "a"),
+                              number(timeline::NameKind::tensor, "b")};
   const auto shape = names.number_of(Shape{2, 3}, tensors[0]);
-  std::vector<Record> records;
+  std::vector<timeline::Record> records;
   std::int64_t now = 1'000'000'000;
-  const auto put = [&](Record record, What what, int flags = 0) {
+  const auto put = [&](timeline::Record record, What what, int flags = 0) {
     record.time_ns = now += 1000;
     record.thread = thread;
     record.what = what;
@@ -289,19 +295,19 @@ void write_job_records(const fs::path& corpus) {
   std::uint64_t order = 7;
   for (const auto tensor : tensors)
     put({.order = order++, .batch = 7, .bytes = 24, .name = tensor}, What::order);
-  const Record batch{.order = 7, .batch = 7, .bytes = 48};
+  const timeline::Record batch{.order = 7, .batch = 7, .bytes = 48};
   for (const What what : {What::queue, What::allocate, What::pack, What::unpack}) {
     put(batch, what);
-    put(batch, what, Record::kEnd);
+    put(batch, what, timeline::Record::kEnd);
   }
-  Record run = batch;
+  timeline::Record run = batch;
   run.name = text;
   run.backend = run.algorithm = static_cast<std::uint16_t>(text);
   put(run, What::run);
-  put(run, What::run, Record::kEnd);
+  put(run, What::run, timeline::Record::kEnd);
   put({.order = 7, .batch = 7, .bytes = 24, .name = tensors[0], .number = shape}, What::done);
   put({.order = 8, .batch = 7, .bytes = 5, .name = tensors[1], .number = error}, What::error);
-  put({}, What::span, Record::kEnd);
+  put({}, What::span, timeline::Record::kEnd);
   put({.name = tensors[0]}, What::submit);
   put({.bytes = 5, .name = tensors[0], .number = error}, What::error);
   put({.bytes = 1}, What::step);
@@ -313,7 +319,7 @@ void write_job_records(const fs::path& corpus) {
   write_records(corpus / "records" / "everything", records, names);
   records.resize(6);
   write_records(corpus / "records" / "unfinished", records, names);
-  NameTable no_names;
+  timeline::NameTable no_names;
   write_records(corpus / "records" / "nothing", {}, no_names);
 }
 

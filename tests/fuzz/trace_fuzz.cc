@@ -16,13 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = place / "trace.json";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-  const auto report = dabke::timeline::report_of_traces({path}, {});
+  const auto report = dabke::viewer::report_of_traces({path}, {});
   if (!report) {
     FUZZ_CHECK(report.status().message().find(path) != std::string::npos);
     return 0;
   }
-  FUZZ_CHECK(nlohmann::json::parse(timeline::json_of(*report), nullptr, false).is_object());
-  FUZZ_CHECK(!dabke::timeline::text_of(*report).empty());
-  FUZZ_CHECK(!dabke::timeline::difference_text(*report, *report).empty());
+  FUZZ_CHECK(nlohmann::json::parse(dabke::timeline::json_of(*report), nullptr, false).is_object());
+  FUZZ_CHECK(!dabke::viewer::text_of(*report).empty());
+  FUZZ_CHECK(!dabke::viewer::difference_text(*report, *report).empty());
   return 0;
 }

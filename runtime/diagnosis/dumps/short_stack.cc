@@ -79,8 +79,9 @@ bool is_own_native_frame(std::string_view frame) {
   const std::string_view module = module_of(frame);
   if (is_remark(frame) || module.empty() || frame.starts_with("0x") || frame.starts_with("_start "))
     return false;
-  constexpr std::array<std::string_view, 6> kOthers = {"libdabke", "libpython", "python",
-                                                       "_core",    "libc.",     "ld-"};
+  // The last are the sanitizers', whose interceptors lie above what the program calls.
+  constexpr std::array<std::string_view, 9> kOthers = {"libdabke", "libpython", "python",  "_core",   "libc.",
+                                                       "ld-",      "libtsan",   "libasan", "libubsan"};
   if (std::ranges::any_of(kOthers, [&](auto each) { return module.starts_with(each); })) return false;
   return frame.find(" at ") != std::string_view::npos || module.find(".so") == std::string_view::npos;
 }

@@ -51,6 +51,13 @@ TEST_CASE("of a program without an interpreter its own functions are told, with 
   CHECK(diagnosis::short_stack("", with_lines) ==
         Lines{"train.c:4 in (anonymous namespace)::load(int)", "train.c:12 in main",
               "below it: pause (libc.so.6), asleep in the kernel: do_sys_pause"});
+  const std::vector<diagnosis::Dump::Stack> sanitized = {
+      {10,
+       "train",
+       {"pause (libc.so.6)", "__interceptor_pause at tsan_interceptors_posix.cpp:366 (libtsan.so.2)",
+        "main at train.c:12 (train)"}}};
+  CHECK(diagnosis::short_stack("", sanitized) ==
+        Lines{"train.c:12 in main", "below it: pause (libc.so.6) (1 native frame more)"});
   const std::vector<diagnosis::Dump::Stack> running = {
       {10, "train", {"(running)", "spin (train)", "main (train)"}}};
   CHECK(diagnosis::short_stack("", running) == Lines{"spin (train)", "main (train)", "(running)"});
