@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text/call_name.h"
 #include "runtime/timeline/joining/record_joiner.h"
 
 namespace dabke::viewer {
@@ -64,9 +65,9 @@ class Checker final : public timeline::JoinSink {
     const std::string_view name = joiner_.name(rank, timeline::NameKind::tensor, tensor.name);
     if (tensor.end_ns == timeline::kNotKnown) {
       note(unended_,
-           fmt::format("rank {}: {} '{}' {} has not ended", rank_of(rank), name_of(tensor.kind), name, what));
+           fmt::format("rank {}: {} {} has not ended", rank_of(rank), name_of_call(tensor.kind, name), what));
     } else if (tensor.error != 0) {
-      note(failed_, fmt::format("rank {}: {} '{}' failed: {}", rank_of(rank), name_of(tensor.kind), name,
+      note(failed_, fmt::format("rank {}: {} failed: {}", rank_of(rank), name_of_call(tensor.kind, name),
                                 joiner_.name(rank, timeline::NameKind::error, tensor.error)));
     }
   }

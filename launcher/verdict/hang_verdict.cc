@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launcher/verdict/outcome.h"
+#include "runtime/base/text/call_name.h"
 #include "runtime/base/text/counted.h"
 #include "runtime/base/text/wait_description.h"
 #include "runtime/diagnosis/dumps/short_stack.h"
@@ -120,7 +121,7 @@ std::vector<Wait> waits_of(const std::map<Rank, diagnosis::Dump>& dumps, int siz
 }
 
 std::string event_name(const diagnosis::Dump::Event& event) {
-  return fmt::format("{} '{}'", event.collective, event.name);
+  return name_of_call(event.collective, event.name);
 }
 
 std::string event_text(const diagnosis::Dump::Event& event) {
@@ -157,7 +158,7 @@ WaitDescription instead_of(const diagnosis::Dump& dump, const Wait& wait) {
     if (at.waits_for.size() < kShownInstead) {
       at.waits_for.push_back(is_incomplete(pending)
                                  ? fmt::format("the rest of a group ({})", pending.signature)
-                                 : fmt::format("{} '{}'", pending.collective, pending.name));
+                                 : name_of_call(pending.collective, pending.name));
     }
   }
   if (const diagnosis::Dump::Event* batch = running(dump)) {
@@ -321,7 +322,7 @@ std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dum
     const Wait& wait = waits.front();
     lines.push_back(fmt::format(
         "{}{} waits for {}: {} {} been waiting for {:.1f} s",
-        wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
+        wait.name.empty() ? wait.collective : name_of_call(wait.collective, wait.name),
         wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
         ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
     const std::vector<RankGroup> groups = groups_of(dumps, wait);

@@ -9,6 +9,7 @@
 #include "runtime/base/one_or_many.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
+#include "runtime/base/text/call_name.h"
 #include "runtime/base/world.h"
 #include "runtime/call/call_spec.h"
 
@@ -43,6 +44,9 @@ struct Request : CallSpec {
  private:
   using CallSpec::dtype;  // each tensor has its own
 };
+
+/// As all messages name the call.
+inline std::string name_of_call(const Request& request) { return name_of_call(request.kind, request.name); }
 
 using RequestRef = std::shared_ptr<const Request>;
 

@@ -38,8 +38,8 @@ class RequestCheck {
     if (moves_data(request_.kind) && request_.tensors.empty())
       return bad_request(request_, "the group has no tensors");
     if (request_.op == ReduceOp::adasum && reduces(request_.kind)) {
-      return {Code::not_implemented, fmt::format("{} '{}': adasum is not implemented yet; use average or sum",
-                                                 name_of(request_.kind), request_.name)};
+      return {Code::not_implemented,
+              fmt::format("{}: adasum is not implemented yet; use average or sum", name_of_call(request_))};
     }
     if (has_root(request_.kind) && std::ranges::find(in_.ranks, request_.root) == in_.ranks.end()) {
       return bad_request(request_, "root rank {} is not in process set {}, which has ranks {}", request_.root,

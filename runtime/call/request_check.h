@@ -24,8 +24,8 @@ struct AskedIn {
 /// invalid_argument: "allreduce 'x': " and what is wrong with it.
 template <class... Args>
 Status bad_request(const Request& request, fmt::format_string<Args...> format, Args&&... args) {
-  return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request.kind), request.name,
-                                              fmt::format(format, std::forward<Args>(args)...))};
+  return {Code::invalid_argument,
+          fmt::format("{}: {}", name_of_call(request), fmt::format(format, std::forward<Args>(args)...))};
 }
 
 /// The longest name of a tensor or group, in bytes. Names travel in messages, many in one, and stand in errors and timelines.

@@ -330,8 +330,7 @@ void Driver::judge_failures(TimePoint now) {
   const CallsKept kept{verdict->calls};
   const auto named = [](const FailedCall& one, std::string_view where, const Status& cause) {
     const Request& request = *one.call->first().request;
-    return Status(cause.code(),
-                  fmt::format("{} '{}'{}: {}", name_of(request.kind), request.name, where, cause.message()));
+    return Status(cause.code(), fmt::format("{}{}: {}", name_of_call(request), where, cause.message()));
   };
   if (verdict->is_new) {
     const Status of_job =

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text/call_name.h"
+
 namespace dabke::core {
 namespace {
 
@@ -205,7 +207,7 @@ RankFigures JobReports::figures(TimePoint now) const {
       const TimePoint at = calls_.find(pending.token)->first().submitted_at;
       if (at > since) continue;
       since = at;
-      figures.what = fmt::format("{} '{}'", name_of(pending.request->kind), pending.request->name);
+      figures.what = name_of_call(*pending.request);
     }
   } else {
     figures.state = now - last_submit_ < kIdle ? RankFigures::State::computes : RankFigures::State::idle;
@@ -248,8 +250,7 @@ std::optional<negotiation::Negotiator::Running> JobReports::running_batch() cons
   if (batch == events.rend()) return std::nullopt;
   const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
   return negotiation::Negotiator::Running{batch->number, batch->process_set,
-                                          fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more),
-                                          running->since};
+                                          name_of_call(batch->kind, batch->name) + more, running->since};
 }
 
 void JobReports::look_for_long_runs(TimePoint now) {

@@ -62,9 +62,8 @@ class SubmitCheck {
     if (device.type == DeviceType::host || (&view != &op_.inputs[0])) return {};
     const Status opened = lanes_.open(device, set_.id);
     if (opened.is_ok()) return {};
-    return {opened.code(),
-            fmt::format("{} '{}': the {} of tensor '{}' cannot be used: {}", name_of(request_.kind),
-                        request_.name, what, tensor.name, opened.message())};
+    return {opened.code(), fmt::format("{}: the {} of tensor '{}' cannot be used: {}", name_of_call(request_),
+                                       what, tensor.name, opened.message())};
   }
 
   Status check_stream() const {
@@ -149,8 +148,8 @@ class SubmitCheck {
   Status check_backend(const TensorSpec& tensor) const {
     const CallSpec call = executed(request_.call_of(tensor), set_.size(), set_);
     if (lanes_.can_run(call)) return {};
-    return {Code::unsupported, fmt::format("{} '{}': no backend of this job can run it for {}",
-                                           name_of(request_.kind), request_.name, name_of(tensor.dtype))};
+    return {Code::unsupported, fmt::format("{}: no backend of this job can run it for {}",
+                                           name_of_call(request_), name_of(tensor.dtype))};
   }
 
   Operation& op_;
@@ -192,8 +191,8 @@ Status note_ready_points(Operation& operation, lanes::Lanes& lanes) {
   auto& ready = operation.make_extras().ready;
   const auto note = [&](Result<std::shared_ptr<DeviceEvent>> point) -> Status {
     if (!point) {
-      return {point.status().code(), fmt::format("{} '{}': {}", name_of(operation.request->kind),
-                                                 operation.request->name, point.status().message())};
+      return {point.status().code(),
+              fmt::format("{}: {}", name_of_call(*operation.request), point.status().message())};
     }
     if (*point != nullptr) ready.push_back(point.take());
     return {};
@@ -240,12 +239,10 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes:
   const auto set = sets.find(operation.request->process_set);
   if (!set || set->rank < 0) {
     return {Code::unknown_process_set,
-            set ? fmt::format("{} '{}': this rank is not in process set {}, which has ranks {}",
-                              name_of(operation.request->kind), operation.request->name, set->id,
-                              ranks_to_string(set->ranks))
-                : fmt::format("{} '{}': process set {} does not exist; dabke_add_process_set makes one",
-                              name_of(operation.request->kind), operation.request->name,
-                              operation.request->process_set)};
+            set ? fmt::format("{}: this rank is not in process set {}, which has ranks {}",
+                              name_of_call(*operation.request), set->id, ranks_to_string(set->ranks))
+                : fmt::format("{}: process set {} does not exist; dabke_add_process_set makes one",
+                              name_of_call(*operation.request), operation.request->process_set)};
   }
   DABKE_RETURN_IF_ERROR(SubmitCheck(operation, *set, lanes).run());
   provide_outputs(operation, lanes);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text/call_name.h"
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
 
@@ -197,10 +198,11 @@ void DeviceLane::abandon(const std::shared_ptr<DeviceRun>& run) {
   parts_.stream->keep(kept);
   (void)attempt([&] {
     log_.error(
-        "{} has not come to the end of {} '{}' and {} more within {} s of its failure, or of the end of what "
+        "{} has not come to the end of {} and {} more within {} s of its failure, or of the end of what "
         "was before it; its memory is not used again",
-        parts_.stream->device().to_string(), name_of(run->run().batch.kind), tensors.front().tensor->name,
-        tensors.size() - 1, std::chrono::duration<double>(kAbandonAfter).count());
+        parts_.stream->device().to_string(),
+        name_of_call(run->run().batch.kind, tensors.front().tensor->name), tensors.size() - 1,
+        std::chrono::duration<double>(kAbandonAfter).count());
   });
 }
 

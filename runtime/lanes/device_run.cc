@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/backend/packer.h"
+#include "runtime/base/text/call_name.h"
 #include "runtime/base/threads/exceptions.h"
 
 namespace dabke::lanes {
@@ -141,8 +142,8 @@ Status DeviceRun::launch() {
   const Run& run = *run_;
   const ProfilerRange range(*lane_.stream, [&] {
     const std::size_t more = run.tensors.size() - 1;
-    return fmt::format("{} '{}'{}", name_of(run.batch.kind), run.tensors.front().tensor->name,
-                       more == 0 ? "" : fmt::format(" and {} more", more));
+    return name_of_call(run.batch.kind, run.tensors.front().tensor->name) +
+           (more == 0 ? "" : fmt::format(" and {} more", more));
   });
   has_enqueued_ = true;
   report_.size_bytes = input_bytes(run);

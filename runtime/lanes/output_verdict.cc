@@ -1,4 +1,5 @@
 #include "runtime/lanes/output_verdict.h"
+#include "runtime/base/text/call_name.h"
 #include "runtime/base/text/counted.h"
 
 #include <fmt/format.h>
@@ -94,11 +95,10 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
   if (more != 0)
     what +=
         fmt::format(", and {} more {} {}", counted(more, "rank"), more == 1 ? "has" : "have", ending.of_more);
-  return {
-      first == Lacks::fit || first == Lacks::place ? Code::invalid_argument : Code::out_of_memory,
-      fmt::format("{} '{}' cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "
-                  "again",
-                  name_of(kind), tensor.name, what, ending.remedy)};
+  return {first == Lacks::fit || first == Lacks::place ? Code::invalid_argument : Code::out_of_memory,
+          fmt::format("{} cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "
+                      "again",
+                      name_of_call(kind, tensor.name), what, ending.remedy)};
 }
 
 }  // namespace dabke::lanes

@@ -23,11 +23,10 @@ Negotiator::Negotiator(Options options)
       follower_(state_, outbox_, endings_, reporter_, stalls_, groups_) {}
 
 Status Negotiator::check(const Request& request, TimePoint now) const {
-  const auto what = [&request] { return fmt::format("{} '{}'", name_of(request.kind), request.name); };
-  const auto because = [&what](const Status& cause) {
-    return Status(cause.code(), fmt::format("{}: {}", what(), cause.message()));
+  const auto because = [&request](const Status& cause) {
+    return Status(cause.code(), fmt::format("{}: {}", name_of_call(request), cause.message()));
   };
-  if (!state_.ended_by.who.empty()) return departed(state_, state_.ended_by, what(), now);
+  if (!state_.ended_by.who.empty()) return departed(state_, state_.ended_by, name_of_call(request), now);
   if (state_.over) return because(state_.cause);
   if (leaving_) return because({Code::shut_down, "dabke_shutdown was called on this rank"});
   const auto* ranks = state_.sets.ranks_of(request.process_set);
@@ -37,7 +36,7 @@ Status Negotiator::check(const Request& request, TimePoint now) const {
                         request.process_set)};
   }
   if (!state_.collector.is_open(request.process_set))
-    return departed(state_, departure_from(state_, *ranks), what(), now);
+    return departed(state_, departure_from(state_, *ranks), name_of_call(request), now);
   if (state_.joins.contains(request.process_set) && !is_among_members(request.kind)) {
     return {Code::invalid_argument,
             fmt::format(
@@ -63,9 +62,9 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
   if (!entry.waiting.empty() && state_.options.duplicates_are_errors && moves_data(request->kind)) {
     return endings_.complete(
         token, {Code::duplicate_name,
-                fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
+                fmt::format("{}: a tensor of this name is still pending; wait for it or choose another "
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
-                            name_of(request->kind), request->name)});
+                            name_of_call(*request))});
   }
   entry.waiting.push({token, std::move(request), now});
   if (entry.waiting.size() == 1) reporter_.announce(entry, now);

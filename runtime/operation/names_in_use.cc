@@ -17,9 +17,9 @@ Status NamesInUse::take(const Request& request) {
     }
     erase(request, i);
     return {Code::duplicate_name,
-            fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
+            fmt::format("{}: a tensor of this name is still pending; wait for it or choose another "
                         "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
-                        name_of(request.kind), name)};
+                        name_of_call(request.kind, name))};
   }
   return {};
 }

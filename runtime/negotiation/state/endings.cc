@@ -9,14 +9,6 @@
 
 namespace dabke::negotiation {
 
-namespace {
-
-std::string name_of_call(const Request& request) {
-  return fmt::format("{} '{}'", name_of(request.kind), request.name);
-}
-
-}  // namespace
-
 void Endings::complete(Token token, Status status, std::int64_t value) {
   if (token != Token::none) outbox_.add(CompleteAction{token, std::move(status), value});
 }

@@ -16,7 +16,7 @@ bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == C
 
 /// Why its rank has refused it, without the name of the call where that begins the text already.
 std::string_view reason_of(const Request& request) {
-  const std::string call = fmt::format("{} '{}': ", name_of(request.kind), request.name);
+  const std::string call = name_of_call(request) + ": ";
   std::string_view reason = request.refused.message();
   if (reason.starts_with(call)) reason.remove_prefix(call.size());
   return reason;
@@ -175,9 +175,8 @@ Status Sequencer::refusal_in(const wire::Report& report) const {
   }
   if (code == Code::ok) return {};
   const Request& first = *report.variants.front().request;
-  return {code,
-          fmt::format("{} '{}' cannot run:{}. No data has moved and the job goes on; {} submit it again",
-                      name_of(first.kind), first.name, why, remedy_for(code))};
+  return {code, fmt::format("{} cannot run:{}. No data has moved and the job goes on; {} submit it again",
+                            name_of_call(first), why, remedy_for(code))};
 }
 
 void Sequencer::push_mismatch(const TensorEntry& entry, const wire::Report& report, TimePoint now) {

@@ -125,9 +125,9 @@ class Check {
     if (!request.refused.is_ok()) return {};  // it will not run, and may lack what made its rank refuse it
     if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
-      return impossible(fmt::format("{} '{}' has no tensor", name_of(request.kind), request.name));
+      return impossible(name_of_call(request) + " has no tensor");
     if (divides_rows(request.kind) && std::ranges::any_of(request.tensors, has_no_rows))
-      return impossible(fmt::format("{} '{}' of a scalar", name_of(request.kind), request.name));
+      return impossible(name_of_call(request) + " of a scalar");
     return {};
   }
   Status change_of_sets(const Request& request) const {
