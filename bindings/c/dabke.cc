@@ -113,8 +113,6 @@ int world_number(Read read) {
 
 extern "C" {
 
-const char* dabke_status_name(dabke_status status) { return name_of(static_cast<Code>(status)).data(); }
-const char* dabke_status_text(dabke_status status) { return text_of(static_cast<Code>(status)).data(); }
 const char* dabke_last_error(void) { return last_error(); }
 
 dabke_status dabke_init(const dabke_init_options* options) {

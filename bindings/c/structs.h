@@ -13,15 +13,6 @@
 
 namespace dabke {
 
-/// A caller's number, which may be none of the enum's and must not be read as one.
-template <class Enum>
-int number_in(const Enum& field) {
-  int number = 0;
-  static_assert(sizeof number == sizeof field);
-  std::memcpy(&number, &field, sizeof number);
-  return number;
-}
-
 /// Copies a caller's struct over `out`, which holds the defaults. A longer one is taken when its unknown tail
 /// is zero.
 template <class T>

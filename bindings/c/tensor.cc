@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "bindings/c/structs.h"
+#include "bindings/c/dlpack_dtype.h"
+#include "bindings/c/numbers.h"
 #include "runtime/base/possible_shape.h"
 
 namespace dabke {
 namespace {
-
-constexpr std::int32_t kMostDimensions = 64;
 
 std::string dlpack_dtype_name(DLDataType dtype) {
   constexpr const char* kCodes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
@@ -51,23 +50,21 @@ Status check_compact(const DLTensor& tensor, const TensorRole& role) {
 
 }  // namespace
 
-std::string TensorRole::to_string() const {
-  return fmt::format("{} '{}'{}", name_of(kind), name, is_output ? ", output" : "");
-}
+std::string TensorRole::to_string() const { return name_of_call(kind, name) + (is_output ? ", output" : ""); }
 
 Result<TensorView> from_dlpack(const DLTensor* tensor, const TensorRole& role) {
   if (tensor == nullptr)
     return Status(Code::invalid_argument, fmt::format("{}: the tensor is NULL", role.to_string()));
-  const auto dtype =
-      tensor->dtype.lanes == 1 ? dtype_from_dlpack(tensor->dtype.code, tensor->dtype.bits) : std::nullopt;
+  const auto dtype = dtype_from_dlpack(tensor->dtype);
   if (!dtype) {
     return Status(Code::unsupported, fmt::format("{}: dtype {} is not supported", role.to_string(),
                                                  dlpack_dtype_name(tensor->dtype)));
   }
-  if (tensor->ndim < 0 || tensor->ndim > kMostDimensions || (tensor->ndim > 0 && tensor->shape == nullptr)) {
+  if (tensor->ndim < 0 || tensor->ndim > DABKE_MOST_DIMENSIONS ||
+      (tensor->ndim > 0 && tensor->shape == nullptr)) {
     return Status(Code::invalid_argument,
                   fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", role.to_string(),
-                              tensor->ndim, kMostDimensions));
+                              tensor->ndim, DABKE_MOST_DIMENSIONS));
   }
   const Shape shape(std::span<const std::int64_t>(tensor->shape, static_cast<std::size_t>(tensor->ndim)));
   if (!is_possible(shape, *dtype)) {
@@ -85,12 +82,7 @@ DLTensor to_dlpack(const TensorView& view) {
   out.data = view.data;
   out.device = {view.device.type == DeviceType::host ? kDLCPU : kDLCUDA, view.device.index};
   out.ndim = static_cast<std::int32_t>(view.shape.rank());
-  switch (view.dtype) {
-#define X(id, name, type, mpi, nccl, code, bits) \
-  case DType::id: out.dtype = {code, bits, 1}; break;
-    DABKE_DTYPES(X)
-#undef X
-  }
+  out.dtype = dlpack_dtype(view.dtype);
   out.shape = const_cast<std::int64_t*>(view.shape.dims().data());
   return out;
 }

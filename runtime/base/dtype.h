@@ -14,22 +14,22 @@
 namespace dabke {
 
 // clang-format off
-// A backend's column is plain tokens that only its own file expands, so this header needs no vendor header.
-//   id    name       C++ type       MPI           NCCL           DLPack code, bits
-#define DABKE_DTYPES(X)                                                          \
-  X(b8,   "bool",     bool,          MPI_C_BOOL,   std::nullopt,  6, 8)          \
-  X(i8,   "int8",     std::int8_t,   MPI_INT8_T,   ncclInt8,      0, 8)          \
-  X(i16,  "int16",    std::int16_t,  MPI_INT16_T,  std::nullopt,  0, 16)         \
-  X(i32,  "int32",    std::int32_t,  MPI_INT32_T,  ncclInt32,     0, 32)         \
-  X(i64,  "int64",    std::int64_t,  MPI_INT64_T,  ncclInt64,     0, 64)         \
-  X(u8,   "uint8",    std::uint8_t,  MPI_UINT8_T,  ncclUint8,     1, 8)          \
-  X(u16,  "uint16",   std::uint16_t, MPI_UINT16_T, std::nullopt,  1, 16)         \
-  X(u32,  "uint32",   std::uint32_t, MPI_UINT32_T, ncclUint32,    1, 32)         \
-  X(u64,  "uint64",   std::uint64_t, MPI_UINT64_T, ncclUint64,    1, 64)         \
-  X(f16,  "float16",  f16,           mpi_f16(),    ncclFloat16,   2, 16)         \
-  X(bf16, "bfloat16", bf16,          mpi_bf16(),   ncclBfloat16,  4, 16)         \
-  X(f32,  "float32",  float,         MPI_FLOAT,    ncclFloat32,   2, 32)         \
-  X(f64,  "float64",  double,        MPI_DOUBLE,   ncclFloat64,   2, 64)
+// The last three columns are plain tokens: only files that need them expand them, and include what they name.
+//   id    name       C++ type       MPI           NCCL           DLPack
+#define DABKE_DTYPES(X)                                                        \
+  X(b8,   "bool",     bool,          MPI_C_BOOL,   std::nullopt,  kDLBool)     \
+  X(i8,   "int8",     std::int8_t,   MPI_INT8_T,   ncclInt8,      kDLInt)      \
+  X(i16,  "int16",    std::int16_t,  MPI_INT16_T,  std::nullopt,  kDLInt)      \
+  X(i32,  "int32",    std::int32_t,  MPI_INT32_T,  ncclInt32,     kDLInt)      \
+  X(i64,  "int64",    std::int64_t,  MPI_INT64_T,  ncclInt64,     kDLInt)      \
+  X(u8,   "uint8",    std::uint8_t,  MPI_UINT8_T,  ncclUint8,     kDLUInt)     \
+  X(u16,  "uint16",   std::uint16_t, MPI_UINT16_T, std::nullopt,  kDLUInt)     \
+  X(u32,  "uint32",   std::uint32_t, MPI_UINT32_T, ncclUint32,    kDLUInt)     \
+  X(u64,  "uint64",   std::uint64_t, MPI_UINT64_T, ncclUint64,    kDLUInt)     \
+  X(f16,  "float16",  f16,           mpi_f16(),    ncclFloat16,   kDLFloat)    \
+  X(bf16, "bfloat16", bf16,          mpi_bf16(),   ncclBfloat16,  kDLBfloat)   \
+  X(f32,  "float32",  float,         MPI_FLOAT,    ncclFloat32,   kDLFloat)    \
+  X(f64,  "float64",  double,        MPI_DOUBLE,   ncclFloat64,   kDLFloat)
 // clang-format on
 
 enum class DType : std::uint8_t {
@@ -101,26 +101,14 @@ DABKE_DTYPES(X)
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// The dtype with this DLPack type code and width, or nothing.
-constexpr std::optional<DType> dtype_from_dlpack(int code, int bits) {
-#define X(id, name, type, mpi, nccl, dl_code, dl_bits) \
-  if (code == dl_code && bits == dl_bits) return DType::id;
-  DABKE_DTYPES(X)
-#undef X
-  return std::nullopt;
-}
-
 /// What can be done with elements of a dtype; the bits of a reduce operation say of which it is defined.
 enum Elements : std::uint8_t { kBooleans = 1, kIntegers = 2, kFloats = 4 };
 
-/// By the DLPack code: int, uint, float, bfloat, bool.
 constexpr Elements elements_of(DType dtype) {
-  constexpr auto of_code = [](int code) {
-    return code == 6 ? kBooleans : code == 2 || code == 4 ? kFloats : kIntegers;
-  };
   switch (dtype) {
-#define X(id, name, type, mpi, nccl, dl_code, dl_bits) \
-  case DType::id: return of_code(dl_code);
+#define X(id, name, type, ...) \
+  case DType::id:              \
+    return std::is_same_v<type, bool> ? kBooleans : std::is_integral_v<type> ? kIntegers : kFloats;
     DABKE_DTYPES(X)
 #undef X
   }

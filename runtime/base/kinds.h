@@ -25,35 +25,35 @@ namespace dabke {
   X(add_set_among_members,     "add_process_set_among_members",     "ADD_PROCESS_SET_AMONG_MEMBERS",     "", kAmongMembers)                 \
   X(remove_set_among_members,  "remove_process_set_among_members",  "REMOVE_PROCESS_SET_AMONG_MEMBERS",  "", kAmongMembers)
 
-//   id           value  name           of what elements it is defined   (values are Horovod's, as far as it has them)
-#define DABKE_REDUCE_OPS(X)                                                \
-  X(average,      0, "average",      kIntegers | kFloats)                  \
-  X(sum,          1, "sum",          kBooleans | kIntegers | kFloats)      \
-  X(adasum,       2, "adasum",       kFloats)                              \
-  X(min,          3, "min",          kBooleans | kIntegers | kFloats)      \
-  X(max,          4, "max",          kBooleans | kIntegers | kFloats)      \
-  X(product,      5, "product",      kBooleans | kIntegers | kFloats)      \
-  X(bitwise_and,  6, "bitwise_and",  kBooleans | kIntegers)                \
-  X(bitwise_or,   7, "bitwise_or",   kBooleans | kIntegers)                \
-  X(bitwise_xor,  8, "bitwise_xor",  kBooleans | kIntegers)
+//   id            name           of what elements it is defined   (their order is that of dabke.h)
+#define DABKE_REDUCE_OPS(X)                                             \
+  X(average,      "average",      kIntegers | kFloats)                  \
+  X(sum,          "sum",          kBooleans | kIntegers | kFloats)      \
+  X(adasum,       "adasum",       kFloats)                              \
+  X(min,          "min",          kBooleans | kIntegers | kFloats)      \
+  X(max,          "max",          kBooleans | kIntegers | kFloats)      \
+  X(product,      "product",      kBooleans | kIntegers | kFloats)      \
+  X(bitwise_and,  "bitwise_and",  kBooleans | kIntegers)                \
+  X(bitwise_or,   "bitwise_or",   kBooleans | kIntegers)                \
+  X(bitwise_xor,  "bitwise_xor",  kBooleans | kIntegers)
 
-//   id        value  name        (0 travels as it is)
+//   id         name        (the first travels as it is; their order is that of dabke.h)
 #define DABKE_COMPRESSIONS(X) \
-  X(none,      0, "none")     \
-  X(float16,   1, "float16")  \
-  X(bfloat16,  2, "bfloat16")
+  X(none,      "none")        \
+  X(float16,   "float16")     \
+  X(bfloat16,  "bfloat16")
 
-//   id            value  name
+//   id             name
 #define DABKE_DEVICE_ROUTES(X)        \
-  X(device,        0, "device")       \
-  X(hierarchical,  1, "hierarchical") \
-  X(host,          2, "host")         \
-  X(direct,        3, "direct")
+  X(device,        "device")          \
+  X(hierarchical,  "hierarchical")    \
+  X(host,          "host")            \
+  X(direct,        "direct")
 // clang-format on
 
 /// What the float32 elements of an allreduce travel as between hosts.
 enum class Compression : std::uint8_t {
-#define X(id, value, name) id = value,
+#define X(id, ...) id,
   DABKE_COMPRESSIONS(X)
 #undef X
 };
@@ -62,7 +62,7 @@ enum class Compression : std::uint8_t {
 /// between hosts; by the host's lane, on copies in host memory; or by the host's lane whose backend takes
 /// pointers to the device's memory. The registry of backends chooses it, the same on all ranks.
 enum class DeviceRoute : std::uint8_t {
-#define X(id, value, name) id = value,
+#define X(id, ...) id,
   DABKE_DEVICE_ROUTES(X)
 #undef X
 };
@@ -74,7 +74,7 @@ enum class CollectiveKind : std::uint8_t {
 };
 
 enum class ReduceOp : std::uint8_t {
-#define X(id, value, ...) id = value,
+#define X(id, ...) id,
   DABKE_REDUCE_OPS(X)
 #undef X
 };
@@ -84,12 +84,6 @@ inline constexpr auto kReduceOps = std::to_array<ReduceOp>({
     DABKE_REDUCE_OPS(X)
 #undef X
 });
-
-inline constexpr int kCollectiveCount = 0
-#define X(...) +1
-    DABKE_COLLECTIVES(X)
-#undef X
-    ;
 
 constexpr std::string_view name_of(CollectiveKind kind) {
   switch (kind) {
@@ -125,7 +119,7 @@ constexpr std::string_view activity_name_of(CollectiveKind kind) {
 
 constexpr std::string_view name_of(ReduceOp op) {
   switch (op) {
-#define X(id, value, name, elements) \
+#define X(id, name, elements) \
   case ReduceOp::id: return name;
     DABKE_REDUCE_OPS(X)
 #undef X
@@ -136,7 +130,7 @@ constexpr std::string_view name_of(ReduceOp op) {
 /// Whether such elements can be combined so.
 constexpr bool is_defined(ReduceOp op, DType dtype) {
   switch (op) {
-#define X(id, value, name, elements) \
+#define X(id, name, elements) \
   case ReduceOp::id: return ((elements)&elements_of(dtype)) != 0;
     DABKE_REDUCE_OPS(X)
 #undef X
@@ -146,7 +140,7 @@ constexpr bool is_defined(ReduceOp op, DType dtype) {
 
 constexpr std::string_view name_of(Compression compression) {
   switch (compression) {
-#define X(id, value, name) \
+#define X(id, name) \
   case Compression::id: return name;
     DABKE_COMPRESSIONS(X)
 #undef X
@@ -156,7 +150,7 @@ constexpr std::string_view name_of(Compression compression) {
 
 constexpr std::string_view name_of(DeviceRoute route) {
   switch (route) {
-#define X(id, value, name) \
+#define X(id, name) \
   case DeviceRoute::id: return name;
     DABKE_DEVICE_ROUTES(X)
 #undef X
@@ -230,13 +224,17 @@ inline constexpr Collectives kCollectivesOfHostBackends = {
 /// The largest number of an enumeration whose numbers begin with 0 and have no gap.
 template <class E>
 inline constexpr E kLast = E::has_no_last;
+#define X(...) +1
 template <>
-inline constexpr CollectiveKind kLast<CollectiveKind> = static_cast<CollectiveKind>(kCollectiveCount - 1);
+inline constexpr CollectiveKind kLast<CollectiveKind> = static_cast<CollectiveKind>(DABKE_COLLECTIVES(X) - 1);
 template <>
-inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::bitwise_xor;
+inline constexpr ReduceOp kLast<ReduceOp> = static_cast<ReduceOp>(DABKE_REDUCE_OPS(X) - 1);
 template <>
-inline constexpr Compression kLast<Compression> = Compression::bfloat16;
+inline constexpr Compression kLast<Compression> = static_cast<Compression>(DABKE_COMPRESSIONS(X) - 1);
 template <>
-inline constexpr DeviceRoute kLast<DeviceRoute> = DeviceRoute::direct;
+inline constexpr DeviceRoute kLast<DeviceRoute> = static_cast<DeviceRoute>(DABKE_DEVICE_ROUTES(X) - 1);
+#undef X
+
+inline constexpr int kCollectiveCount = static_cast<int>(kLast<CollectiveKind>) + 1;
 
 }  // namespace dabke

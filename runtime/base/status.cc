@@ -6,7 +6,7 @@ namespace dabke {
 
 std::string_view name_of(Code code) {
   switch (code) {
-#define X(id, value, text) \
+#define X(id, text) \
   case Code::id: return #id;
     DABKE_CODES(X)
 #undef X
@@ -16,7 +16,7 @@ std::string_view name_of(Code code) {
 
 std::string_view text_of(Code code) {
   switch (code) {
-#define X(id, value, text) \
+#define X(id, text) \
   case Code::id: return text;
     DABKE_CODES(X)
 #undef X

@@ -10,32 +10,32 @@
 
 namespace dabke {
 
-// One row a code: C++ name, C suffix and value (dabke.h repeats them, a test compares), what it means.
-#define DABKE_CODES(X)                                                                       \
-  X(ok, 0, "ok")                                                                             \
-  X(in_progress, 1, "not complete yet")                                                      \
-  X(invalid_argument, 2, "an argument is not valid")                                         \
-  X(not_initialized, 3, "dabke_init has not been called, or dabke_shutdown has")             \
-  X(already_initialized, 4, "dabke_init was called twice")                                   \
-  X(mismatch, 5, "ranks passed different shapes, dtypes, operations, roots or process sets") \
-  X(duplicate_name, 6, "a tensor of this name is still pending")                             \
-  X(unknown_process_set, 7, "no such process set, or this rank is not in it")                \
-  X(peer_lost, 8, "a rank of the job is gone")                                               \
-  X(shut_down, 9, "a rank has shut down")                                                    \
-  X(stalled, 10, "the stall shutdown time is over")                                          \
-  X(aborted, 11, "the job was aborted")                                                      \
-  X(timeout, 12, "the time limit is over")                                                   \
-  X(not_implemented, 13, "not implemented yet")                                              \
-  X(not_built, 14, "this build has no such part")                                            \
-  X(unsupported, 15, "no backend can run this")                                              \
-  X(out_of_memory, 16, "out of memory")                                                      \
-  X(transport, 17, "a network or operating system call failed")                              \
-  X(forked, 18, "this process is a fork of a rank; only the parent may call")                \
-  X(internal, 19, "a defect of the runtime")                                                 \
-  X(interrupted, 20, "the wait was stopped by its check, and the operation is still pending")
+// One row a code: its name, and what it means. The order gives the numbers; a test compares dabke.h with it.
+#define DABKE_CODES(X)                                                                    \
+  X(ok, "ok")                                                                             \
+  X(in_progress, "not complete yet")                                                      \
+  X(invalid_argument, "an argument is not valid")                                         \
+  X(not_initialized, "dabke_init has not been called, or dabke_shutdown has")             \
+  X(already_initialized, "dabke_init was called twice")                                   \
+  X(mismatch, "ranks passed different shapes, dtypes, operations, roots or process sets") \
+  X(duplicate_name, "a tensor of this name is still pending")                             \
+  X(unknown_process_set, "no such process set, or this rank is not in it")                \
+  X(peer_lost, "a rank of the job is gone")                                               \
+  X(shut_down, "a rank has shut down")                                                    \
+  X(stalled, "the stall shutdown time is over")                                           \
+  X(aborted, "the job was aborted")                                                       \
+  X(timeout, "the time limit is over")                                                    \
+  X(not_implemented, "not implemented yet")                                               \
+  X(not_built, "this build has no such part")                                             \
+  X(unsupported, "no backend can run this")                                               \
+  X(out_of_memory, "out of memory")                                                       \
+  X(transport, "a network or operating system call failed")                               \
+  X(forked, "this process is a fork of a rank; only the parent may call")                 \
+  X(internal, "a defect of the runtime")                                                  \
+  X(interrupted, "the wait was stopped by its check, and the operation is still pending")
 
 enum class Code : int {
-#define X(id, value, text) id = value,
+#define X(id, text) id,
   DABKE_CODES(X)
 #undef X
 };

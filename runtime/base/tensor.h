@@ -13,13 +13,32 @@
 
 namespace dabke {
 
-enum class DeviceType : std::uint8_t { host, cuda };
-template <>
-inline constexpr DType kLast<DType> = static_cast<DType>(kDTypes.size() - 1);
-template <>
-inline constexpr DeviceType kLast<DeviceType> = DeviceType::cuda;
+//   id    name
+#define DABKE_DEVICE_TYPES(X) \
+  X(host, "host")             \
+  X(cuda, "cuda")
 
-constexpr std::string_view name_of(DeviceType type) { return type == DeviceType::host ? "host" : "cuda"; }
+enum class DeviceType : std::uint8_t {
+#define X(id, ...) id,
+  DABKE_DEVICE_TYPES(X)
+#undef X
+};
+template <>
+inline constexpr DType kLast<DType> = kDTypes.back();
+#define X(...) +1
+template <>
+inline constexpr DeviceType kLast<DeviceType> = static_cast<DeviceType>(DABKE_DEVICE_TYPES(X) - 1);
+#undef X
+
+constexpr std::string_view name_of(DeviceType type) {
+  switch (type) {
+#define X(id, name) \
+  case DeviceType::id: return name;
+    DABKE_DEVICE_TYPES(X)
+#undef X
+  }
+  return "unknown";
+}
 
 struct Device {
   DeviceType type = DeviceType::host;

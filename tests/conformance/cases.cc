@@ -1,6 +1,7 @@
 #include "tests/conformance/cases.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 
@@ -11,9 +12,12 @@ namespace dabke::test {
 namespace {
 
 constexpr std::int64_t kLengths[] = {0, 1, 7, 1001};
-constexpr ReduceOp kOps[] = {ReduceOp::sum,        ReduceOp::average,    ReduceOp::min,
-                             ReduceOp::max,        ReduceOp::product,    ReduceOp::bitwise_and,
-                             ReduceOp::bitwise_or, ReduceOp::bitwise_xor};
+/// All but adasum, which is not implemented.
+constexpr auto kOps = [] {
+  std::array<ReduceOp, kReduceOps.size() - 1> ops{};
+  std::ranges::remove_copy(kReduceOps, ops.begin(), ReduceOp::adasum);
+  return ops;
+}();
 constexpr double kScales[][2] = {{1, 1}, {0.5, 1}, {1, 2}, {3, 0.5}};
 constexpr Case::Rows kRows[] = {Case::Rows::alike, Case::Rows::uneven, Case::Rows::one_rank};
 
@@ -58,11 +62,12 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
     if (test::kSanitized && (ranks + tensors / 2) % 2 == 0)
       continue;  // either alone or fused: half of the time
     for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
-      const std::vector<int> counts = {kDTypeCount, count_of(kOps), count_of(kLengths), count_of(kScales), 2};
+      const std::vector<int> counts = {kDTypeCount, static_cast<int>(kOps.size()), count_of(kLengths),
+                                       count_of(kScales), 2};
       add_cases(cases, kind, counts, [&](Case& one, const std::vector<int>& row) {
         one.tensors = tensors;
         one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
-        one.op = kOps[row[1]];
+        one.op = kOps[static_cast<std::size_t>(row[1])];
         one.length = kLengths[row[2]];
         one.prescale = kScales[row[3]][0];
         one.postscale = kScales[row[3]][1];

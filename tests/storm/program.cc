@@ -36,10 +36,8 @@ std::int64_t elements_of(std::span<const std::int64_t> shape) {
 }
 
 std::string Call::describe() const {
-  static constexpr const char* kOps[] = {"average", "sum",         "adasum",     "min",        "max",
-                                         "product", "bitwise and", "bitwise or", "bitwise xor"};
   std::string text = name_of(kind);
-  if (reduces(kind)) text += std::string(" ") + kOps[op];
+  if (reduces(kind)) text += std::string(" ") + dabke_reduce_op_name(op);
   if (kind == Kind::broadcast) text += " from " + std::to_string(root);
   for (const Tensor& tensor : tensors) {
     text += std::string(" ") + row_of(tensor.dtype).name + "[";

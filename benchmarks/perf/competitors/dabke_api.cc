@@ -7,14 +7,11 @@
 namespace dabke::perf {
 namespace {
 
+/// The library's dtypes are in the order of the table.
 DLDataType dl_dtype(DType dtype) {
-  switch (dtype) {
-#define X(id, name, type, mpi, nccl, code, bits) \
-  case DType::id: return {code, bits, 1};
-    DABKE_DTYPES(X)
-#undef X
-  }
-  return {};
+  DLDataType out{};
+  (void)dabke_dtype_name(static_cast<std::size_t>(dtype), &out);
+  return out;
 }
 
 /// Hands out the memory that the call names, so that no call pays for an allocation.

@@ -23,21 +23,10 @@ TEST_CASE("a dtype's width is in its name") {
   }
 }
 
-TEST_CASE("a dtype, its C++ type and its DLPack code lead to one another") {
-  std::set<std::pair<int, int>> codes;
-#define X(id, name, type, mpi, nccl, code, bits)     \
-  CHECK(dtype_of<type> == DType::id);                \
-  CHECK(dtype_from_dlpack(code, bits) == DType::id); \
-  CHECK(codes.insert({code, bits}).second);          \
-  CHECK(sizeof(type) * 8 == static_cast<std::size_t>(bits));
+TEST_CASE("a dtype and its C++ type lead to one another") {
+#define X(id, name, type, ...) CHECK(dtype_of<type> == DType::id);
   DABKE_DTYPES(X)
 #undef X
-}
-
-TEST_CASE("a DLPack type that is not ours is nothing") {
-  CHECK(dtype_from_dlpack(2, 128) == std::nullopt);  // float128
-  CHECK(dtype_from_dlpack(5, 64) == std::nullopt);   // complex64
-  CHECK(dtype_from_dlpack(0, 4) == std::nullopt);    // int4
 }
 
 TEST_CASE("visit_dtype calls the visitor with the dtype's C++ type") {

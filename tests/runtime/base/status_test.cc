@@ -29,7 +29,7 @@ Result<int> quarter_of(int number) {
 }
 
 constexpr Code kCodes[] = {
-#define X(id, value, text) Code::id,
+#define X(id, text) Code::id,
     DABKE_CODES(X)
 #undef X
 };

@@ -223,6 +223,17 @@ typedef enum dabke_collective {
   DABKE_BARRIER = 5
 } dabke_collective;
 
+/* What the numbers of these enums are called: "bitwise_xor", "bfloat16", "reducescatter". They count from 0
+ * without a gap. Static; "unknown" for other numbers. */
+DABKE_API const char* dabke_reduce_op_name(dabke_reduce_op op);
+DABKE_API const char* dabke_compression_name(dabke_compression compression);
+DABKE_API const char* dabke_collective_name(dabke_collective collective);
+
+#define DABKE_MOST_DIMENSIONS 64 /* of a tensor */
+/* The name of the dtype in row `index` of all that tensors may have, such as "float32", and in `dtype`, which
+ * may be NULL, what DLPack calls it. Static; NULL beyond the last row. */
+DABKE_API const char* dabke_dtype_name(size_t index, DLDataType* dtype);
+
 typedef struct dabke_handle dabke_handle;
 
 /* Called exactly once for each operation that was submitted with DABKE_OK, when it has completed, on a thread

@@ -134,19 +134,24 @@ class Tensor {
   DLDevice device_{kDLCPU, 0};
 };
 
-/// The options that most calls need; the rest of dabke_options is reached through the C API.
+namespace detail {
+inline constexpr dabke_options kDefaults = DABKE_OPTIONS_INIT;
+}  // namespace detail
+
+/// The options that most calls need, with the defaults of DABKE_OPTIONS_INIT: the world, an average. The rest
+/// of dabke_options is reached through the C API.
 struct Options {
-  dabke_process_set process_set = DABKE_WORLD;
-  dabke_reduce_op op = DABKE_AVERAGE;
-  int root_rank = 0;
-  double prescale_factor = 1;
-  double postscale_factor = 1;
+  dabke_process_set process_set = detail::kDefaults.process_set;
+  dabke_reduce_op op = detail::kDefaults.op;
+  int root_rank = detail::kDefaults.root_rank;
+  double prescale_factor = detail::kDefaults.prescale_factor;
+  double postscale_factor = detail::kDefaults.postscale_factor;
   std::vector<std::int64_t> splits = {};
-  int priority = 0;
-  dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
-  int device = -1;              // join
-  void* stream = nullptr;       // cudaStream_t on which the input is produced
-  void* ready_event = nullptr;  // cudaEvent_t after which it is ready
+  int priority = detail::kDefaults.priority;
+  dabke_compression compression = detail::kDefaults.compression;
+  int device = static_cast<int>(detail::kDefaults.device);  // join
+  void* stream = nullptr;                                   // cudaStream_t on which the input is produced
+  void* ready_event = nullptr;                              // cudaEvent_t after which it is ready
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
