@@ -60,25 +60,36 @@ inline Result<std::string> proof(const JobKey& key, std::string_view message) {
   return to_hex(digest);
 }
 
-inline Result<std::string> body_seal(const JobKey& key, std::string_view body) {
-  std::string message = "dabke store body 2\n";
-  return proof(key, message.append(body));
+/// What the proofs are of.
+inline std::string body_message(std::string_view body) {
+  return std::string("dabke store body 2\n").append(body);
+}
+/// No part can hold a newline, so the text says one thing only. `target` is as sent: path and query.
+inline std::string request_message(std::string_view job, std::string_view method, std::string_view target,
+                                   std::string_view nonce, std::string_view seal) {
+  std::string message = "dabke store request 2\n";
+  for (const std::string_view part : {job, method, target, nonce, seal}) message.append(part).append("\n");
+  return message;
+}
+inline std::string answer_message(std::string_view nonce, int status, std::string_view body) {
+  std::string message = "dabke store answer 1\n";
+  message.append(nonce).append("\n").append(std::to_string(status)).append("\n");
+  return message.append(body);
 }
 
-/// No part can hold a newline, so the text says one thing only. `target` is as sent: path and query.
+inline Result<std::string> body_seal(const JobKey& key, std::string_view body) {
+  return proof(key, body_message(body));
+}
+
 inline Result<std::string> request_proof(const JobKey& key, std::string_view job, std::string_view method,
                                          std::string_view target, std::string_view nonce,
                                          std::string_view seal) {
-  std::string message = "dabke store request 2\n";
-  for (const std::string_view part : {job, method, target, nonce, seal}) message.append(part).append("\n");
-  return proof(key, message);
+  return proof(key, request_message(job, method, target, nonce, seal));
 }
 
 inline Result<std::string> answer_proof(const JobKey& key, std::string_view nonce, int status,
                                         std::string_view body) {
-  std::string message = "dabke store answer 1\n";
-  message.append(nonce).append("\n").append(std::to_string(status)).append("\n");
-  return proof(key, message.append(body));
+  return proof(key, answer_message(nonce, status, body));
 }
 
 /// Compares in constant time.

@@ -5,6 +5,8 @@
 
 namespace dabke::python {
 
+void bind_numbers(nanobind::module_& module);
+void bind_store_protocol(nanobind::module_& module);
 void bind_refusal(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_tensor(nanobind::module_& module);

@@ -2,7 +2,6 @@
 // forms of the package are a submit that says so, `wait_follows`, and a wait.
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "bindings/python/core/bindings.h"
@@ -130,17 +129,23 @@ void bind_one(nb::module_& module, const char* name) {
     return submit_one<submit>(collective, text, input, output, options, result, wait_follows);
   };
   module.def(name, call, nb::arg("name"), nb::arg("input").none(), nb::arg("output").none(),
-             nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
+             nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false,
+             "Submits a tensor. `output` is memory, or a function that makes it like the input; None: in "
+             "place, or the "
+             "runtime's own memory. `result` is what the handle gives; None: the output.");
 }
 template <SubmitGroup submit>
 void bind_group(nb::module_& module, const char* name) {
   const auto call = [collective = std::string_view(name).substr(std::strlen("grouped_"))](
-                        nb::list names, nb::list inputs, nb::object outputs, const Options& options,
-                        nb::handle result, bool wait_follows) {
+                        nb::typed<nb::list, nb::str> names, nb::typed<nb::list, nb::any> inputs,
+                        nb::object outputs, const Options& options, nb::handle result, bool wait_follows) {
     return submit_group<submit>(collective, names, inputs, outputs, options, result, wait_follows);
   };
-  module.def(name, call, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(), nb::arg("options"),
-             nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
+  module.def(
+      name, call, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(), nb::arg("options"),
+      nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false,
+      "Submits several tensors that are ordered together. `outputs` is a list, a function that makes one of "
+      "them like its input, or None.");
 }
 
 Handle barrier(const Options& options, bool wait_follows) {
@@ -157,18 +162,15 @@ Handle join(const Options& options) {
   return handle_of(handle, {}, nb::none());
 }
 
-constexpr std::pair<std::string_view, dabke_collective> kCollectives[] = {
-    {"allreduce", DABKE_ALLREDUCE}, {"allgather", DABKE_ALLGATHER},         {"broadcast", DABKE_BROADCAST},
-    {"alltoall", DABKE_ALLTOALL},   {"reducescatter", DABKE_REDUCESCATTER}, {"barrier", DABKE_BARRIER},
-};
-
 }  // namespace
 
 std::optional<dabke_collective> collective_of(std::string_view name) {
-  const auto* const row =
-      std::ranges::find(kCollectives, name, &std::pair<std::string_view, dabke_collective>::first);
-  if (row == std::end(kCollectives)) return std::nullopt;
-  return row->second;
+  for (int number = 0;; ++number) {
+    const auto collective = static_cast<dabke_collective>(number);
+    const std::string_view known = dabke_collective_name(collective);
+    if (known == "unknown") return std::nullopt;
+    if (known == name) return collective;
+  }
 }
 
 void bind_collectives(nb::module_& module) {
@@ -180,9 +182,10 @@ void bind_collectives(nb::module_& module) {
   bind_group<&dabke_grouped_allreduce_async>(module, "grouped_allreduce");
   bind_group<&grouped_allgather>(module, "grouped_allgather");
   bind_group<&dabke_grouped_reducescatter_async>(module, "grouped_reducescatter");
-  module.def("barrier", &barrier, nb::arg("options"), nb::arg("wait_follows") = false);
-  module.def("join", &join, nb::arg("options"));
-  module.def("abandoned_operations", &abandoned_operations);
+  module.def("barrier", &barrier, nb::arg("options"), nb::arg("wait_follows") = false, "Submits a barrier.");
+  module.def("join", &join, nb::arg("options"), "Says that this rank has no more data.");
+  module.def("abandoned_operations", &abandoned_operations,
+             "How many operations are pending whose handles have been dropped.");
 }
 
 }  // namespace dabke::python

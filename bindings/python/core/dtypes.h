@@ -1,9 +1,9 @@
 // The dtypes by their NumPy names, the letters of the buffer protocol, and the numbers that stand for them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "dabke/dabke.h"
 
@@ -21,22 +21,13 @@ struct DtypeRow {
   const char* format;
   DLDataType dtype;
 };
-inline constexpr std::array kDtypes = {
-    DtypeRow{"bool", "?", {kDLBool, 8, 1}},        DtypeRow{"int8", "b", {kDLInt, 8, 1}},
-    DtypeRow{"int16", "h", {kDLInt, 16, 1}},       DtypeRow{"int32", "i", {kDLInt, 32, 1}},
-    DtypeRow{"int64", "l", {kDLInt, 64, 1}},       DtypeRow{"uint8", "B", {kDLUInt, 8, 1}},
-    DtypeRow{"uint16", "H", {kDLUInt, 16, 1}},     DtypeRow{"uint32", "I", {kDLUInt, 32, 1}},
-    DtypeRow{"uint64", "L", {kDLUInt, 64, 1}},     DtypeRow{"float16", "e", {kDLFloat, 16, 1}},
-    DtypeRow{"bfloat16", "H", {kDLBfloat, 16, 1}}, DtypeRow{"float32", "f", {kDLFloat, 32, 1}},
-    DtypeRow{"float64", "d", {kDLFloat, 64, 1}},
-};
+
+/// All that the library has.
+const std::vector<DtypeRow>& dtype_rows();
 
 /// The row, or null.
-constexpr const DtypeRow* row_of(DLDataType dtype) {
-  for (const DtypeRow& row : kDtypes) {
-    if (number_of(row.dtype) == number_of(dtype) && dtype.lanes == 1) return &row;
-  }
-  return nullptr;
-}
+const DtypeRow* row_of(DLDataType dtype);
+/// The row of a name; an ArgumentError where there is none.
+const DtypeRow& row_named(std::string_view name);
 
 }  // namespace dabke::python

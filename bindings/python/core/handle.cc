@@ -12,8 +12,6 @@ namespace dabke::python {
 namespace {
 
 constexpr double kNoLimit = -1;  // seconds, as dabke_wait takes them
-constexpr const char* kCapsule = "dltensor";
-constexpr const char* kVersionedCapsule = "dltensor_versioned";
 
 /// What nobody has taken out of a capsule goes with it. Whoever takes it renames the capsule.
 template <class Managed>
@@ -53,10 +51,10 @@ int process_set_of(const Handle& self) {
   return id;
 }
 
-nb::tuple shape_of(const Output& self) {
+nb::typed<nb::tuple, int, nb::ellipsis> shape_of(const Output& self) {
   nb::list dims;
   for (std::int32_t i = 0; i < self.dl().ndim; ++i) dims.append(self.dl().shape[i]);
-  return nb::tuple(dims);
+  return nb::typed<nb::tuple, int, nb::ellipsis>(nb::tuple(dims));
 }
 
 std::string dtype_name(const Output& self) { return std::string(row_of(self.dl().dtype)->name); }
@@ -90,57 +88,89 @@ nb::object Output::capsule(bool versioned) const {
   return nb::steal(capsule);
 }
 
-void bind_handle(nb::module_& module) {
-  nb::class_<Output>(module, "Output", nb::type_slots(output_slots))
-      .def_prop_ro("shape", &shape_of)
-      .def_prop_ro("dtype", &dtype_name)
-      .def_prop_ro("pointer",
-                   [](const Output& self) { return reinterpret_cast<std::uintptr_t>(self.dl().data); })
+namespace {
+
+void bind_output(nb::module_& module) {
+  nb::class_<Output>(
+      module, "Output", nb::type_slots(output_slots), nb::sig("class Output(typing_extensions.Buffer)"),
+      "An output of a completed operation: exports its memory by the buffer protocol and by DLPack.")
+      .def_prop_ro("shape", &shape_of, "The dimensions, outermost first.")
+      .def_prop_ro("dtype", &dtype_name, "The NumPy name.")
+      .def_prop_ro(
+          "pointer", [](const Output& self) { return reinterpret_cast<std::uintptr_t>(self.dl().data); },
+          "The address of the first element.")
       .def(
           "__dlpack__",
           [](const Output& self, nb::handle, std::optional<std::pair<int, int>> max_version, nb::handle,
              nb::handle) { return self.capsule(max_version && max_version->first >= 1); },
           nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
-          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const Output& self) {
-        return std::pair(int{self.dl().device.device_type}, int{self.dl().device.device_id});
-      });
+          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+          "A capsule that shares the memory.")
+      .def(
+          "__dlpack_device__",
+          [](const Output& self) {
+            return std::pair(int{self.dl().device.device_type}, int{self.dl().device.device_id});
+          },
+          "DLPack's type and number of the device.");
+}
 
+}  // namespace
+
+void bind_handle(nb::module_& module) {
+  bind_output(module);
   nb::class_<Handle>(
       module, "Handle", nb::is_weak_referenceable(),
       "An operation under way. Dropping it never cancels: the operation keeps its tensors until it has "
       "completed.")
-      .def("poll", [](const Handle& self) { return dabke_poll(self.operation->handle()) != 0; })
+      .def(
+          "poll", [](const Handle& self) { return dabke_poll(self.operation->handle()) != 0; },
+          "Whether the operation has completed.")
       .def(
           "wait",
           [](const Handle& self, std::optional<double> timeout) {
             return self.operation->wait(timeout.value_or(kNoLimit));
           },
-          nb::arg("timeout") = nb::none())
+          nb::arg("timeout") = nb::none(),
+          "False when the time (seconds; None, and a negative one: no limit) was up; raises the operation's "
+          "error.")
       .def(
           "wait_stream",
           [](const Handle& self, std::uintptr_t stream, std::optional<double> timeout) {
             return self.operation->wait_stream(stream, timeout.value_or(kNoLimit));
           },
-          nb::arg("stream"), nb::arg("timeout") = nb::none())
-      .def_prop_ro("status",
-                   [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; })
-      .def_prop_ro("message",
-                   [](const Handle& self) {
-                     const char* const text = dabke_handle_message(self.operation->handle());
-                     return nb::steal(
-                         PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
-                   })
-      .def_rw("result", &Handle::result, nb::arg().none())
-      .def_prop_ro("cuda_device", [](const Handle& self) { return self.operation->cuda_device(); })
-      .def_prop_ro("output_count",
-                   [](const Handle& self) { return dabke_handle_output_count(self.operation->handle()); })
+          nb::arg("stream"), nb::arg("timeout") = nb::none(),
+          "Makes a CUDA stream wait for the result; waits itself only until the operation is handed to the "
+          "device.\n\n"
+          "What fails after that is raised by wait() alone. False when that took longer than `timeout` "
+          "seconds.")
+      .def_prop_ro(
+          "status", [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; },
+          "A number of statuses().")
+      .def_prop_ro(
+          "message",
+          [](const Handle& self) {
+            const char* const text = dabke_handle_message(self.operation->handle());
+            return nb::steal(
+                PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
+          },
+          nb::sig("def message(self) -> str"), "The text of the operation's error; \"\" without one.")
+      .def_prop_rw(
+          "result", [](const Handle& self) { return nb::borrow<nb::any>(self.result); },
+          [](Handle& self, nb::any result) { self.result = std::move(result); }, nb::arg("result").none(),
+          "What a caller gets for the operation: an object, or a function of the handle.")
+      .def_prop_ro(
+          "cuda_device", [](const Handle& self) { return self.operation->cuda_device(); },
+          "The index of the CUDA device that has its tensors; -1: none has.")
+      .def_prop_ro(
+          "output_count",
+          [](const Handle& self) { return dabke_handle_output_count(self.operation->handle()); },
+          "How many outputs there are: one a tensor.")
       .def(
           "output", [](const Handle& self, std::size_t index) { return Output(self.operation, index); },
-          nb::arg("index") = 0)
-      .def("received_splits", &received_splits)
-      .def("last_joined_rank", &last_joined_rank)
-      .def("process_set_id", &process_set_of);
+          nb::arg("index") = 0, "An output of the operation, which must have completed.")
+      .def("received_splits", &received_splits, "Of an alltoall: the rows that have come from each rank.")
+      .def("last_joined_rank", &last_joined_rank, "Of a join: the rank that has joined last.")
+      .def("process_set_id", &process_set_of, "Of the adding of a process set: its id.");
 }
 
 }  // namespace dabke::python

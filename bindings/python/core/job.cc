@@ -8,8 +8,8 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
-#include "bindings/python/core/gil.h"
-#include "bindings/python/core/interruption.h"
+#include "bindings/python/core/interpreter/gil.h"
+#include "bindings/python/core/interpreter/interruption.h"
 #include "bindings/python/core/text.h"
 
 namespace dabke::python {
@@ -54,9 +54,9 @@ int call_exchange(void* context, const void* mine, void* all, std::size_t capaci
   return failed;
 }
 
-void init(nb::list settings, const std::vector<std::vector<std::int32_t>>& process_sets,
-          nb::object exchange_function, std::int64_t rank, std::int64_t size,
-          const std::optional<std::vector<std::int32_t>>& ranks) {
+void init(nb::typed<nb::list, nb::str> settings, const std::vector<std::vector<std::int32_t>>& process_sets,
+          std::optional<nb::typed<nb::callable, nb::bytes(nb::bytes)>> exchange_function, std::int64_t rank,
+          std::int64_t size, const std::optional<std::vector<std::int32_t>>& ranks) {
   dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
   const std::vector<const char*> pairs = all_utf8_of(settings, "init: a setting");
   options.settings = pairs.data();
@@ -69,8 +69,8 @@ void init(nb::list settings, const std::vector<std::vector<std::int32_t>>& proce
   options.process_set_ranks = set_ranks.data();
   options.process_set_sizes = set_sizes.data();
   options.process_set_count = process_sets.size();
-  Exchange exchange{std::move(exchange_function), size, std::nullopt};
-  if (!exchange.function.is_none()) {
+  Exchange exchange{exchange_function ? nb::object(*exchange_function) : nb::none(), size, std::nullopt};
+  if (exchange_function) {
     options.rank = rank;
     options.size = size;
     options.exchange = &call_exchange;
@@ -117,36 +117,54 @@ void note_submit() { thread_has_submitted() = true; }
 
 void bind_job(nb::module_& module) {
   module.def("init", &init, nb::arg("settings"), nb::arg("process_sets"), nb::arg("exchange").none(),
-             nb::arg("rank"), nb::arg("size"), nb::arg("ranks").none());
-  module.def("shutdown", [] { check(without_gil([] { return dabke_shutdown(); })); });
+             nb::arg("rank"), nb::arg("size"), nb::arg("ranks").none(),
+             "Joins the job that the environment describes, or the processes that `exchange` reaches.");
+  module.def(
+      "shutdown", [] { check(without_gil([] { return dabke_shutdown(); })); },
+      "Leaves the job; without one it does nothing.");
   module.def(
       "abort",
       [](nb::str reason) {
         const std::string text = shown(reason);  // a job must end whatever its reason is made of
         check(without_gil([&] { return dabke_abort(text.c_str()); }));
       },
-      nb::arg("reason"));
-  module.def("is_initialized", [] { return dabke_is_initialized() != 0; });
-  module.def("rank", &in_job<&dabke_rank>);
-  module.def("size", &in_job<&dabke_size>);
-  module.def("local_rank", &in_job<&dabke_local_rank>);
-  module.def("local_size", &in_job<&dabke_local_size>);
-  module.def("cross_rank", &in_job<&dabke_cross_rank>);
-  module.def("cross_size", &in_job<&dabke_cross_size>);
-  module.def("is_homogeneous", [] { return in_job<&dabke_is_homogeneous>() != 0; });
-  module.def("version", [] { return std::string(dabke_version()); });
-  module.def("backend_built", &answer<&dabke_backend_built>, nb::arg("name"));
-  module.def("backend_enabled", &answer<&dabke_backend_enabled>, nb::arg("name"));
-  module.def("controller_built", &answer<&dabke_controller_built>, nb::arg("name"));
-  module.def("controller_enabled", &answer<&dabke_controller_enabled>, nb::arg("name"));
-  module.def("mpi_threads_supported", [] { return dabke_mpi_threads_supported(); });
+      nb::arg("reason"), "Fails every operation on every rank; the job is over.");
+  module.def(
+      "is_initialized", [] { return dabke_is_initialized() != 0; }, "Whether this process is in a job.");
+  module.def("rank", &in_job<&dabke_rank>, "This process's number in the job.");
+  module.def("size", &in_job<&dabke_size>, "How many ranks the job has.");
+  module.def("local_rank", &in_job<&dabke_local_rank>, "This process's number on its host.");
+  module.def("local_size", &in_job<&dabke_local_size>, "How many ranks this host has.");
+  module.def("cross_rank", &in_job<&dabke_cross_rank>,
+             "This host's number among those with this local rank.");
+  module.def("cross_size", &in_job<&dabke_cross_size>, "How many hosts have this local rank.");
+  module.def(
+      "is_homogeneous", [] { return in_job<&dabke_is_homogeneous>() != 0; },
+      "Whether every host has the same number of ranks.");
+  module.def(
+      "version", [] { return std::string(dabke_version()); }, "The library's version, such as \"0.1.0\".");
+  module.def("backend_built", &answer<&dabke_backend_built>, nb::arg("name"),
+             "Whether this build has a backend.");
+  module.def("backend_enabled", &answer<&dabke_backend_enabled>, nb::arg("name"),
+             "Whether the running job uses a backend.");
+  module.def("controller_built", &answer<&dabke_controller_built>, nb::arg("name"),
+             "Whether this build has a controller.");
+  module.def("controller_enabled", &answer<&dabke_controller_enabled>, nb::arg("name"),
+             "Whether the running job uses a controller.");
+  module.def(
+      "mpi_threads_supported", [] { return dabke_mpi_threads_supported(); },
+      "1 when MPI may be called from several threads, 0 when it may not, -1 without MPI.");
   module.def(
       "status_name",
       [](int status) { return std::string(dabke_status_name(static_cast<dabke_status>(status))); },
-      nb::arg("status"));
+      nb::arg("status"), "The name of a number of dabke_status; \"unknown\" for other numbers.");
   forget_threads_when_forked();
-  module.def("hold_back_other_threads", &hold_back_other_threads);
-  module.def("thread_has_submitted", [] { return thread_has_submitted(); });
+  module.def(
+      "hold_back_other_threads", &hold_back_other_threads,
+      "For the end of the interpreter: no other thread comes back from a call of the library from now on.");
+  module.def(
+      "thread_has_submitted", [] { return thread_has_submitted(); },
+      "Whether the calling thread has submitted something.");
 }
 
 }  // namespace dabke::python

@@ -3,7 +3,7 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
-#include "bindings/python/core/gil.h"
+#include "bindings/python/core/interpreter/gil.h"
 
 namespace dabke::python {
 namespace {
@@ -40,11 +40,14 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_mem
 }  // namespace
 
 void bind_memory(nb::module_& module) {
-  nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots))
-      .def(nb::init<std::size_t>(), nb::arg("size_bytes"))
-      .def_prop_ro("pointer",
-                   [](const Memory& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
-      .def("__len__", &Memory::bytes);
+  nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots),
+                     nb::sig("class Memory(typing_extensions.Buffer)"),
+                     "Memory of dabke_alloc, exported by the buffer protocol.")
+      .def(nb::init<std::size_t>(), nb::arg("size_bytes"), "Uninitialized.")
+      .def_prop_ro(
+          "pointer", [](const Memory& self) { return reinterpret_cast<std::uintptr_t>(self.data()); },
+          "The address.")
+      .def("__len__", &Memory::bytes, "The size in bytes.");
 }
 
 }  // namespace dabke::python

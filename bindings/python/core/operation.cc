@@ -2,8 +2,8 @@
 
 #include <deque>
 
-#include "bindings/python/core/gil.h"
-#include "bindings/python/core/interruption.h"
+#include "bindings/python/core/interpreter/gil.h"
+#include "bindings/python/core/interpreter/interruption.h"
 
 namespace dabke::python {
 namespace {

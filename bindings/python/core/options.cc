@@ -9,7 +9,7 @@ namespace dabke::python {
 
 void bind_options(nb::module_& module) {
   constexpr dabke_options kDefaults = DABKE_OPTIONS_INIT;
-  nb::class_<Options>(module, "Options")
+  nb::class_<Options>(module, "Options", "The options of a collective, for any number of submits.")
       .def(
           "__init__",
           [](Options* self, int process_set, int op, int root_rank, double prescale_factor,
@@ -45,8 +45,9 @@ void bind_options(nb::module_& module) {
           nb::arg("compression") = int{kDefaults.compression}, nb::arg("priority") = kDefaults.priority,
           nb::arg("splits") = nb::none(), nb::arg("group") = "", nb::arg("group_size") = kDefaults.group_size,
           nb::arg("stream") = std::uintptr_t{0}, nb::arg("ready_event") = std::uintptr_t{0},
-          nb::arg("device") = kDefaults.device)
-      .def_prop_ro("process_set", [](const Options& self) { return self.options_.process_set; });
+          nb::arg("device") = kDefaults.device, "The defaults are those of DABKE_OPTIONS_INIT.")
+      .def_prop_ro(
+          "process_set", [](const Options& self) { return self.options_.process_set; }, "The id of the set.");
 }
 
 }  // namespace dabke::python

@@ -3,8 +3,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/python/core/bindings.h"
-#include "bindings/python/core/gil.h"
 #include "bindings/python/core/handle.h"
+#include "bindings/python/core/interpreter/gil.h"
 
 namespace dabke::python {
 namespace {
@@ -76,15 +76,21 @@ std::vector<dabke_process_set> ids() {
 }  // namespace
 
 void bind_process_sets(nb::module_& module) {
-  module.def("add_process_set", &add, nb::arg("ranks"));
-  module.def("remove_process_set", &remove, nb::arg("process_set"));
-  module.def("add_process_set_among_members", &add_among_members, nb::arg("ranks"));
-  module.def("remove_process_set_among_members", &remove_among_members, nb::arg("process_set"));
-  module.def("process_set_rank", &rank_in, nb::arg("process_set"));
-  module.def("process_set_size", &size_of, nb::arg("process_set"));
-  module.def("process_set_included", &included_in, nb::arg("process_set"));
-  module.def("process_set_ranks", &ranks_of, nb::arg("process_set"));
-  module.def("process_set_ids", &ids);
+  module.def("add_process_set", &add, nb::arg("ranks"),
+             "Makes a process set, which all ranks of the world take part in. Its id.");
+  module.def("remove_process_set", &remove, nb::arg("process_set"),
+             "Ends a process set, which all ranks of the world take part in.");
+  module.def("add_process_set_among_members", &add_among_members, nb::arg("ranks"),
+             "Makes a process set, of which the members alone call.");
+  module.def("remove_process_set_among_members", &remove_among_members, nb::arg("process_set"),
+             "Ends a process set, of which the members alone call.");
+  module.def("process_set_rank", &rank_in, nb::arg("process_set"),
+             "This process's number in the set; -1 where it is not in it.");
+  module.def("process_set_size", &size_of, nb::arg("process_set"), "How many ranks the set has.");
+  module.def("process_set_included", &included_in, nb::arg("process_set"),
+             "Whether this process is in the set.");
+  module.def("process_set_ranks", &ranks_of, nb::arg("process_set"), "The world ranks of the set.");
+  module.def("process_set_ids", &ids, "The ids of all process sets.");
 }
 
 }  // namespace dabke::python

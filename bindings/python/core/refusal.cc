@@ -37,7 +37,10 @@ void bind_refusal(nb::module_& module) {
       [](nb::str collective, nb::str name, int process_set, nb::handle error) {
         refuse({utf8_of(collective, "the collective"), utf8_of(name, "the name"), process_set}, error);
       },
-      nb::arg("collective"), nb::arg("name"), nb::arg("process_set"), nb::arg("error"));
+      nb::arg("collective"), nb::arg("name"), nb::arg("process_set"), nb::arg("error"),
+      nb::sig("def refuse(collective: str, name: str, process_set: int, error: BaseException) -> "
+              "typing.NoReturn"),
+      "Raises `error` for a collective that other ranks may have called, before C has seen it on this one.");
 }
 
 }  // namespace dabke::python

@@ -3,17 +3,20 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
-#include "bindings/python/core/gil.h"
+#include "bindings/python/core/interpreter/gil.h"
 #include "bindings/python/core/text.h"
 
 namespace dabke::python {
 namespace {
 
-nb::dict statistics() {
+using Record = nb::typed<nb::dict, nb::str, nb::any>;
+using Texts = nb::typed<nb::dict, nb::str, nb::str>;
+
+Record statistics() {
   dabke_statistics counters{};
   counters.struct_size = sizeof counters;
   check(dabke_get_statistics(&counters));
-  nb::dict out;
+  Record out;
   out["tensors_submitted"] = counters.tensors_submitted;
   out["tensors_completed"] = counters.tensors_completed;
   out["tensors_failed"] = counters.tensors_failed;
@@ -29,8 +32,8 @@ nb::dict statistics() {
   return out;
 }
 
-nb::list collective_statistics() {
-  nb::list out;
+nb::typed<nb::list, Record> collective_statistics() {
+  nb::typed<nb::list, Record> out;
   for (std::size_t index = 0;; ++index) {
     dabke_collective_statistics row{};
     row.struct_size = sizeof row;
@@ -54,8 +57,8 @@ double late_seconds(int rank) {
   return seconds;
 }
 
-nb::list config() {
-  nb::list out;
+nb::typed<nb::list, Texts> config() {
+  nb::typed<nb::list, Texts> out;
   for (std::size_t index = 0; index < dabke_config_count(); ++index) {
     dabke_config_row row{};
     row.struct_size = sizeof row;
@@ -82,26 +85,32 @@ void bind_statistics(nb::module_& module) {
         const char* const text = utf8_of(path, "start_timeline: the path");
         check(without_gil([&] { return dabke_start_timeline(text, mark_cycles ? 1 : 0); }));
       },
-      nb::arg("path"), nb::arg("mark_cycles"));
-  module.def("stop_timeline", [] { check(without_gil([] { return dabke_stop_timeline(); })); });
+      nb::arg("path"), nb::arg("mark_cycles"), "Begins a timeline in a file.");
+  module.def(
+      "stop_timeline", [] { check(without_gil([] { return dabke_stop_timeline(); })); },
+      "Ends the timeline.");
   module.def(
       "annotate_begin",
-      [](nb::str name) { check(dabke_annotate_begin(utf8_of(name, "annotate: the name"))); },
-      nb::arg("name"));
-  module.def("annotate_end", [] { check(dabke_annotate_end()); });
+      [](nb::str name) { check(dabke_annotate_begin(utf8_of(name, "annotate: the name"))); }, nb::arg("name"),
+      "Begins a span of the timeline on the calling thread's row.");
   module.def(
-      "mark_step", [](std::uint64_t step) { check(dabke_mark_step(step)); }, nb::arg("step"));
-  module.def("statistics", &statistics);
-  module.def("collective_statistics", &collective_statistics);
-  module.def("late_seconds", &late_seconds, nb::arg("rank"));
-  module.def("config", &config);
+      "annotate_end", [] { check(dabke_annotate_end()); }, "Ends the calling thread's innermost span.");
+  module.def(
+      "mark_step", [](std::uint64_t step) { check(dabke_mark_step(step)); }, nb::arg("step"),
+      "Says that the training step of this number has ended.");
+  module.def("statistics", &statistics, "The counters of the running job, by their names.");
+  module.def("collective_statistics", &collective_statistics,
+             "A row for each collective and backend that has run.");
+  module.def("late_seconds", &late_seconds, nb::arg("rank"),
+             "For how long the others have waited for a rank.");
+  module.def("config", &config, "A row for each knob, with its value.");
   module.def(
       "dump",
       [](nb::str path) {
         const char* const text = utf8_of(path, "dump: the path");
         check(without_gil([&] { return dabke_dump(text); }));
       },
-      nb::arg("path"));
+      nb::arg("path"), "Writes a dump of this rank to a file.");
 }
 
 }  // namespace dabke::python

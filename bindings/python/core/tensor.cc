@@ -13,10 +13,6 @@
 namespace dabke::python {
 namespace {
 
-constexpr const char* kCapsule = "dltensor";
-constexpr const char* kVersionedCapsule = "dltensor_versioned";
-constexpr std::int32_t kMostDimensions = 64;  // C refuses more
-
 std::string name_of_type(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
 /// " of dtype complex64", if it says so.
@@ -69,7 +65,7 @@ std::optional<ElementForm> form_of(const char* format, Py_ssize_t item_bytes) {
 std::optional<Py_buffer> view_of(const DLTensor& tensor, std::vector<Py_ssize_t>& strides) {
   const bool is_on_host = tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost;
   if (!is_on_host || tensor.data == nullptr || row_of(tensor.dtype) == nullptr || tensor.ndim < 0 ||
-      tensor.ndim > kMostDimensions || (tensor.ndim > 0 && tensor.shape == nullptr)) {
+      tensor.ndim > DABKE_MOST_DIMENSIONS || (tensor.ndim > 0 && tensor.shape == nullptr)) {
     return std::nullopt;
   }
   Py_buffer view{};
@@ -296,11 +292,11 @@ std::shared_ptr<const Tensor> tensor_of(nb::handle argument, bool is_output) {
 
 namespace {
 
-nb::tuple shape_of(const TensorObject& self) {
+nb::typed<nb::tuple, int, nb::ellipsis> shape_of(const TensorObject& self) {
   const DLTensor& tensor = self.tensor->dl();
   nb::list dims;
   for (std::int32_t i = 0; i < tensor.ndim; ++i) dims.append(tensor.shape[i]);
-  return nb::tuple(dims);
+  return nb::typed<nb::tuple, int, nb::ellipsis>(nb::tuple(dims));
 }
 
 std::string dtype_name(const TensorObject& self) {
@@ -321,22 +317,27 @@ void bind_tensor(nb::module_& module) {
                                                                    device_index, std::move(owner))};
           },
           nb::arg("pointer"), nb::arg("shape"), nb::arg("dtype"), nb::arg("device_type") = int{kDLCPU},
-          nb::arg("device_index") = 0, nb::arg("owner") = nb::none())
+          nb::arg("device_index") = 0, nb::arg("owner") = nb::none(),
+          "Row-major memory at an address. `dtype` is a number of dtypes(), `device_type` CPU or CUDA.")
       .def_static(
           "of",
           [](nb::handle object, bool is_output) {
             return TensorObject{Tensor::exported_by(object, is_output)};
           },
-          nb::arg("object").none(), nb::arg("is_output") = false)
-      .def_prop_ro("shape", &shape_of)
-      .def_prop_ro("dtype", &dtype_name)
-      .def_prop_ro("pointer",
-                   [](const TensorObject& self) {
-                     const DLTensor& tensor = self.tensor->dl();
-                     return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
-                   })
-      .def_prop_ro("device_type",
-                   [](const TensorObject& self) { return int{self.tensor->dl().device.device_type}; });
+          nb::arg("object").none(), nb::arg("is_output") = false,
+          "What an array exports; an input that is not plain memory of the host is copied.")
+      .def_prop_ro("shape", &shape_of, "The dimensions, outermost first.")
+      .def_prop_ro("dtype", &dtype_name, "The NumPy name, or \"unsupported\".")
+      .def_prop_ro(
+          "pointer",
+          [](const TensorObject& self) {
+            const DLTensor& tensor = self.tensor->dl();
+            return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+          },
+          "The address of the first element.")
+      .def_prop_ro(
+          "device_type", [](const TensorObject& self) { return int{self.tensor->dl().device.device_type}; },
+          "DLPack's number, such as CPU.");
 }
 
 }  // namespace dabke::python

@@ -10,6 +10,10 @@
 
 namespace dabke::python {
 
+/// The names by which DLPack's capsules are told from those that somebody has taken already.
+inline constexpr const char* kCapsule = "dltensor";
+inline constexpr const char* kVersionedCapsule = "dltensor_versioned";
+
 /// One input or output, with what keeps its memory alive. Made and destroyed with the interpreter's lock held.
 class Tensor {
  public:

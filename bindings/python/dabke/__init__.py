@@ -14,6 +14,7 @@ from .barriers import *  # noqa: F403
 from .barriers import __all__ as _barriers
 from .collectives import *  # noqa: F403
 from .collectives import __all__ as _collectives
+from .compression import Compression
 from .errors import DabkeError, HorovodInternalError
 from .handles import *  # noqa: F403
 from .handles import __all__ as _handles
@@ -32,6 +33,6 @@ from .timeline import *  # noqa: F403
 from .timeline import __all__ as _timeline
 
 __version__ = job.version()
-__all__ = ["DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
+__all__ = ["Compression", "DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
 for _names in (_barriers, _collectives, _handles, job.__all__, _objects, _process_sets, _reduce_ops, _statistics, _timeline):
     __all__ += _names

@@ -62,7 +62,7 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
     numpy = _load_numpy()
     if numpy:
         return numpy.empty(shape, _numpy_dtype(dtype))
-    return view_of_bytes(_core.Memory(math.prod(shape) * _core.dtype_bytes[dtype]), shape, dtype)
+    return view_of_bytes(_core.Memory(math.prod(shape) * _core.dtype_bytes(dtype)), shape, dtype)
 
 
 def as_array(output: _core.Output) -> Any:
@@ -80,8 +80,8 @@ def view_of_bytes(memory: Any, shape: tuple[int, ...], dtype: str) -> Any:
     numpy = _load_numpy()
     if numpy:
         return numpy.frombuffer(memory, _numpy_dtype(dtype), count=size).reshape(shape)
-    view: Any = memoryview(memory)[: size * _core.dtype_bytes[dtype]].cast("B")
-    return view.cast(_core.dtype_formats[dtype], shape) if size > 0 else view.cast(_core.dtype_formats[dtype])
+    view: Any = memoryview(memory)[: size * _core.dtype_bytes(dtype)].cast("B")
+    return view.cast(_core.dtype_format(dtype), shape) if size > 0 else view.cast(_core.dtype_format(dtype))
 
 
 def _numpy_dtype(name: str) -> Any:

@@ -27,9 +27,10 @@ from ._frontend.collective_table import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAS
 from ._frontend.names import group_names, name_of
 from ._frontend.options import WORLD, AnySet, CallOptions, options_of
 from .arrays import Array, TensorLike, empty_like
+from .compression import Compression
 from .handles import Handle, all_outputs, one_output, synchronize, with_splits
 from .process_sets import set_id_of
-from .reduce_ops import Average, Compression
+from .reduce_ops import Average
 
 __all__ = [
     "allgather",
@@ -133,8 +134,7 @@ def allreduce(
     Args:
         tensor: of any shape; the same shape and dtype on every rank.
         name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
-        op: Average, Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr, BitwiseXor. An average of
-            integers is truncated toward zero.
+        op: a ``ReduceOp``, such as Sum. An average of integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.

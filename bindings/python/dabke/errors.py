@@ -37,11 +37,13 @@ __all__ = [
     "from_status",
 ]
 
+_STATUSES = _core.statuses()
+
 
 class DabkeError(RuntimeError):
     """An error of the runtime. ``status`` is its number in the C API (dabke_status)."""
 
-    status: ClassVar[int] = _core.statuses["internal"]
+    status: ClassVar[int] = _STATUSES["internal"]
 
 
 class HorovodInternalError(DabkeError):
@@ -51,121 +53,121 @@ class HorovodInternalError(DabkeError):
 class InvalidArgumentError(DabkeError, ValueError):
     """An argument makes no sense: a shape, strides, a root, splits, a setting."""
 
-    status = _core.statuses["invalid_argument"]
+    status = _STATUSES["invalid_argument"]
 
 
 class NotInitializedError(DabkeError, ValueError):
     """Called before ``init`` or after ``shutdown``."""
 
-    status = _core.statuses["not_initialized"]
+    status = _STATUSES["not_initialized"]
 
 
 class AlreadyInitializedError(DabkeError):
     """``init`` was called twice without a ``shutdown`` between."""
 
-    status = _core.statuses["already_initialized"]
+    status = _STATUSES["already_initialized"]
 
 
 class MismatchError(DabkeError):
     """The ranks disagree about a tensor's shape, dtype, operation, root, scale or process set."""
 
-    status = _core.statuses["mismatch"]
+    status = _STATUSES["mismatch"]
 
 
 class DuplicateNameError(DabkeError, ValueError):
     """The name is still in flight on this rank, and the job runs with DUPLICATE_NAMES=error."""
 
-    status = _core.statuses["duplicate_name"]
+    status = _STATUSES["duplicate_name"]
 
 
 class UnknownProcessSetError(DabkeError, ValueError):
     """There is no process set of this id; it may have been removed."""
 
-    status = _core.statuses["unknown_process_set"]
+    status = _STATUSES["unknown_process_set"]
 
 
 class PeerLostError(HorovodInternalError):
     """A rank has ended, or its host cannot be reached."""
 
-    status = _core.statuses["peer_lost"]
+    status = _STATUSES["peer_lost"]
 
 
 class ShutDownError(HorovodInternalError):
     """The job was shut down, here or by a rank that this operation waited for."""
 
-    status = _core.statuses["shut_down"]
+    status = _STATUSES["shut_down"]
 
 
 class StalledError(HorovodInternalError):
     """Some ranks have waited for the others longer than STALL_SHUTDOWN_TIME_SECONDS."""
 
-    status = _core.statuses["stalled"]
+    status = _STATUSES["stalled"]
 
 
 class AbortedError(HorovodInternalError):
     """A rank has called ``abort``, or ended with an uncaught exception; the text has its reason."""
 
-    status = _core.statuses["aborted"]
+    status = _STATUSES["aborted"]
 
 
 class TimedOutError(HorovodInternalError):
     """Something took longer than its limit, such as START_TIMEOUT_SECONDS for ``init``."""
 
-    status = _core.statuses["timeout"]
+    status = _STATUSES["timeout"]
 
 
 class UnimplementedError(DabkeError, NotImplementedError):
     """This version does not have it yet."""
 
-    status = _core.statuses["not_implemented"]
+    status = _STATUSES["not_implemented"]
 
 
 class NotBuiltError(DabkeError):
     """This build does not have it."""
 
-    status = _core.statuses["not_built"]
+    status = _STATUSES["not_built"]
 
 
 class UnsupportedError(DabkeError, ValueError):
     """A dtype or a device that no backend of this build can work on."""
 
-    status = _core.statuses["unsupported"]
+    status = _STATUSES["unsupported"]
 
 
 class OutOfMemoryError(DabkeError, MemoryError):
     """A rank had no memory for an output; the text names both."""
 
-    status = _core.statuses["out_of_memory"]
+    status = _STATUSES["out_of_memory"]
 
 
 class TransportError(HorovodInternalError):
     """The network, the shared memory or a file failed."""
 
-    status = _core.statuses["transport"]
+    status = _STATUSES["transport"]
 
 
 class ForkedError(DabkeError):
     """Called in a forked child of a rank, which is no part of the job."""
 
-    status = _core.statuses["forked"]
+    status = _STATUSES["forked"]
 
 
 class InternalError(DabkeError):
     """A fault in the runtime; the text says what it saw."""
 
-    status = _core.statuses["internal"]
+    status = _STATUSES["internal"]
 
 
 class InterruptedWaitError(DabkeError):
     """A wait was stopped; the operation is still pending."""
 
-    status = _core.statuses["interrupted"]
+    status = _STATUSES["interrupted"]
 
 
 class StillPendingError(DabkeError, TimeoutError):
     """A wait's time was up; the operation is still pending and can be waited for again."""
 
-    status = _core.statuses["in_progress"]
+    status = _STATUSES["in_progress"]
 
 
 _BY_STATUS: dict[int, type[DabkeError]] = {

@@ -31,9 +31,9 @@ def alloc(shape: int | Sequence[int], dtype: Any = "float32") -> Array:
     """
     dims = (shape,) if isinstance(shape, int) else tuple(int(each) for each in shape)
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", "")
-    if name not in _core.dtypes:
+    if name not in _core.dtypes():
         import numpy
 
         name = numpy.dtype(dtype).name
-    array: Array = view_of_bytes(_core.Memory(math.prod(dims) * _core.dtype_bytes[name]), dims, name)
+    array: Array = view_of_bytes(_core.Memory(math.prod(dims) * _core.dtype_bytes(name)), dims, name)
     return array

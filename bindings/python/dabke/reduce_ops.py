@@ -1,4 +1,4 @@
-"""The reduce operations and compressions; their numbers are those of the C API, and Horovod's where it has them."""
+"""The reduce operations; their numbers are those of the C API, and Horovod's where it has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ __all__ = [
     "BitwiseAnd",
     "BitwiseOr",
     "BitwiseXor",
-    "Compression",
     "Max",
     "Min",
     "Product",
@@ -21,19 +20,25 @@ __all__ = [
     "Sum",
 ]
 
+_NUMBERS = _core.reduce_ops()
+
 
 class ReduceOp(enum.IntEnum):
     """The operation of a reduction on the ranks' elements. The bitwise ones are for integers and bool."""
 
-    AVERAGE = _core.reduce_ops["AVERAGE"]
-    SUM = _core.reduce_ops["SUM"]
-    ADASUM = _core.reduce_ops["ADASUM"]
-    MIN = _core.reduce_ops["MIN"]
-    MAX = _core.reduce_ops["MAX"]
-    PRODUCT = _core.reduce_ops["PRODUCT"]
-    BITWISE_AND = _core.reduce_ops["BITWISE_AND"]
-    BITWISE_OR = _core.reduce_ops["BITWISE_OR"]
-    BITWISE_XOR = _core.reduce_ops["BITWISE_XOR"]
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
+        return _NUMBERS[name.lower()]
+
+    AVERAGE = enum.auto()
+    SUM = enum.auto()
+    ADASUM = enum.auto()
+    MIN = enum.auto()
+    MAX = enum.auto()
+    PRODUCT = enum.auto()
+    BITWISE_AND = enum.auto()
+    BITWISE_OR = enum.auto()
+    BITWISE_XOR = enum.auto()
 
     __hash__ = int.__hash__  # options are looked up by it at each submit; Enum's own takes a tenth of that
 
@@ -47,17 +52,3 @@ Product: Final = ReduceOp.PRODUCT
 BitwiseAnd: Final = ReduceOp.BITWISE_AND
 BitwiseOr: Final = ReduceOp.BITWISE_OR
 BitwiseXor: Final = ReduceOp.BITWISE_XOR
-
-
-class Compression(enum.IntEnum):
-    """The form in which float32 travels between hosts in an allreduce; inside a host nothing is compressed.
-
-    The same on all ranks. ``default`` is what DABKE_COMPRESSION says: none, unless it is set.
-    """
-
-    none = _core.compressions["NONE"]
-    fp16 = _core.compressions["FLOAT16"]
-    bf16 = _core.compressions["BFLOAT16"]
-    default = _core.compressions["DEFAULT"]
-
-    __hash__ = int.__hash__

@@ -21,7 +21,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._bootstrap.launcher_store import LARGEST_VALUE, open_store
+from . import _core
+from ._bootstrap.launcher_store import open_store
 from .errors import InvalidArgumentError
 
 __all__ = ["Caller", "Rank", "over_dabkerun", "rank_of", "through_files"]
@@ -122,10 +123,10 @@ class _CallerOfDabkerun(Caller):
         self._pieces: dict[int, list[str]] = {}
 
     def give(self, call: bytes) -> bytes | None:
-        if len(call) > LARGEST_VALUE - _TOKEN_SIZE:
+        if len(call) > _core.STORE_LARGEST_VALUE - _TOKEN_SIZE:
             raise InvalidArgumentError(
                 f"dabke.run: the function and its arguments take {len(call)} bytes, and between hosts at most "
-                f"{LARGEST_VALUE - _TOKEN_SIZE} can go; let the function read large data itself"
+                f"{_core.STORE_LARGEST_VALUE - _TOKEN_SIZE} can go; let the function read large data itself"
             )
         return self._token.encode() + call
 

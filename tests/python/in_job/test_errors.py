@@ -40,7 +40,7 @@ def test_an_output_of_another_shape_or_dtype_is_refused():
 
 
 def test_a_device_without_a_backend_is_refused():
-    tensor = dabke._core.Tensor(64, (3,), dabke._core.dtypes['float32'], device_type=2)
+    tensor = dabke._core.Tensor(64, (3,), dabke._core.dtypes()['float32'], device_type=2)
     with pytest.raises(dabke.DabkeError, match='(?i)cuda'):
         dabke._core.allreduce('on a device', tensor, None, dabke._core.Options())
 

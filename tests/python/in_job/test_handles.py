@@ -145,7 +145,7 @@ def test_options_live_as_long_as_a_submit_needs_them(job):
 
 def test_memory_described_by_hand_is_reduced(job):
     array = numpy.full(6, 2.0, 'float32')
-    tensor = _core.Tensor(array.ctypes.data, (2, 3), _core.dtypes['float32'], owner=array)
+    tensor = _core.Tensor(array.ctypes.data, (2, 3), _core.dtypes()['float32'], owner=array)
     assert (tensor.shape, tensor.dtype, tensor.pointer) == ((2, 3), 'float32', array.ctypes.data)
     alive = weakref.ref(array)
     values = memoryview(array)

@@ -55,7 +55,7 @@ def write():
 
 def test_a_collective_waits_for_a_stream_and_a_stream_for_it(run):
     done = run(DEVICE + '''
-tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 enqueue(stream, write)
 handle = _core.allreduce('x', tensor, None, _core.Options(op=1, stream=stream))
@@ -74,7 +74,7 @@ dabke.shutdown()
 
 def test_where_an_output_is_is_known_once_a_stream_waits_for_it(run):
     done = run(DEVICE + '''
-tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 enqueue(stream, write)
 handle = _core.allgather('x', tensor, None, _core.Options(stream=stream))
@@ -133,7 +133,7 @@ def test_mpi_reads_an_input_once_the_stream_has_written_it_and_the_stream_reads_
     if not shutil.which('mpirun.mpich') or not dabke.mpi_built():
         pytest.skip('it needs mpirun.mpich and its module')
     text = 'import array\n' + DEVICE + '''
-tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 for number in range(1, 4):
     for collective, want in ((_core.allreduce, [2, 4, 6]), (_core.broadcast, [1, 2, 3])):
@@ -153,7 +153,7 @@ for number in range(1, 4):
 count = 5_000_001
 big = allocate(rank, 4 * count)
 ctypes.memmove(big, array.array('f', [float((i % 100) * (rank + 1)) for i in range(count)]).tobytes(), 4 * count)
-tensor = _core.Tensor(big, (count,), _core.dtypes['float32'], 2, rank)
+tensor = _core.Tensor(big, (count,), _core.dtypes()['float32'], 2, rank)
 total = array.array('f', [float((i % 100) * 3) for i in range(count)]).tobytes()
 assert _core.allreduce('big', tensor, None, _core.Options(op=1)).wait() and ctypes.string_at(big, 4 * count) == total
 ctypes.memset(big, rank, 4 * count)

@@ -13,12 +13,18 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[3] / 'bindings' / 'python' / 'dabke'
 
 
+def built_package():
+    """Its folder in the build, where the types of the compiled part are beside the sources."""
+    return Path(importlib.util.find_spec('dabke').origin).parent
+
+
 def test_the_types_are_strict():
     pytest.importorskip('mypy')
+    package = built_package()
     # What is built on PyTorch is held against its types, and passed over where it is not there.
     without_torch = [] if importlib.util.find_spec('torch') else ['--exclude', '/(torch/|distributed.py|autoload.py)']
-    done = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', *without_torch, str(SOURCES)],
-                          capture_output=True, text=True, cwd=SOURCES.parent)
+    done = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', *without_torch, str(package)],
+                          capture_output=True, text=True, cwd=package.parent)
     assert done.returncode == 0, done.stdout
 
 
@@ -50,8 +56,22 @@ def test_a_typed_program_passes_too(program):
             dabke.mark_step(1)
     ''')
     done = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', str(path)],
-                          capture_output=True, text=True, env={**os.environ, 'MYPYPATH': str(SOURCES.parent)})
+                          capture_output=True, text=True, env={**os.environ, 'MYPYPATH': str(built_package().parent)})
     assert done.returncode == 0, done.stdout
+
+
+def test_everything_of_the_compiled_part_says_what_it_is():
+    import dabke
+    types = [each for each in vars(dabke._core).values() if inspect.isclass(each)]
+    own = [('_core', vars(dabke._core)), *((each.__name__, vars(each)) for each in types)]
+    lacking = [f'{each.__name__}: a docstring' for each in types if not each.__doc__]
+    for owner, members in own:
+        for name, member in members.items():
+            function = member.fget if isinstance(member, property) else getattr(member, '__func__', member)
+            signatures = getattr(function, '__nb_signature__', None)
+            if isinstance(signatures, tuple) and not all(each[1] for each in signatures):
+                lacking.append(f'{owner}.{name}')
+    assert len(own) > 5 and lacking == []
 
 
 def numbers_in_dabke_h(enum):
@@ -67,12 +87,12 @@ def test_the_enums_are_those_of_dabke_h():
     compressions = numbers_in_dabke_h('dabke_compression')
     assert sorted(each.value for each in dabke.Compression) == sorted(compressions.values())
     assert dabke.Compression.fp16 == compressions['COMPRESSION_FLOAT16'] and dabke.Compression.default == compressions['COMPRESSION_DEFAULT']
-    assert sorted(dabke._core.statuses.values()) == sorted(numbers_in_dabke_h('dabke_status').values())
+    assert sorted(dabke._core.statuses().values()) == sorted(numbers_in_dabke_h('dabke_status').values())
 
 
 def test_every_status_has_a_class():
     import dabke
-    for name, status in dabke._core.statuses.items():
+    for name, status in dabke._core.statuses().items():
         assert name == 'ok' or dabke.errors.from_status(status, 'why').status == status, name
 
 

@@ -50,7 +50,8 @@ def installed(wheel, tmp_path_factory):
 
 def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    for carried in ('dabke/lib/libdabke.so.0', 'dabke/bin/dabkerun', 'dabke/bin/dabke-timeline', 'dabke/lib/libgloo-dabke.so.0', 'dabke/py.typed'):
+    for carried in ('dabke/lib/libdabke.so.0', 'dabke/bin/dabkerun', 'dabke/bin/dabke-timeline', 'dabke/lib/libgloo-dabke.so.0', 'dabke/py.typed',
+                    'dabke/_core.pyi'):
         assert carried in names
     assert any(re.match(r'dabke/lib/libspdlog-dabke\.so', name) for name in names)
     built = list(Path(os.environ['DABKERUN']).parents[1].glob('bindings/c/dabke/*.so'))

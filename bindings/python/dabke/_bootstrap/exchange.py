@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgumentError
 from .store_rendezvous import StoreRendezvous
 
-# For stores that do not say how long they wait.
-_PATIENCE_SECONDS = 300.0
+# Where nothing says how long: a launcher on several hosts starts the processes one after the other.
+PATIENCE_SECONDS = 300.0
 
 # Gives this process's bytes to all, and returns those of all, joined in the order of their numbers.
 Exchange = Callable[[bytes], bytes]
@@ -60,7 +60,7 @@ def _rank_and_size(rank: int | None, size: int | None, beside: str) -> tuple[int
 def _over_store(store: Any, rank: int, size: int) -> Bootstrap:
     """Over a torch.distributed store, in which earlier tries may have left something."""
     limit = getattr(store, "timeout", None)
-    rendezvous = StoreRendezvous(store, rank, size, _PATIENCE_SECONDS if limit is None else limit.total_seconds())
+    rendezvous = StoreRendezvous(store, rank, size, PATIENCE_SECONDS if limit is None else limit.total_seconds())
     steps = iter(("hosts", "job"))
 
     def exchange(mine: bytes) -> bytes:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 
+from .. import _core
+
 __all__ = ["key_of_job", "take_key"]
 
 _VARIABLE = "DABKE_JOB_KEY"
-_TAKEN = "-"  # what the runtime writes in the place of each digit
+_TAKEN = _core.TAKEN_KEY_DIGIT  # what the runtime writes in the place of each digit
 
 _kept: str | None = None
 

@@ -1,7 +1,8 @@
 """A job of some of dabkerun's processes, over the store that dabkerun serves to all of them.
 
-The store's protocol is described in runtime/store/store_protocol.h: one HTTP request a connection, each with a proof of
-knowing the job's key, and each answer too. Only what an exchange needs of it is here.
+The store's protocol is described in runtime/store/store_protocol.h, from which ``_core`` has its names and
+limits: one HTTP request a connection, each with a proof of knowing the job's key, and each answer too. Only what an
+exchange needs of it is here.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ import secrets
 import time
 import urllib.parse
 
+from .. import _core
 from ..errors import InvalidArgumentError, PeerLostError, TimedOutError, TransportError
-from .exchange import Bootstrap
+from .exchange import PATIENCE_SECONDS, Bootstrap
 from .job_key import key_of_job
 
-# What the store takes; see runtime/base/store_protocol.h.
-LARGEST_VALUE = 64 << 20
-_LONGEST_WAIT_MS = 20_000
 _CHECK_MS = 500  # between two checks whether the rank that is waited for still runs
 _ANSWER_SECONDS = 15.0
-_PATIENCE_SECONDS = 300.0
 
 
 def exchange_among(ranks: list[int]) -> Bootstrap:
@@ -86,25 +84,28 @@ class Store:
         self._client, self._sent = secrets.token_hex(16), 0
 
     def set(self, key: str, value: bytes) -> None:
-        self._request("PUT", f"/dabke/1/value/{key}", value)
+        self._request("PUT", f"{_core.STORE_VALUE_PATH}{key}", value)
 
     def increment(self, key: str) -> int:
-        return int(self._request("POST", f"/dabke/1/counter/{key}")[1])
+        return int(self._request("POST", f"{_core.STORE_COUNTER_PATH}{key}")[1])
 
     def get(self, key: str, rank: int) -> bytes:
         """Waits for `rank` to have set it."""
-        end = time.monotonic() + _PATIENCE_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            status, value = self._request("GET", f"/dabke/1/value/{key}?wait_ms={_CHECK_MS}")
-            if status == 200:
+            status, value = self._wait_for(key, _CHECK_MS)
+            if status == _core.STORE_OK:
                 return value
             self._check_runs(rank)
-        raise TimedOutError(f"init: rank {rank} did not come within {_PATIENCE_SECONDS:.0f} s")
+        raise TimedOutError(f"init: rank {rank} did not come within {PATIENCE_SECONDS:.0f} s")
+
+    def _wait_for(self, key: str, wait_ms: int) -> tuple[int, bytes]:
+        return self._request("GET", f"{_core.STORE_VALUE_PATH}{key}?{_core.STORE_WAIT_PARAMETER}={wait_ms}")
 
     def _check_runs(self, rank: int) -> None:
         """dabkerun says of ranks that have ended how they did (runtime/base/ended_rank.h)."""
-        found, text = self._request("GET", f"/dabke/1/value/{self._job}/ended/{rank}?wait_ms=0")
-        if found == 200:
+        found, text = self._wait_for(f"{self._job}/ended/{rank}", 0)
+        if found == _core.STORE_OK:
             status, _, _, _, host = text.decode().split(" ")
             raise PeerLostError(
                 f"rank {rank} on {host} ended with status {status} before dabke.init(), in which others wait for it"
@@ -113,17 +114,18 @@ class Store:
     def _request(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
         self._sent += 1
         nonce = f"{self._client}-{self._sent}"
-        seal = self._proof(b"dabke store body 2\n" + body)
-        parts = ["dabke store request 2", self._job, method, target, nonce, seal]
+        seal = self._proof(_core.store_body_message(body))
         headers = {
             "Connection": "close",
-            "X-Dabke-Job": self._job,
-            "X-Dabke-Nonce": nonce,
-            "X-Dabke-Body": seal,
-            "X-Dabke-Proof": self._proof("".join(f"{part}\n" for part in parts).encode()),
+            _core.STORE_JOB_HEADER: self._job,
+            _core.STORE_NONCE_HEADER: nonce,
+            _core.STORE_BODY_HEADER: seal,
+            _core.STORE_PROOF_HEADER: self._proof(
+                _core.store_request_message(self._job, method, target, nonce, seal)
+            ),
         }
         connection = http.client.HTTPConnection(
-            self._host, self._port, timeout=_LONGEST_WAIT_MS / 1000 + _ANSWER_SECONDS
+            self._host, self._port, timeout=_core.STORE_LONGEST_WAIT_MS / 1000 + _ANSWER_SECONDS
         )
         try:
             connection.request(method, target, body, headers)
@@ -133,13 +135,13 @@ class Store:
             raise TransportError(f"init: no answer from dabkerun's store: {error}") from error
         finally:
             connection.close()
-        wanted = self._proof(f"dabke store answer 1\n{nonce}\n{answer.status}\n".encode() + content)
-        if not hmac.compare_digest(wanted, answer.headers.get("X-Dabke-Proof", "")):
+        wanted = self._proof(_core.store_answer_message(nonce, answer.status, content))
+        if not hmac.compare_digest(wanted, answer.headers.get(_core.STORE_PROOF_HEADER, "")):
             raise InvalidArgumentError(
                 f"init: dabkerun's store refused this process (status {answer.status}); DABKE_RENDEZVOUS, "
                 "DABKE_JOB_ID and DABKE_JOB_KEY must come from one dabkerun"
             )
-        if answer.status not in (200, 404):
+        if answer.status not in (_core.STORE_OK, _core.STORE_NOT_THERE):
             raise TransportError(f"init: dabkerun's store answered {method} with status {answer.status}")
         return answer.status, content
 

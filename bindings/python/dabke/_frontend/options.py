@@ -6,8 +6,9 @@ import functools
 from dataclasses import dataclass, field
 
 from .. import _core
+from ..compression import Compression
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average, Compression
+from ..reduce_ops import Average
 
 __all__ = ["AnySet", "CallOptions", "WORLD", "options_of"]
 

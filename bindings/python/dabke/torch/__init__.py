@@ -35,17 +35,8 @@ from ..job import (
     size,
 )
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ..reduce_ops import (
-    Adasum,
-    Average,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    Max,
-    Min,
-    Product,
-    Sum,
-)
+from ..reduce_ops import *  # noqa: F403
+from ..reduce_ops import __all__ as _reduce_ops
 from ..timeline import start_timeline, stop_timeline
 from . import distributed as _distributed  # noqa: F401  registers the backend
 from . import autograd, elastic, mpi_ops, ops
@@ -60,22 +51,13 @@ from .schedules import WarmupLR, metric_average
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
-    "Adasum",
-    "Average",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
     "Compression",
     "Compressor",
     "DabkeError",
     "DistributedOptimizer",
     "HorovodInternalError",
     "HostsUpdatedInterrupt",
-    "Max",
-    "Min",
     "ProcessSet",
-    "Product",
-    "Sum",
     "SyncBatchNorm",
     "WarmupLR",
     "abort",
@@ -112,5 +94,6 @@ __all__ = [
     "start_timeline",
     "stop_timeline",
 ]
+__all__ += _reduce_ops
 __all__ += autograd.__all__
 __all__ += ops.__all__

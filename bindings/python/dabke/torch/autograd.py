@@ -18,7 +18,7 @@ from .._frontend.collective_table import ALLGATHER, ALLREDUCE, BROADCAST, REDUCE
 from ..errors import UnsupportedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, ReduceOp, Sum
-from ..reduce_ops import Compression as WireCompression
+from ..compression import Compression as WireCompression
 from .compression import Compression, Compressor, wire_compression
 from .options import AnySet, CallOptions, options_of, prefixed_group_names, prefixed_name, reduce_op, set_id_of
 from .submission import Splits, run_alltoall, run_group, run_one, submit_alltoall
@@ -216,8 +216,7 @@ def allreduce(
         average: the older form of `op`: True for Average, False for Sum.
         name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
         compression: how it travels; see ``Compression``.
-        op: Average (the default), Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr,
-            BitwiseXor. An average of integers is truncated toward zero.
+        op: a ``ReduceOp``; None: Average. An average of integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.

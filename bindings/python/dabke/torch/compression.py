@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..reduce_ops import Compression as WireCompression
+from ..compression import Compression as WireCompression
 
 
 class Compressor:

@@ -18,7 +18,7 @@ from .._frontend.collective_table import ALLREDUCE
 from .._frontend.gradient_tracker import GradientTracker
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
-from ..reduce_ops import Compression as WireCompression
+from ..compression import Compression as WireCompression
 from . import ops
 from .compression import Compressor, wire_compression
 from .device_streams import UnobservedHandles, is_supported, stream_of, submit, record_use

@@ -29,14 +29,7 @@ from ..process_sets import (
     global_process_set as global_process_set,
     remove_process_set as remove_process_set,
 )
-from ..reduce_ops import (
-    Adasum as Adasum,
-    Average as Average,
-    Max as Max,
-    Min as Min,
-    Product as Product,
-    Sum as Sum,
-)
+from ..reduce_ops import *  # noqa: F403
 from ..timeline import start_timeline as start_timeline, stop_timeline as stop_timeline
 from .autograd import *  # noqa: F403
 from .autograd import (

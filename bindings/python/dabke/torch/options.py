@@ -7,9 +7,10 @@ import warnings
 from .. import _core
 from .._frontend.names import prefixed_group_names, prefixed_name
 from .._frontend.options import AnySet, CallOptions
+from ..compression import Compression
 from ..errors import InvalidArgumentError
 from ..process_sets import set_id_of
-from ..reduce_ops import Average, Compression, Sum
+from ..reduce_ops import Average, Sum
 
 __all__ = ["AnySet", "CallOptions", "options_of", "prefixed_group_names", "prefixed_name", "reduce_op", "set_id_of"]
 

@@ -20,9 +20,9 @@ from .device_streams import is_supported
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
 DTYPES: dict[torch.dtype, int] = {
-    getattr(torch, name): number for name, number in _core.dtypes.items() if hasattr(torch, name)
+    getattr(torch, name): number for name, number in _core.dtypes().items() if hasattr(torch, name)
 }
-_BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core.dtypes if hasattr(torch, name)}
+_BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core.dtypes() if hasattr(torch, name)}
 
 _STRIDED = torch.strided
 

@@ -6,12 +6,12 @@ import os
 from datetime import timedelta
 from typing import Any
 
+from .._bootstrap.exchange import PATIENCE_SECONDS
 from .._bootstrap.launchers import launcher_variables
 
 __all__ = ["by_torchrun", "store_of_torch"]
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_PATIENCE_SECONDS = 300.0  # where nothing says how long: a launcher on several hosts starts them one after the other
 
 # Rank 0 may serve it, so it stays until the next one.
 _store: Any = None
@@ -31,7 +31,7 @@ def _patience() -> timedelta:
             return timedelta(seconds=float(os.environ[name]))
         except (KeyError, ValueError):  # init refuses what is no number
             continue
-    return timedelta(seconds=_PATIENCE_SECONDS)
+    return timedelta(seconds=PATIENCE_SECONDS)
 
 
 def store_of_torch() -> tuple[Any, int, int]:

@@ -1,4 +1,4 @@
-#include "bindings/python/core/interruption.h"
+#include "bindings/python/core/interpreter/interruption.h"
 
 namespace dabke::python {
 

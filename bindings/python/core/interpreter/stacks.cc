@@ -116,8 +116,11 @@ bool provide_stacks() {
 }  // namespace
 
 void bind_stacks(nb::module_& module) {
-  module.def("provide_stacks", &provide_stacks);
-  module.def("remove_stack_provider", [] { check(dabke_set_stack_provider(nullptr, nullptr)); });
+  module.def("provide_stacks", &provide_stacks,
+             "Puts Python's stacks into stall reports and dumps; whether they will be there.");
+  module.def(
+      "remove_stack_provider", [] { check(dabke_set_stack_provider(nullptr, nullptr)); },
+      "Undoes provide_stacks.");
 }
 
 }  // namespace dabke::python

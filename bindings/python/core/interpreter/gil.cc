@@ -1,4 +1,4 @@
-#include "bindings/python/core/gil.h"
+#include "bindings/python/core/interpreter/gil.h"
 
 #include <pthread.h>
 #include <unistd.h>
