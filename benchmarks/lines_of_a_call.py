@@ -8,6 +8,7 @@ passes between the ranks: lines of shared memory that one reads after another ha
   benchmarks/lines_of_a_call.py build-release                    a build of --buildtype=release; ninja benchmarks/one_call
   benchmarks/lines_of_a_call.py build-release -np 4 --top 0      totals alone
   benchmarks/lines_of_a_call.py build-release --data             each line of data too, in the order of first touch
+  benchmarks/lines_of_a_call.py build-release --files            each source file too; a build with line numbers, -Dcpp_args=-g1
   benchmarks/lines_of_a_call.py build-release --write-order bindings/c/order_of_call.ld
                                                                  lays these functions side by side in what is linked next
 
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 
-from touched_lines import LINE, PAGE, HandOvers, Space, Step, Sum, Touch, pages, parse_maps, sum_by
+from touched_lines import LINE, PAGE, HandOvers, Sources, Space, Step, Sum, Touch, pages, parse_maps, sum_by
 
 CLASSES = ["stack", "thread", "heap", "shared segment", "libdabke", "other libraries", "kernel's clock", "program"]
 
@@ -348,6 +349,32 @@ def print_data(steps, space, symbols):
               f"{'; '.join(name[:60] for name in list(names)[:4])}")
 
 
+def sources_of(call, space):
+    """The product's source files that these steps have run."""
+    library = next(one.path for one in space.mappings if "/libdabke.so" in one.path)
+    base = min(one.begin - one.offset for one in space.mappings if one.path == library and one.inode)
+    mappings = {id(one) for one in space.mappings if one.path == library}
+    steps = [step.ip - base for step in call if id(space.find(step.ip)) in mappings]
+    addresses = list(dict.fromkeys(steps))
+    done = subprocess.run(["addr2line", "-e", library], input="\n".join(map(hex, addresses)), capture_output=True, text=True,
+                          check=True)
+    path_of = dict(zip(addresses, (row.rpartition(":")[0] for row in done.stdout.splitlines())))
+    sources = Sources()
+    for address in steps:
+        sources.add(path_of[address])
+    return sources
+
+
+def print_files(sources):
+    own = sources.with_code()
+    print(f"{'.cc':>7} {'.h':>7}  source file                 (instructions)")
+    for name, (code, header) in sources.items():
+        if code:
+            print(f"{code:7} {header:7}  {name}")
+    print("headers alone: " + ", ".join(name for name in sources if name not in own))
+    print(f"{len(own)} source files, and {len(sources) - len(own)} of which only the header runs")
+
+
 def print_hand_overs(hand_overs):
     keys = hand_overs.reads | hand_overs.writes
     print(f"between the ranks: {len(keys)} lines; read {hand_overs.reads.total()} times after another rank had written them, "
@@ -400,6 +427,7 @@ def main():
     parser.add_argument("--rank", type=int, default=0, help="whose call is shown (default %(default)s)")
     parser.add_argument("--top", type=int, default=40, help="functions that are shown (default %(default)s)")
     parser.add_argument("--data", action="store_true", help="each line of data, too")
+    parser.add_argument("--files", action="store_true", help="each source file of the product, too, in the order of first use")
     parser.add_argument("--write-order", metavar="FILE", help="writes the linker's script of what the ranks have called, and no table")
     chosen = parser.parse_args()
     if chosen.calls < 1 or not 0 <= chosen.rank < chosen.np:
@@ -412,6 +440,8 @@ def main():
         print_functions(steps, space, symbols, chosen.top)
     if chosen.data:
         print_data(steps, space, symbols)
+    if chosen.files:
+        print_files(sources_of(steps, space))
     total = Sum()
     for step in steps:
         total.add(step)

@@ -2,6 +2,7 @@
 import bisect
 import collections
 import os
+import re
 
 LINE, PAGE = 64, 4096
 
@@ -106,6 +107,23 @@ def sum_by(steps, name_of):
     for step in steps:
         sums[name_of(step)].add(step)
     return sums
+
+
+PRODUCT_FILE = re.compile(r"(?:^|/)((?:runtime|ops|bindings/c)/[^:]+)\.(cc|h)$")
+
+
+class Sources(dict):
+    """{source file without its ending: [instructions of the .cc, instructions of the .h of that name]}, in the order of first
+    appearance. What is inlined counts where it was written, and what is not the product's nowhere."""
+
+    def add(self, path):
+        found = PRODUCT_FILE.search(os.path.normpath(path))
+        if found:
+            self.setdefault(found[1], [0, 0])[found[2] == "h"] += 1
+
+    def with_code(self):
+        """Those whose .cc runs; of others only lines of a header are compiled into these."""
+        return [name for name, (own, _) in self.items() if own]
 
 
 class HandOvers:

@@ -54,6 +54,14 @@ class TouchedLines(unittest.TestCase):
         self.assertEqual({name: one.instructions for name, one in sums.items()}, {'ours': 2, 'libc': 1})
         self.assertEqual(sums['libc'].calls, {'futex': 1})
 
+    def test_a_source_file_is_its_code_and_the_header_of_its_name(self):
+        sources = self.module.Sources()
+        for path in ('/b/../runtime/core/inbox.cc', '../runtime/core/inbox.h', '../runtime/base/clock.h', '/usr/include/c++/12/mutex',
+                     'bindings/c/state.cc', '../bindings/cpp/dabke.hpp', '??'):
+            sources.add(path)
+        self.assertEqual(sources, {'runtime/core/inbox': [1, 1], 'runtime/base/clock': [0, 1], 'bindings/c/state': [1, 0]})
+        self.assertEqual(sources.with_code(), ['runtime/core/inbox', 'bindings/c/state'])
+
     def test_a_line_passes_between_ranks_once_for_each_time_it_was_written(self):
         # The second rank has the same segment elsewhere.
         other = self.module.Space(self.module.parse_maps(MAPS.replace('9000-a000', 'a000-b000')))
