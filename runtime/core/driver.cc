@@ -79,7 +79,12 @@ Driver::Driver(CoordinatorParts& parts, control::ControlChannel& channel, Inbox&
       names_(parts.config.duplicate_names == DuplicateNames::error ? std::make_unique<NamesInUse>()
                                                                    : nullptr),
       lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
-      reports_(std::move(parts.reports), negotiator_, calls_, lanes_) {}
+      lost_peers_due_(deadlines_, [this](TimePoint now) { give_up_lost_peers(now); }),
+      reports_(std::move(parts.reports), deadlines_, channel, negotiator_, calls_, lanes_),
+      negotiation_due_(deadlines_, [this](TimePoint now) { negotiator_.tick(now); }),
+      failures_due_(deadlines_) {
+  negotiator_.report_tick_to(negotiation_due_);
+}
 
 Status Driver::start() {
   DABKE_RETURN_IF_ERROR(reporter_.start());
@@ -107,20 +112,16 @@ void Driver::round() {
   const TimePoint now = Clock::now();  // after all that was submitted
   reports_.stop_timeline_at_limit(now);
   obey_commands(commands, now);
-  while (const auto overdue = lost_peers_.overdue(now)) peer_ended(*overdue, std::nullopt);
-  reports_.look_for_long_runs(now);
-  if (now >= reports_.next_clock())
-    reports_.compare_clocks(channel_.clock_of(negotiator_.state().parent(), now), now);
   wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
   for (const DeviceType type : kDeviceTypes) negotiator_.set_data_plane_busy(type, lanes_.is_busy(type));
-  negotiator_.tick(now);
+  deadlines_.run(now);
   std::vector<negotiation::Action> actions = negotiator_.take_actions(now);
   reports_.take_readiness();  // before the orders that it led to
   perform(std::move(actions), now);
   reports_.take_profile();
   if (!negotiator_.defers_orders()) wants_room_ = false;
   has_learned_batches_ = negotiator_.has_learned_batches();
-  judge_failures(now);
+  if (failures_.has_failures()) judge_failures(now);
 }
 
 bool Driver::is_finished() {
@@ -140,11 +141,6 @@ bool Driver::nothing_to_do() {
   // nobody.
   return is_room_awaited() && !is_finished() && !failures_.is_broken() && !failures_.has_news() &&
          !inbox_.has_news();
-}
-
-TimePoint Driver::next_deadline() {
-  return std::min(
-      {negotiator_.next_tick(), failures_.deadline(), reports_.next_check(), lost_peers_.deadline()});
 }
 
 void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
@@ -219,11 +215,13 @@ void Driver::on_peer_lost(Rank peer, const Status& cause) {
                         });
   if (!is_asked) return negotiator_.peer_lost(peer, cause);
   lost_peers_.add({peer, cause, until});
+  lost_peers_due_.set(lost_peers_.deadline());
 }
 
 void Driver::peer_ended(Rank peer, std::optional<int> status) {
   auto lost = lost_peers_.take(peer);
   if (!lost) return;
+  lost_peers_due_.set(lost_peers_.deadline());
   Status cause = std::move(lost->cause);
   if (status == 0)
     cause = {cause.code(),
@@ -231,6 +229,10 @@ void Driver::peer_ended(Rank peer, std::optional<int> status) {
                          "steps? See join()",
                          world_.name_of(peer), shutdown_name(config_))};
   negotiator_.peer_lost(peer, cause);
+}
+
+void Driver::give_up_lost_peers(TimePoint now) {
+  while (const auto overdue = lost_peers_.overdue(now)) peer_ended(*overdue, std::nullopt);
 }
 
 void Driver::perform(std::vector<negotiation::Action> actions, TimePoint now) {
@@ -319,6 +321,7 @@ void Driver::run_ended(bool has_room) {
 
 void Driver::judge_failures(TimePoint now) {
   auto verdict = failures_.judge(now, over_ ? &*over_ : nullptr);
+  failures_due_.set(failures_.deadline());
   if (!verdict) return;
   // Calls that have not been completed where an exception ends this are in the table of calls.
   struct CallsKept {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/deadlines.h"
 #include "runtime/base/settings/config.h"
 #include "runtime/control/control_channel.h"
 #include "runtime/core/failure_arbiter.h"
@@ -82,7 +83,7 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   /// The rank leaves, all has ended, and nothing more can come.
   bool is_finished();
   bool nothing_to_do();
-  TimePoint next_deadline();
+  TimePoint next_deadline() const { return deadlines_.next(); }
   /// After the lanes have stopped: what came after the goodbye is refused.
   void finish();
   /// Ends what has not ended, with the job's first cause if there was one. Needs no memory. `cause`: why it
@@ -114,6 +115,7 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   void job_is_over(const Status& cause);
   void note_departure(const Status& status);
   void peer_ended(Rank peer, std::optional<int> status);
+  void give_up_lost_peers(TimePoint now);
   void judge_failures(TimePoint now);
   void complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
   void complete(OperationRef operation, const Status& status) noexcept;
@@ -126,6 +128,7 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   ProcessSetTable& process_sets_;
   diagnosis::Reporter& reporter_;
   const Log log_;
+  Deadlines deadlines_;  // of all that acts by itself: one row each
   OutstandingCalls calls_;
   FailureArbiter failures_;
   negotiation::Negotiator negotiator_;
@@ -133,8 +136,11 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
   CallbackThread callbacks_;
   lanes::Lanes lanes_;
-  JobReports reports_;
   LostPeers lost_peers_;  // of which the negotiation does not know yet
+  Deadline lost_peers_due_;
+  JobReports reports_;
+  Deadline negotiation_due_;
+  Deadline failures_due_;
 
   std::atomic<bool> wants_room_{false};  // the root defers orders until a lane has less to do
   std::atomic<bool> leaving_{false};

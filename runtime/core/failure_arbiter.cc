@@ -24,17 +24,13 @@ bool FailureArbiter::note(std::unique_ptr<NegotiatedCall> call, const Status& st
     const std::lock_guard lock(mutex_);
     failed_.emplace_back();
     failed_.back() = {std::move(call), copy_of(status)};
+    has_failures_ = true;
   });
   if (!noted) (void)call.release();
   return noted;
 }
 
-bool FailureArbiter::has_failures() {
-  const std::lock_guard lock(mutex_);
-  return !failed_.empty();
-}
-
-bool FailureArbiter::has_news() {
+bool FailureArbiter::is_new() {
   const std::lock_guard lock(mutex_);
   return !failed_.empty() && since_ == kNever;
 }
@@ -57,6 +53,7 @@ std::optional<FailureArbiter::Verdict> FailureArbiter::judge(TimePoint now, cons
       verdict.cause = {Code::aborted, verdict.cause.message()};
   }
   verdict.calls.swap(failed_);
+  has_failures_ = false;
   since_ = kNever;
   return verdict;
 }
@@ -70,6 +67,7 @@ void FailureArbiter::forget_all() {
   const std::lock_guard lock(mutex_);
   for (FailedCall& one : failed_) (void)one.call.release();
   failed_.clear();
+  has_failures_ = false;
 }
 
 void FailureArbiter::break_off(Status cause) noexcept {

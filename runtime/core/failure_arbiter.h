@@ -36,9 +36,9 @@ class FailureArbiter {
   /// False where there is no memory to note it: the call is then nobody's, and only in the table of outstanding ones.
   bool note(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
   /// Whether calls wait for their verdict.
-  bool has_failures();
+  bool has_failures() const { return has_failures_; }
   /// Whether nobody has looked at some of them yet.
-  bool has_news();
+  bool has_news() { return has_failures() && is_new(); }
   /// Nothing when there is none, or it is too early. `over`: how the job has ended, if it has.
   std::optional<Verdict> judge(TimePoint now, const Status* over);
   /// When judge() knows at the latest. The driver's.
@@ -52,6 +52,9 @@ class FailureArbiter {
   Status take_break_cause();
 
  private:
+  bool is_new();
+
+  std::atomic<bool> has_failures_{false};  // written under the mutex
   std::mutex mutex_;
   std::vector<FailedCall> failed_;
   TimePoint since_ = kNever;

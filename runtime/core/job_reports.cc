@@ -16,9 +16,16 @@ constexpr Duration kBetweenClocks = std::chrono::seconds(1);
 
 }  // namespace
 
-JobReports::JobReports(Parts parts, negotiation::Negotiator& negotiator, const OutstandingCalls& calls,
+JobReports::JobReports(Parts parts, Deadlines& deadlines, const control::ControlChannel& channel,
+                       negotiation::Negotiator& negotiator, const OutstandingCalls& calls,
                        lanes::Lanes& lanes)
-    : parts_(std::move(parts)), negotiator_(negotiator), calls_(calls), lanes_(lanes) {
+    : parts_(std::move(parts)),
+      channel_(channel),
+      negotiator_(negotiator),
+      calls_(calls),
+      lanes_(lanes),
+      next_run_check_(deadlines, [this](TimePoint now) { look_for_long_runs(now); }),
+      next_clock_(deadlines, [this](TimePoint now) { compare_clocks(now); }) {
   note_timeline();
 }
 
@@ -56,7 +63,8 @@ void JobReports::refused(const Request& request, const Status& status) {
 }
 
 void JobReports::ordered(const negotiation::ExecuteAction& action, TimePoint now) {
-  if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(parts_.config.stall_check_time);
+  if (!next_run_check_.is_set() && !parts_.config.stall_check_disable)
+    next_run_check_.set(now + seconds_to_duration(parts_.config.stall_check_time));
   if (timeline()) timeline()->mark_cycle();
   std::map<CollectiveKind, reports::Profile::Wait> waits;
   for (const negotiation::OrderedRequest& ordered : action.requests) {
@@ -113,11 +121,12 @@ void JobReports::note_timeline() {
   const bool compares =
       timeline() && parts_.config.records_timeline() && !state.is_root() &&
       hosts[static_cast<std::size_t>(state.parent())] != hosts[static_cast<std::size_t>(state.options.rank)];
-  next_clock_ = compares ? Clock::now() : kNever;
+  next_clock_.set(compares ? Clock::now() : kNever);
 }
 
-void JobReports::compare_clocks(const std::optional<control::ClockOffset>& parent, TimePoint now) {
-  next_clock_ = now + kBetweenClocks;
+void JobReports::compare_clocks(TimePoint now) {
+  next_clock_.set(now + kBetweenClocks);
+  const std::optional<control::ClockOffset> parent = channel_.clock_of(negotiator_.state().parent(), now);
   if (!parent || !timeline()) return;
   const auto nanoseconds = [](Duration time) {
     return static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count());
@@ -253,12 +262,9 @@ std::optional<negotiation::Negotiator::Running> JobReports::running_batch() cons
                                           name_of_call(batch->kind, batch->name) + more, running->since};
 }
 
+/// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
 void JobReports::look_for_long_runs(TimePoint now) {
-  if (lanes_.outstanding() == 0 || parts_.config.stall_check_disable) {
-    next_run_check_ = kNever;
-    return;
-  }
-  if (now < next_run_check_) return;
+  if (lanes_.outstanding() == 0) return;
   constexpr Duration kAgain = std::chrono::seconds(5);  // who was to end the job has not: it may stand still
   const Duration warning = seconds_to_duration(parts_.config.stall_check_time);
   const Duration shutdown = seconds_to_duration(parts_.config.stall_shutdown_time);
@@ -266,12 +272,11 @@ void JobReports::look_for_long_runs(TimePoint now) {
   const auto running = running_batch();
   const Duration age = running ? now - running->since : Duration::zero();
   if (age < patience) {
-    next_run_check_ = now + (patience - age);
+    next_run_check_.set(now + (patience - age));
     return;
   }
-  next_run_check_ = now + warning;
-  if (shutdown > Duration::zero())
-    next_run_check_ = std::min(next_run_check_, now + (age < shutdown ? shutdown - age : kAgain));
+  next_run_check_.set(now + warning);
+  if (shutdown > Duration::zero()) next_run_check_.set_by(now + (age < shutdown ? shutdown - age : kAgain));
   negotiator_.note_long_run(*running, now);
 }
 

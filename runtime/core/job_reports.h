@@ -7,8 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "runtime/base/deadlines.h"
 #include "runtime/base/settings/config.h"
-#include "runtime/control/clock_offset.h"
+#include "runtime/control/control_channel.h"
 #include "runtime/diagnosis/live/job_figures.h"
 #include "runtime/diagnosis/reporter.h"
 #include "runtime/lanes/lanes.h"
@@ -32,9 +33,9 @@ class JobReports {
     reports::TimelineSwitch& timeline;
   };
 
-  /// All that it is given outlives it.
-  JobReports(Parts parts, negotiation::Negotiator& negotiator, const OutstandingCalls& calls,
-             lanes::Lanes& lanes);
+  /// All that it is given outlives it. `deadlines`: whoever drives runs them.
+  JobReports(Parts parts, Deadlines& deadlines, const control::ControlChannel& channel,
+             negotiation::Negotiator& negotiator, const OutstandingCalls& calls, lanes::Lanes& lanes);
 
   /// From any thread: a call with so many tensors has been taken.
   void note_call(std::size_t tensors) { parts_.statistics.tensors_submitted += tensors; }
@@ -61,9 +62,6 @@ class JobReports {
   /// Asks that all ranks stop, once this rank's file is nearly full. Before anything more is submitted to the negotiation.
   void stop_timeline_at_limit(TimePoint now);
   void job_is_over(const Status& cause) noexcept { parts_.timeline.job_is_over(cause); }
-  /// When the timeline is to have the parent's clock, while the parent is on another host; kNever: not.
-  TimePoint next_clock() const { return next_clock_; }
-  void compare_clocks(const std::optional<control::ClockOffset>& parent, TimePoint now);
   /// What the negotiation has seen since: in front of the orders that it led to.
   void take_readiness();
   void take_profile();
@@ -78,25 +76,25 @@ class JobReports {
   diagnosis::JobFigures job_figures(TimePoint now) const;
   /// Asks where the threads are; `answer` may come on any thread.
   void give_places(std::function<void(std::string text)> answer, TimePoint now);
-  /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
-  void look_for_long_runs(TimePoint now);
-  TimePoint next_check() const { return std::min(next_run_check_, next_clock_); }
 
  private:
+  void compare_clocks(TimePoint now);
+  void look_for_long_runs(TimePoint now);
   diagnosis::Dump describe(std::string reason, std::uint64_t incident, const negotiation::Snapshot& snapshot,
                            TimePoint now) const;
   void note_timeline();
   std::optional<negotiation::Negotiator::Running> running_batch() const;
 
   Parts parts_;
+  const control::ControlChannel& channel_;
   negotiation::Negotiator& negotiator_;
   const OutstandingCalls& calls_;
   lanes::Lanes& lanes_;
   std::uint64_t timelines_ = 0;  // until now
   std::uint64_t submitted_ = 0;  // operations
   TimePoint last_submit_{};
-  TimePoint next_run_check_ = kNever;  // while there is a batch in a lane
-  TimePoint next_clock_ = kNever;
+  Deadline next_run_check_;  // while there is a batch in a lane
+  Deadline next_clock_;      // the parent's, for the timeline, while the parent is on another host
 };
 
 }  // namespace dabke::core

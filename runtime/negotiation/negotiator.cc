@@ -1,7 +1,5 @@
 #include "runtime/negotiation/negotiator.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "runtime/negotiation/state/departure.h"
@@ -20,7 +18,8 @@ Negotiator::Negotiator(Options options)
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
       reporter_(state_, outbox_, endings_, stalls_),
-      follower_(state_, outbox_, endings_, reporter_, stalls_, groups_) {}
+      follower_(state_, outbox_, endings_, reporter_, stalls_, groups_),
+      orders_due_(state_.deadlines) {}
 
 Status Negotiator::check(const Request& request, TimePoint now) const {
   const auto because = [&request](const Status& cause) {
@@ -167,17 +166,7 @@ void Negotiator::set_data_plane_busy(DeviceType type, bool busy) {
 }
 
 void Negotiator::tick(TimePoint now) {
-  if (state_.over) return;
-  if (now >= state_.learned.next_deadline()) reporter_.report(state_.learned.overdue(now), now);
-  groups_.look(now);
-  stalls_.tick(now);
-  groups_.judge(now);
-}
-
-TimePoint Negotiator::next_tick() const {
-  if (state_.over) return kNever;
-  const TimePoint next = std::min({groups_.next_tick(), stalls_.next_tick(), state_.learned.next_deadline()});
-  return state_.is_root() ? std::min(next, state_.sequencer->ready().next_tick()) : next;
+  if (!state_.over) state_.deadlines.run(now);
 }
 
 void Negotiator::leave(TimePoint now) {
@@ -205,6 +194,7 @@ std::vector<Action> Negotiator::take_actions(TimePoint now) {
     follower_.follow(std::move(message), {}, now);
     if (outbox_.size() == before) break;
   }
+  if (orders_here()) orders_due_.set(state_.sequencer->ready().next_tick());
   dumps_.add_actions();
   return outbox_.take();
 }

@@ -59,8 +59,12 @@ class Negotiator {
   void serve(DeviceTypes types) { state_.serves = types; }
   /// Whether this rank's data plane of this type has enough to do, so that more orders of that type may wait.
   void set_data_plane_busy(DeviceType type, bool busy);
+  /// Does what is due.
   void tick(TimePoint now);
-  TimePoint next_tick() const;
+  /// When tick() has something to do, or take_actions(); kNever once it is over.
+  TimePoint next_tick() const { return state_.deadlines.next(); }
+  /// Keeps this row at next_tick(), and its list's next time with it.
+  void report_tick_to(Deadline& row) { state_.deadlines.report_to(row); }
   /// This rank shuts down: OverAction follows when the root has taken it out of the sequence, or at once when
   /// the negotiation is over anyway.
   void leave(TimePoint now);
@@ -137,6 +141,7 @@ class Negotiator {
   GroupInspector groups_;
   UpwardReporter reporter_;
   OrderFollower follower_;
+  Deadline orders_due_;      // the root's, that wait for its data plane
   std::set<Rank> goodbyes_;  // the root's
   bool leaving_ = false;
 };

@@ -50,6 +50,7 @@ void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
 }
 
 void UpwardReporter::report(const std::vector<wire::Slot>& slots, TimePoint now) {
+  held_until_.set(state_.learned.next_deadline());
   for (const wire::Slot slot : slots) {
     TensorEntry* entry = state_.cache.find(slot);
     if (entry == nullptr || !std::exchange(entry->held, false)) continue;

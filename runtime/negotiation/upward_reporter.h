@@ -51,7 +51,8 @@ class UpwardReporter {
         outbox_(outbox),
         endings_(endings),
         stalls_(stalls),
-        children_(state.collector, state.cache) {}
+        children_(state.collector, state.cache),
+        held_until_(state.deadlines, [this](TimePoint now) { report(state_.learned.overdue(now), now); }) {}
 
   /// The entry's first request is new there.
   void announce(TensorEntry& entry, TimePoint now);
@@ -100,6 +101,7 @@ class UpwardReporter {
   Endings& endings_;
   StallInspector& stalls_;
   ChildProgress children_;
+  Deadline held_until_;         // what is kept back here
   wire::ReadyMessage message_;  // to the parent
   std::uint64_t untold_ = 0;    // since the last message: orders for which the parent remembers something
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank

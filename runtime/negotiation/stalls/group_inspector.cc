@@ -21,7 +21,7 @@ constexpr std::size_t kMostMembersInAnswer = 1000;
 Status GroupInspector::add(const RequestRef& member, const std::string& group, std::uint32_t group_size,
                            TimePoint now) {
   DABKE_RETURN_IF_ERROR(state_.groups.add(member, group, group_size, now));
-  next_check_ = std::min(next_check_, next_check(*state_.groups.find(member->process_set, group), now));
+  next_check_.set_by(next_check(*state_.groups.find(member->process_set, group), now));
   return {};
 }
 
@@ -40,15 +40,13 @@ TimePoint GroupInspector::next_check(const IncompleteGroup& group, TimePoint now
 }
 
 void GroupInspector::look(TimePoint now) {
-  if (now < next_check_) return;
-  next_check_ = kNever;
   std::vector<wire::GroupNoticeMessage> due;
   state_.groups.for_each([&](const IncompleteGroups::Key& key, IncompleteGroup& group) {
     if (now >= next_check(group, TimePoint::min())) {
       group.asked = now;
       due.push_back({key.first, key.second, age_ms(group.since, now)});
     }
-    next_check_ = std::min(next_check_, next_check(group, now));
+    next_check_.set_by(next_check(group, now));
   });
   for (const wire::GroupNoticeMessage& notice : due) {
     if (state_.is_root()) {
@@ -95,6 +93,7 @@ void GroupInspector::inquire(const wire::GroupNoticeMessage& notice, TimePoint n
                        .asked = *ranks,
                        .answers = {}};
   const wire::GroupInquiryMessage message{inquiry.id, inquiry.process_set, inquiry.group};
+  answers_due_.set_by(inquiry.deadline);
   inquiries_.push_back(std::move(inquiry));
   answer(message, now);
   judge(now);
@@ -142,7 +141,7 @@ void GroupInspector::judge(TimePoint now) {
     const auto done = std::ranges::find_if(inquiries_, [now](const GroupInquiry& inquiry) {
       return inquiry.everybody_answered() || now >= inquiry.deadline;
     });
-    if (done == inquiries_.end()) return;
+    if (done == inquiries_.end()) return note_deadline();
     const GroupInquiry inquiry = std::move(*done);
     inquiries_.erase(done);
     judge(inquiry, now);
@@ -173,12 +172,13 @@ void GroupInspector::forget_inquiry(const TensorEntry& entry) {
   std::erase_if(inquiries_, [&](const GroupInquiry& inquiry) {
     return inquiry.process_set == entry.process_set && group_key(inquiry.group) == entry.name;
   });
+  note_deadline();
 }
 
-TimePoint GroupInspector::next_tick() const {
-  TimePoint next = next_check_;
+void GroupInspector::note_deadline() {
+  TimePoint next = kNever;
   for (const GroupInquiry& inquiry : inquiries_) next = std::min(next, inquiry.deadline);
-  return next;
+  answers_due_.set(next);
 }
 
 }  // namespace dabke::negotiation

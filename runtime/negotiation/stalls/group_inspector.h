@@ -20,7 +20,12 @@ namespace dabke::negotiation {
 class GroupInspector {
  public:
   GroupInspector(NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps)
-      : state_(state), outbox_(outbox), endings_(endings), dumps_(dumps) {}
+      : state_(state),
+        outbox_(outbox),
+        endings_(endings),
+        dumps_(dumps),
+        next_check_(state.deadlines, [this](TimePoint now) { look(now); }),
+        answers_due_(state.deadlines, [this](TimePoint now) { judge(now); }) {}
 
   /// Not ok: the group has failed, and so does the member.
   Status add(const RequestRef& member, const std::string& group, std::uint32_t group_size, TimePoint now);
@@ -34,14 +39,14 @@ class GroupInspector {
   void note_order(const TensorEntry& entry) {
     if (!inquiries_.empty()) forget_inquiry(entry);
   }
-
-  /// Tells the root of those that are due.
-  void look(TimePoint now);
   /// Decides what has been answered by everybody, or for long enough.
   void judge(TimePoint now);
-  TimePoint next_tick() const;
 
  private:
+  /// Tells the root of those that are due.
+  void look(TimePoint now);
+  /// Some of the inquiries are gone.
+  void note_deadline();
   TimePoint next_check(const IncompleteGroup& group, TimePoint now) const;
   void forget_inquiry(const TensorEntry& entry);
   int stage_of(Duration age) const;
@@ -51,7 +56,8 @@ class GroupInspector {
   Outbox& outbox_;
   Endings& endings_;
   DumpRequests& dumps_;
-  TimePoint next_check_ = kNever;
+  Deadline next_check_;
+  Deadline answers_due_;                 // of any of the inquiries
   std::vector<GroupInquiry> inquiries_;  // the root's
   std::uint32_t next_id_ = 1;
   struct History {

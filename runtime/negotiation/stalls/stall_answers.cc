@@ -38,7 +38,7 @@ std::optional<wire::AnswerMessage> StallAnswers::answer(const wire::InquiryMessa
                                  : std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
   if (!state_.options.gives_stacks || message.everybody || !is_waited_for) return mine;
   if (without_stack_.empty()) {
-    deadline_ = now + kStackTime;
+    stack_due_.set(now + kStackTime);
     outbox_.add(StackAction());
   } else {  // the same moment, or nearly
     mine.inside = without_stack_.front().inside;
@@ -85,7 +85,7 @@ void StallAnswers::note_running(const RunningBatch& running, TimePoint now) {
 }
 
 std::vector<wire::AnswerMessage> StallAnswers::give_stack(const std::string& text) {
-  deadline_ = kNever;
+  stack_due_.clear();
   for (wire::AnswerMessage& answer : without_stack_) answer.stack = text;
   return std::exchange(without_stack_, {});
 }

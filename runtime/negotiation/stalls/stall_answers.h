@@ -21,7 +21,9 @@ struct RunningBatch {
 
 class StallAnswers {
  public:
-  StallAnswers(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
+  /// `stack_due`: set to when the answers wait no longer for a stack.
+  StallAnswers(const NegotiationState& state, Outbox& outbox, Deadline& stack_due)
+      : state_(state), outbox_(outbox), stack_due_(stack_due) {}
 
   void note_submit(TimePoint now) { last_submit_ = now; }
   /// Nothing where it is not asked, or where the answer waits for a stack that has been asked for.
@@ -30,17 +32,15 @@ class StallAnswers {
   void note_running(const RunningBatch& running, TimePoint now);
   /// The answers that have waited for it.
   std::vector<wire::AnswerMessage> give_stack(const std::string& text);
-  /// When they wait no longer.
-  TimePoint deadline() const { return deadline_; }
 
  private:
   void list_what_waits(const wire::InquiryMessage& message, wire::AnswerMessage& mine) const;
 
   const NegotiationState& state_;
   Outbox& outbox_;
+  Deadline& stack_due_;
   TimePoint last_submit_{};
   std::vector<wire::AnswerMessage> without_stack_;
-  TimePoint deadline_ = kNever;
 };
 
 }  // namespace dabke::negotiation

@@ -71,6 +71,7 @@ void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
     if (ask[static_cast<std::size_t>(reporter)]) outbox_.send(state_.collector.rank_of(reporter), message);
   }
+  answers_due_.set_by(inquiry.deadline);
   inquiries_.push_back(std::move(inquiry));
   if (!ask_self) return;
   if (auto mine = answers_.answer(message, now)) take(std::move(*mine));
@@ -81,16 +82,17 @@ void StallInquiries::take(wire::AnswerMessage answer) {
   if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answer.rank, std::move(answer));
 }
 
-TimePoint StallInquiries::next_deadline() const {
+void StallInquiries::note_deadline() {
   TimePoint next = kNever;
   for (const Inquiry& inquiry : inquiries_) next = std::min(next, inquiry.deadline);
-  return next;
+  answers_due_.set(next);
 }
 
 void StallInquiries::forget_join(ProcessSetId set) {
   std::erase_if(inquiries_, [set](const Inquiry& inquiry) {
     return inquiry.subject == wire::StallSubject::join && inquiry.process_set == set;
   });
+  note_deadline();
 }
 
 void StallInquiries::judge(TimePoint now) {
@@ -99,7 +101,7 @@ void StallInquiries::judge(TimePoint now) {
   };
   while (!state_.over) {  // judging one may settle others
     const auto done = std::ranges::find_if(inquiries_, is_done);
-    if (done == inquiries_.end()) return;
+    if (done == inquiries_.end()) return note_deadline();
     const Inquiry inquiry = std::move(*done);
     inquiries_.erase(done);
     judge(inquiry, now);

@@ -16,9 +16,14 @@ std::string process_of(const NegotiationState& state, Rank rank);
 
 class StallInquiries {
  public:
-  StallInquiries(const NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps,
+  StallInquiries(NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps,
                  StallAnswers& answers)
-      : state_(state), outbox_(outbox), endings_(endings), dumps_(dumps), answers_(answers) {}
+      : state_(state),
+        outbox_(outbox),
+        endings_(endings),
+        dumps_(dumps),
+        answers_(answers),
+        answers_due_(state.deadlines, [this](TimePoint now) { judge(now); }) {}
 
   /// Asks, unless it has been asked or told.
   void open(Inquiry inquiry, TimePoint now);
@@ -26,7 +31,6 @@ class StallInquiries {
   /// Decides what has been answered by everybody, or for long enough.
   void judge(TimePoint now);
   bool empty() const { return inquiries_.empty(); }
-  TimePoint next_deadline() const;
   /// Something of this set has been ordered: whoever has joined it does not wait in vain.
   void forget_join(ProcessSetId set);
 
@@ -37,12 +41,15 @@ class StallInquiries {
   void judge(const Inquiry& inquiry, TimePoint now);
   void judge_mismatch(const Inquiry& inquiry, TimePoint now);
   void tell(const Inquiry& inquiry, const Stall& stall, TimePoint now);
+  /// Some of the inquiries are gone.
+  void note_deadline();
 
   const NegotiationState& state_;
   Outbox& outbox_;
   Endings& endings_;
   DumpRequests& dumps_;
   StallAnswers& answers_;  // this rank's own
+  Deadline answers_due_;   // of any of the inquiries
   std::vector<Inquiry> inquiries_;
   std::uint32_t next_id_ = 1;
   StallLog log_;

@@ -19,7 +19,6 @@ constexpr std::uint64_t kSilentIncidents = std::uint64_t{1} << 32;
 }  // namespace
 
 void StallInspector::look_for_stalls(TimePoint now) {
-  next_check_ = kNever;
   std::vector<Inquiry> found;
   state_.tensors.for_each([&](TensorEntry& entry) {
     Collection& collection = entry.collection;
@@ -29,12 +28,12 @@ void StallInspector::look_for_stalls(TimePoint now) {
                     .signature = request_of(entry).describe(),
                     .since = collection.since};
     const auto due = [&](TimePoint at) {
-      if (now < at) next_check_ = std::min(next_check_, at);
+      if (now < at) next_check_.set_by(at);
       return now >= at;
     };
     if (is_suspect(entry) && due(collection.suspect_at)) {
       collection.suspect_at = now + std::max<Duration>(kSuspectAfter, now - collection.since);
-      next_check_ = std::min(next_check_, collection.suspect_at);
+      next_check_.set_by(collection.suspect_at);
       inquiry.purpose = Inquiry::Purpose::process_set_mismatch;
       found.push_back(inquiry);
     }
@@ -42,12 +41,12 @@ void StallInspector::look_for_stalls(TimePoint now) {
     // What is waited for among the ranks below this one alone the root does not know of.
     if (state_.options.stall_shutdown > Duration::zero() &&
         due(collection.since + state_.options.stall_shutdown)) {
-      next_check_ = std::min(next_check_, now + kAnswerTime);
+      next_check_.set_by(now + kAnswerTime);
       inquiry.purpose = Inquiry::Purpose::stall_shutdown;
       found.push_back(inquiry);
     } else if (due(collection.warned + state_.options.stall_check)) {
       collection.warned = now;
-      next_check_ = std::min(next_check_, now + state_.options.stall_check);
+      next_check_.set_by(now + state_.options.stall_check);
       inquiry.purpose = Inquiry::Purpose::stall_report;
       found.push_back(inquiry);
     }
@@ -75,10 +74,9 @@ void StallInspector::look_for_stalls(TimePoint now) {
 }
 
 void StallInspector::look_for_long_waits(TimePoint now) {
-  next_wait_check_ = kNever;
   const TensorEntry* oldest = nullptr;
   const auto is_long = [&](TimePoint since) {
-    next_wait_check_ = std::min(next_wait_check_, next_look(since, now));
+    next_wait_check_.set_by(next_look(since, now));
     return now - since >= patience();
   };
   const auto order = [](const TensorEntry& entry) {
@@ -134,7 +132,7 @@ void StallInspector::tell(const wire::NoticeMessage& notice, TimePoint now) {
   if (state_.is_root()) return heed(notice, now);
   outbox_.send(state_.parent(), notice);
   if (notice.suspect) return;  // it has not waited for long yet
-  if (word_by_ == kNever) word_by_ = now + kAnswerTime;
+  if (!word_by_.is_set()) word_by_.set(now + kAnswerTime);
   if (unheard_.name.empty() || notice.age_ms >= unheard_.age_ms) {
     unheard_ = notice;
     unheard_at_ = now;
@@ -155,13 +153,12 @@ void StallInspector::heed(const wire::NoticeMessage& notice, TimePoint now) {
 }
 
 void StallInspector::parent_is_heard() {
-  word_by_ = kNever;
+  word_by_.clear();
   unheard_ = {};
 }
 
 void StallInspector::parent_is_silent(TimePoint now) {
   const wire::NoticeMessage notice = std::exchange(unheard_, {});
-  word_by_ = kNever;
   const Duration age = std::chrono::milliseconds(notice.age_ms) + (now - unheard_at_);
   const std::string what = notice.subject == wire::StallSubject::tensor ? shown(notice.name) : notice.name;
   const std::string text = fmt::format(
@@ -207,19 +204,6 @@ void StallInspector::give_stack(const std::string& text, TimePoint now) {
   if (state_.over) return;
   for (wire::AnswerMessage& answer : answers_.give_stack(text)) give_answer(std::move(answer));
   inquiries_.judge(now);
-}
-
-void StallInspector::tick(TimePoint now) {
-  if (state_.over) return;
-  if (now >= next_check_) look_for_stalls(now);
-  if (now >= next_wait_check_) look_for_long_waits(now);
-  if (now >= word_by_) parent_is_silent(now);
-  if (now >= answers_.deadline()) give_stack("(its stack could not be had in time)", now);
-  inquiries_.judge(now);
-}
-
-TimePoint StallInspector::next_tick() const {
-  return std::min({next_check_, next_wait_check_, word_by_, answers_.deadline(), inquiries_.next_deadline()});
 }
 
 }  // namespace dabke::negotiation

@@ -24,19 +24,24 @@ namespace dabke::negotiation {
 
 class StallInspector {
  public:
-  StallInspector(const NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps)
+  StallInspector(NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps)
       : state_(state),
         outbox_(outbox),
         endings_(endings),
         dumps_(dumps),
-        answers_(state, outbox),
+        next_check_(state.deadlines, [this](TimePoint now) { look_for_stalls(now); }),
+        next_wait_check_(state.deadlines, [this](TimePoint now) { look_for_long_waits(now); }),
+        word_by_(state.deadlines, [this](TimePoint now) { parent_is_silent(now); }),
+        stack_by_(state.deadlines,
+                  [this](TimePoint now) { give_stack("(its stack could not be had in time)", now); }),
+        answers_(state, outbox, stack_by_),
         inquiries_(state, outbox, endings, dumps, answers_) {}
 
   void note_submit(TimePoint now) { answers_.note_submit(now); }
   /// A request of this kind waits here.
   void note_wait(CollectiveKind kind, TimePoint now) {
-    if (next_wait_check_ != kNever || state_.options.stall_check <= Duration::zero()) return;
-    if (!state_.is_root() || kind == CollectiveKind::join) next_wait_check_ = now + patience();
+    if (next_wait_check_.is_set() || state_.options.stall_check <= Duration::zero()) return;
+    if (!state_.is_root() || kind == CollectiveKind::join) next_wait_check_.set(now + patience());
   }
   /// Not everybody in this subtree has it.
   void note_incomplete(const TensorEntry& entry) {
@@ -48,7 +53,7 @@ class StallInspector {
       check = std::min(check, collection.since + options.stall_shutdown);
     }
     if (is_suspect(entry)) check = std::min(check, collection.suspect_at);
-    next_check_ = std::min(next_check_, check);
+    next_check_.set_by(check);
   }
   /// Something of this set has been ordered.
   void note_progress(ProcessSetId set) {
@@ -64,15 +69,12 @@ class StallInspector {
   void tell(const wire::NoticeMessage& notice, TimePoint now);
   /// Whatever the parent says, it says that it is there.
   void note_parent() {
-    if (word_by_ != kNever) parent_is_heard();
+    if (word_by_.is_set()) parent_is_heard();
   }
   /// Passes the question on, and answers it for this rank.
   void answer(const wire::InquiryMessage& message, TimePoint now);
   /// The root only.
   void take_answer(wire::AnswerMessage answer, TimePoint now);
-
-  void tick(TimePoint now);
-  TimePoint next_tick() const;
 
  private:
   /// Whether it may have been submitted to another process set. What the caller has given no name, a barrier say,
@@ -94,13 +96,14 @@ class StallInspector {
   Outbox& outbox_;
   Endings& endings_;
   DumpRequests& dumps_;
+  Deadline next_check_;       // when to look at what is incomplete in this subtree
+  Deadline next_wait_check_;  // when to look at what this rank itself waits for
+  Deadline word_by_;          // when word is due from the parent, which has been told `unheard_`
+  Deadline stack_by_;         // when answers_ goes without a stack
   StallAnswers answers_;
   StallInquiries inquiries_;
   StallLog told_of_parent_;
-  TimePoint next_check_ = kNever;       // when to look at what is incomplete in this subtree
-  TimePoint next_wait_check_ = kNever;  // when to look at what this rank itself waits for
-  TimePoint word_by_ = kNever;          // when word is due from the parent, which has been told `unheard_`
-  wire::NoticeMessage unheard_;         // the longest wait that it was told of
+  wire::NoticeMessage unheard_;  // the longest wait that it was told of
   TimePoint unheard_at_{};
 };
 

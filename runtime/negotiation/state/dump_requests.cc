@@ -30,7 +30,7 @@ void DumpRequests::obey(const wire::DumpMessage& message) {
   obeyed_.push_back(message);
 }
 
-void DumpRequests::add_actions() {
+void DumpRequests::add_obeyed() {
   for (wire::DumpMessage& dump : std::exchange(obeyed_, {})) {
     outbox_.add(DumpAction{std::move(dump.reason), dump.incident, false, dump.asked, snapshot_of(state_)});
   }

@@ -23,9 +23,13 @@ class DumpRequests {
   /// This rank is to, and all below it.
   void obey(const wire::DumpMessage& message);
   /// Adds what was asked for since the last call: only then all that was submitted before is known.
-  void add_actions();
+  void add_actions() {
+    if (!obeyed_.empty()) add_obeyed();
+  }
 
  private:
+  void add_obeyed();
+
   const NegotiationState& state_;
   Outbox& outbox_;
   std::uint64_t incidents_ = 0;  // the root's: dumps that it has asked for

@@ -74,6 +74,7 @@ void Endings::end(const Status& cause, const Status& over, TimePoint now) {
   // First: who learns of it by an operation may end the process at once.
   outbox_.add(OverAction{over});
   state_.over = true;
+  state_.deadlines.clear();
   state_.failed = !over.is_ok();
   state_.cause = cause;
   state_.tensors.for_each([&](TensorEntry& entry) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/deadlines.h"
 #include "runtime/base/status.h"
 #include "runtime/negotiation/batching/learned_batches.h"
 #include "runtime/negotiation/state/sequencer.h"
@@ -69,6 +70,7 @@ struct NegotiationState {
   };
 
   const MachineOptions options;
+  Deadlines deadlines;                  // the roles'; none is set once the negotiation is over
   DeviceTypes serves = options.serves;  // as long as it has not joined
   ProcessSets sets;
   ResponseCache cache;
