@@ -77,7 +77,7 @@ class Coordinator final : private DriverOwner {
   void break_off(Status cause) noexcept;
   void end_broken() noexcept;
 
-  // ---- whoever waits (coordinator_help.cc)
+  // ---- whoever waits (coordinator_calls.cc)
   bool take_baton();
   bool drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept;
   bool something_comes(int& looks);

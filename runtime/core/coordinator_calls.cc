@@ -1,4 +1,4 @@
-// How a thread that waits for a result drives the coordinator meanwhile.
+// What any thread may ask of the coordinator, and how one that waits for a result drives it meanwhile.
 #include <algorithm>
 
 #include "runtime/base/threads/exceptions.h"
@@ -13,10 +13,63 @@ namespace {
 constexpr int kYieldsBeforeSleep = 50;
 // The most looks without an event while the coordinator's thread waits for the baton.
 constexpr int kMostLooksWithoutEvent = 1000;
+// Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
+// to them a time slice later, when they are in no cache any more.
+constexpr std::size_t kBacklog = 64;
 
 bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit; }
 
+/// The answer, when it comes within `limit`; nothing where nobody gives one any more.
+template <class Answer>
+std::optional<Answer> answer_within(std::future<Answer>& future, Duration limit) {
+  if (future.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  try {
+    return future.get();
+  } catch (const std::future_error&) {
+    return std::nullopt;  // the job has just ended
+  }
+}
+
 }  // namespace
+
+Status Coordinator::submit(OperationRef operation, Wake wake) {
+  const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
+  const RequestRef named = driver_.names_are_unique() ? operation->request : nullptr;
+  if (named) DABKE_RETURN_IF_ERROR(driver_.take_name(*named));
+  // Not completed with an error instead: nobody is left to run its callback.
+  if (!post(std::move(operation), wake)) {
+    if (named) driver_.give_name_back(*named);
+    Status why = inbox_.closed_by();
+    return why.is_ok() ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
+  }
+  driver_.note_call(tensors);
+  return {};
+}
+
+diagnosis::Dump Coordinator::describe(std::string reason, Duration limit) {
+  const auto answer = std::make_shared<std::promise<diagnosis::Dump>>();
+  auto described = answer->get_future();
+  if (post(Describe{reason, answer})) {
+    if (auto dump = answer_within(described, limit)) return std::move(*dump);
+  }
+  return reporter_.begin(
+      std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
+}
+
+std::optional<diagnosis::JobFigures> Coordinator::figures(Duration limit) {
+  const auto answer = std::make_shared<std::promise<diagnosis::JobFigures>>();
+  auto taken = answer->get_future();
+  if (!post(TakeFigures{answer})) return std::nullopt;
+  return answer_within(taken, limit);
+}
+
+bool Coordinator::post(Command command, Wake how) {
+  std::size_t waiting = 0;
+  if (!inbox_.put(std::move(command), waiting)) return false;
+  if (how == Wake::at_once) wake();
+  if (waiting % kBacklog == 0) std::this_thread::yield();
+  return true;
+}
 
 void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck* check,
                        Wake submitted) noexcept {
