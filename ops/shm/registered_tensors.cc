@@ -11,24 +11,11 @@ namespace {
 // How long the rank's memory is; the table follows.
 constexpr std::size_t kHeaderBytes = kCacheLine;
 constexpr std::uint8_t kMostSkipped = 63;
-// Below this the copies that are saved are cheaper than a step more.
-constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
 
 std::size_t total_of(std::span<const std::int64_t> counts) {
   std::size_t sum = 0;
   for (const std::int64_t count : counts) sum += to_size(count);
   return sum;
-}
-
-/// The same on all ranks, which what each of them puts into an allgather is not.
-std::size_t elements_of(const Batch& batch, const BatchEntry& entry) {
-  return batch.kind == CollectiveKind::allgather ? total_of(entry.receive_counts) : to_size(entry.elements);
-}
-
-std::size_t all_bytes_of(const Batch& batch) {
-  std::size_t elements = 0;
-  for (const BatchEntry& entry : batch.entries) elements += elements_of(batch, entry);
-  return elements * size_of(batch.dtype);
 }
 
 /// What can run in registered memory (direct_run.h).
@@ -73,9 +60,9 @@ std::size_t RegisteredTensors::key_of(const Batch& batch, std::size_t size_bytes
   return static_cast<std::size_t>(key >> 32);
 }
 
-Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::vector<std::size_t>& members) {
+Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, std::size_t size_bytes,
+                                               const std::vector<std::size_t>& members) {
   SharedEntries shared;
-  const std::size_t size_bytes = all_bytes_of(batch);
   if (!can_ask(batch, size_bytes)) return shared;
   Known& known = sets_[batch.process_set->id];
   known.mapped.resize(members.size());

@@ -38,9 +38,14 @@ class RegisteredTensors {
   RegisteredTensors(ShmDomain& domain, ShmSteps& steps, PeerHeaps& heaps)
       : domain_(domain), steps_(steps), heaps_(heaps) {}
 
+  /// The least that a batch moves (extent_of) where it is worth while to ask: for less the copies that are saved
+  /// are cheaper than a step more.
+  static constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
+
   /// Collective over the members of the batch's set. When it has found some, all ranks have arrived, and
-  /// nobody goes on before they publish again.
-  Result<SharedEntries> agree(const Batch& batch, const std::vector<std::size_t>& members);
+  /// nobody goes on before they publish again. `size_bytes`: what the batch moves.
+  Result<SharedEntries> agree(const Batch& batch, std::size_t size_bytes,
+                              const std::vector<std::size_t>& members);
   void release(ProcessSetId set) { sets_.erase(set); }
 
  private:

@@ -77,7 +77,11 @@ Status ShmBackend::run_batch(const Batch& batch) {
 Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members,
                              RunScope& activity) {
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;
-  DABKE_ASSIGN_OR_RETURN(const SharedEntries shared, registered_.agree(batch, members));
+  SharedEntries shared;
+  if (const std::size_t size_bytes = extent_of(batch).size_bytes;
+      size_bytes >= RegisteredTensors::kLeastBytes) {
+    DABKE_ASSIGN_OR_RETURN(shared, registered_.agree(batch, size_bytes, members));
+  }
   activity.say_algorithm(shared.entries.empty() ? "staged" : "registered");
   stores_.begin(members, input_bytes(batch), !shared.entries.empty());
   if (shared.entries.empty()) {

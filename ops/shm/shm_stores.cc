@@ -2,12 +2,8 @@
 
 namespace dabke::ops {
 
-void ShmStores::begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
+void ShmStores::begin_kind(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
   kind_ = store_kind(bytes, is_registered);
-  streams_ = is_measured_ = false;
-  took_ = {};
-  worked_ = 0;
-  if (!kind_) return;
   if (policy_ != StorePolicy::automatic) {
     streams_ = policy_ == StorePolicy::streaming;
     kind_.reset();
@@ -22,8 +18,7 @@ void ShmStores::begin(const std::vector<std::size_t>& members, std::size_t bytes
   is_measured_ = batches_[*kind_] + 2 >= StoreChoice::kPeriod;  // the clock costs small batches something
 }
 
-void ShmStores::note() {
-  if (worked_ == 0) return;
+void ShmStores::note_cost() {
   const float ns_per_kb =
       static_cast<float>(std::chrono::nanoseconds(took_).count()) * 1024.0f / static_cast<float>(worked_);
   StoreCost& best = best_[*kind_];
@@ -32,8 +27,7 @@ void ShmStores::note() {
   worked_ = 0;
 }
 
-void ShmStores::end(const std::vector<std::size_t>& members) {
-  if (!kind_ || ++batches_[*kind_] < StoreChoice::kPeriod) return;
+void ShmStores::end_period(const std::vector<std::size_t>& members) {
   batches_[*kind_] = 0;
   tell(members);
   best_[*kind_].ns_per_kb = 0;

@@ -18,9 +18,17 @@ class ShmStores {
   ShmStores(ShmDomain& domain, StorePolicy policy) : domain_(domain), policy_(policy) {}
 
   /// A batch of these ranks (indices in the domain, in set order) begins.
-  void begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered);
+  void begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
+    kind_.reset();
+    streams_ = is_measured_ = false;
+    took_ = {};
+    worked_ = 0;
+    if (bytes >= kLeastStored) begin_kind(members, bytes, is_registered);
+  }
   /// It has run.
-  void end(const std::vector<std::size_t>& members);
+  void end(const std::vector<std::size_t>& members) {
+    if (kind_ && ++batches_[*kind_] >= StoreChoice::kPeriod) end_period(members);
+  }
 
   bool streams() const { return streams_; }
   void copy(void* into, const void* from, std::size_t bytes) const {
@@ -41,9 +49,14 @@ class ShmStores {
     worked_ += bytes;
   }
   /// A round, or a block, ends: the best of them counts.
-  void note();
+  void note() {
+    if (worked_ != 0) note_cost();
+  }
 
  private:
+  void begin_kind(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered);
+  void end_period(const std::vector<std::size_t>& members);
+  void note_cost();
   void tell(const std::vector<std::size_t>& members);
 
   ShmDomain& domain_;

@@ -35,9 +35,10 @@ void StoreChoice::end_trial(float times) {
 }
 
 std::optional<std::size_t> store_kind(std::size_t bytes, bool is_registered) {
-  constexpr std::size_t kLeast = std::size_t{64} << 10;
-  if (bytes < kLeast) return std::nullopt;
-  const std::size_t size = bytes < kLeast << 4 ? 0 : bytes < kLeast << 7 ? 1 : 2;  // to 1 MB, to 8 MB, above
+  if (bytes < kLeastStored) return std::nullopt;
+  const std::size_t size = bytes < kLeastStored << 4   ? 0
+                           : bytes < kLeastStored << 7 ? 1
+                                                       : 2;  // to 1 MB, to 8 MB, above
   return size + (is_registered ? kStoreKinds / 2 : 0);
 }
 

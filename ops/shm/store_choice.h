@@ -59,7 +59,9 @@ class StoreChoice {
 
 /// Kinds of batches, by what they cost: through stages or in registered memory, in or out of the caches.
 inline constexpr std::size_t kStoreKinds = 6;
-/// Nothing where a batch is so small that its lines may as well be fetched.
+/// Below this a batch is of no kind: its lines may as well be fetched.
+inline constexpr std::size_t kLeastStored = std::size_t{64} << 10;
+/// The kind of a batch; nothing below kLeastStored.
 std::optional<std::size_t> store_kind(std::size_t bytes, bool is_registered);
 
 /// What a rank tells the others of its host, in a line of its own.

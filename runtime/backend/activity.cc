@@ -2,11 +2,8 @@
 
 namespace dabke {
 
-RunScope::RunScope(const Batch& batch, const char* activity, std::string_view backend,
-                   std::string_view algorithm)
-    : trace_(batch.trace) {
-  if (activity == nullptr) trace_.timeline = nullptr;
-  if (trace_.timeline == nullptr) return;
+void RunScope::begin(const Batch& batch, const char* activity, std::string_view backend,
+                     std::string_view algorithm) {
   say_algorithm(algorithm);
   trace_.about.kind = batch.kind;
   trace_.about.name = trace_.timeline->text(activity);

@@ -52,7 +52,11 @@ class RunScope {
  public:
   /// `activity`: null, or a literal; nothing is recorded without it.
   RunScope(const Batch& batch, const char* activity, std::string_view backend,
-           std::string_view algorithm = {});
+           std::string_view algorithm = {})
+      : trace_(batch.trace) {
+    if (activity == nullptr) drop();
+    if (trace_.timeline != nullptr) begin(batch, activity, backend, algorithm);
+  }
   ~RunScope() { trace_.end(timeline::Record::What::run); }
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
@@ -65,6 +69,8 @@ class RunScope {
   }
 
  private:
+  void begin(const Batch& batch, const char* activity, std::string_view backend, std::string_view algorithm);
+
   timeline::BatchTrace trace_;
 };
 

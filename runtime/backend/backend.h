@@ -36,7 +36,11 @@ struct BatchSizes {
 };
 
 /// What each backend of host memory asks first: whether the call is one of `collectives`, on the host.
-bool runs_on_host(const CallSpec& call, Collectives collectives);
+inline bool runs_on_host(const CallSpec& call, Collectives collectives) {
+  if (call.device_type != DeviceType::host) return false;
+  if (reduces(call.kind) && (call.op == ReduceOp::average || call.op == ReduceOp::adasum)) return false;
+  return collectives.contains(call.kind);
+}
 
 class Backend {
  public:

@@ -131,9 +131,10 @@ class DeviceStream {
 /// A range of the calling thread's while it lives, where a profiler is attached.
 class ProfilerRange {
  public:
-  /// `name` makes it, and is not called else.
+  /// `name` makes it, and is not called else. `stream`: null where there is no device.
   template <class Name>
-  ProfilerRange(const DeviceStream& stream, const Name& name) : profiler_(stream.profiler()) {
+  ProfilerRange(const DeviceStream* stream, const Name& name)
+      : profiler_(stream == nullptr ? nullptr : stream->profiler()) {
     if (profiler_ != nullptr) profiler_->begin_range(name());
   }
   ~ProfilerRange() {

@@ -14,7 +14,7 @@ bool same_shape(CollectiveKind kind, const Shape& a, const Shape& b) {
          std::ranges::equal(a.dims().subspan(a.rank() ? 1 : 0), b.dims().subspan(b.rank() ? 1 : 0));
 }
 
-std::string tensors_difference(const Request& a, const Request& b) {
+std::string_view tensors_difference(const Request& a, const Request& b) {
   if (a.tensors.size() != b.tensors.size()) return "group size";
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     const TensorSpec& x = a.tensors[i];
@@ -60,12 +60,17 @@ std::string Request::describe() const {
 
 std::string difference(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "operation";
-  if (auto what = tensors_difference(a, b); !what.empty()) return what;
+  if (const auto what = tensors_difference(a, b); !what.empty()) return std::string(what);
   if (const auto what = difference(static_cast<const CallSpec&>(a), b); !what.empty())
     return std::string(what);
   if (a.ranks != b.ranks) return "process set";
   if (!(a.refused == b.refused)) return "readiness";
   return {};
+}
+
+bool agree(const Request& a, const Request& b) {
+  return static_cast<const CallSpec&>(a) == b && tensors_difference(a, b).empty() && a.ranks == b.ranks &&
+         a.refused == b.refused;
 }
 
 }  // namespace dabke

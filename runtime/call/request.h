@@ -53,5 +53,7 @@ using RequestRef = std::shared_ptr<const Request>;
 /// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
 /// agree. allgather and alltoall may differ in the first dimension.
 std::string difference(const Request& a, const Request& b);
+/// Whether there is none.
+bool agree(const Request& a, const Request& b);
 
 }  // namespace dabke

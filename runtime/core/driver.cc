@@ -178,8 +178,10 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
 /// The operation is still the caller's, or in the table of calls, or both, where it throws.
 void Driver::accept(OperationRef& operation, TimePoint now) {
   std::unique_ptr<NegotiatedCall> call;
+  RequestRef request;
   calls_.make_room();
   if (operation->extras().group.empty()) {
+    request = operation->request;
     call = std::make_unique<NegotiatedCall>(std::move(operation));
   } else {
     const Operation::Extras& extras = operation->extras();
@@ -189,10 +191,10 @@ void Driver::accept(OperationRef& operation, TimePoint now) {
     if (!taken.is_ok()) return complete(std::move(operation), taken);
     call = groups_.add(operation);
     if (!call) return;
+    request = GroupCollector::request_of(*call);
   }
   call->entry = calls_.add(*call);
   NegotiatedCall& accepted = *call.release();  // its token comes back in exactly one action
-  RequestRef request = request_of(accepted);
   accepted.tensors_left = request->tensors.size();
   reports_.submitted(*request, accepted.first().submitted_at);
   if (request->kind == CollectiveKind::join) negotiator_.serve(lanes_.served());

@@ -8,21 +8,6 @@
 
 namespace dabke::core {
 
-RequestRef request_of(NegotiatedCall& call) {
-  const Operation& first = call.first();
-  if (first.extras().group.empty()) return first.request;
-  auto request = std::make_shared<Request>(*first.request);
-  request->name = first.extras().group;
-  request->is_group = true;
-  for (const OperationRef& member : call.operations().subspan(1)) {
-    const auto& tensors = member->request->tensors;
-    request->tensors.append(tensors.begin(), tensors.end());
-    if (request->refused.is_ok()) request->refused = member->request->refused;
-  }
-  if (request->refused.is_ok()) request->refused = check_outputs_apart(call.operations());
-  return request;
-}
-
 std::size_t GroupCollector::tensors_of(const std::vector<OperationRef>& members) {
   std::size_t tensors = 0;
   for (const OperationRef& member : members) tensors += member->request->tensors.size();
@@ -66,6 +51,20 @@ std::unique_ptr<NegotiatedCall> GroupCollector::add(OperationRef operation) {
   auto call = std::make_unique<NegotiatedCall>(std::move(members));
   groups_.erase(key);
   return call;
+}
+
+RequestRef GroupCollector::request_of(NegotiatedCall& call) {
+  const Operation& first = call.first();
+  auto request = std::make_shared<Request>(*first.request);
+  request->name = first.extras().group;
+  request->is_group = true;
+  for (const OperationRef& member : call.operations().subspan(1)) {
+    const auto& tensors = member->request->tensors;
+    request->tensors.append(tensors.begin(), tensors.end());
+    if (request->refused.is_ok()) request->refused = member->request->refused;
+  }
+  if (request->refused.is_ok()) request->refused = check_outputs_apart(call.operations());
+  return request;
 }
 
 std::vector<OperationRef> GroupCollector::take(ProcessSetId process_set, const std::string& group) {

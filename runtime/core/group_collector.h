@@ -11,15 +11,14 @@
 
 namespace dabke::core {
 
-/// The request that stands for all operations of a call: the first one's, with every tensor.
-RequestRef request_of(NegotiatedCall& call);
-
 class GroupCollector {
  public:
   /// Whether it fits the members that have come: the same collective, scales and group size, and room for it.
   Status check(const Operation& operation) const;
   /// The whole group's call once its last member has come, null before. It has been checked.
   std::unique_ptr<NegotiatedCall> add(OperationRef operation);
+  /// The request that stands for all of a whole group's operations: the first one's, with every tensor.
+  static RequestRef request_of(NegotiatedCall& call);
   /// What has come of an incomplete group, which is forgotten.
   std::vector<OperationRef> take(ProcessSetId process_set, const std::string& group);
   /// Hands over everything incomplete; the collector is empty then. Needs no memory.

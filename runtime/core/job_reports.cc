@@ -110,6 +110,7 @@ void JobReports::change_timeline(const wire::TimelineChange& change) {
 }
 
 void JobReports::stop_timeline_at_limit(TimePoint now) {
+  if (!timeline()) return;
   if (const auto from = parts_.timeline.stops_at_limit()) negotiator_.change_timeline({}, *from, now);
 }
 

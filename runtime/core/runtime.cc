@@ -189,7 +189,8 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   }
   hold_memory(*operation);
   const Device device = operation->inputs.empty() ? Device() : operation->inputs[0].device;
-  const ProfilerRange range(coordinator_->lanes().stream_of(device),
+  const bool is_on_host = device.type == DeviceType::host;
+  const ProfilerRange range(is_on_host ? nullptr : &coordinator_->lanes().stream_of(device),
                             [&] { return "submit " + name_of_call(*operation->request); });
   operation->submitted_at = Clock::now();
   active_timeline_->submitted(*operation->request);

@@ -140,7 +140,7 @@ Status DeviceRun::stage() {
 
 Status DeviceRun::launch() {
   const Run& run = *run_;
-  const ProfilerRange range(*lane_.stream, [&] {
+  const ProfilerRange range(&*lane_.stream, [&] {
     const std::size_t more = run.tensors.size() - 1;
     return name_of_call(run.batch.kind, run.tensors.front().tensor->name) +
            (more == 0 ? "" : fmt::format(" and {} more", more));

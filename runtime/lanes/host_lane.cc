@@ -150,7 +150,7 @@ std::vector<EndedCall> HostLane::execute(Run& run) {
 
 Status HostLane::run_batch(Run& run, reports::BatchReport& report, Refusals& refused) {
   DABKE_RETURN_IF_ERROR(runner_.aborted());
-  BatchBuilder builder(run);
+  BatchBuilder builder(run, stream_);
   if (builder.needs_exchange()) {
     DABKE_RETURN_IF_ERROR(runner_.run(builder.exchange_batch()));
   }

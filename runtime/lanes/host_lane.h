@@ -63,6 +63,7 @@ class HostLane final : public Lane {
 
   BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;
+  DeviceStream& stream_ = host_stream();
   LaneClock running_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -22,8 +22,8 @@ std::vector<wire::NotServed> not_served_by(const NegotiationState& state) {
 
 void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
   const Request& mine = *entry.waiting.front().request;
-  const bool cached = entry.slot != wire::kNoSlot && difference(*entry.agreed, mine).empty() &&
-                      entry.agreed->priority == mine.priority;
+  const bool cached =
+      entry.slot != wire::kNoSlot && agree(*entry.agreed, mine) && entry.agreed->priority == mine.priority;
   ++(cached ? cache_counts_.hits : cache_counts_.misses);
   if (!cached) {
     // It goes instead of its batch, so that the others of the batch do not wait for it.

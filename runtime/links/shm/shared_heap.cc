@@ -91,8 +91,7 @@ SharedHeap::Allocations::const_iterator SharedHeap::find(std::uintptr_t address)
   return is_in ? found : allocations_.end();
 }
 
-SharedHeap::Use SharedHeap::use(const void* data) {
-  if (extent() == 0) return {};
+SharedHeap::Use SharedHeap::find_use(const void* data) {
   const std::lock_guard lock(mutex_);
   const auto found = find(number_of(data));
   if (found == allocations_.end()) return {};

@@ -63,7 +63,7 @@ class SharedHeap {
   Status free(void* memory);
 
   /// A use of the allocation in which `data` lies; empty when it lies in none.
-  Use use(const void* data);
+  Use use(const void* data) { return extent() == 0 ? Use() : find_use(data); }
   /// The place of these bytes in the file; none when they are not all in one allocation.
   std::optional<std::size_t> place_of(const void* data, std::size_t size_bytes) const;
 
@@ -101,6 +101,7 @@ class SharedHeap {
   void close_region(std::size_t offset);
   Status open_file();
   Result<std::size_t> find_room(std::size_t bytes, std::size_t alignment);
+  Use find_use(const void* data);
   Allocations::const_iterator find(std::uintptr_t address) const;
   void release(std::uintptr_t begin);
 

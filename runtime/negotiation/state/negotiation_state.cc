@@ -45,7 +45,7 @@ std::string difference_in_tables(const NegotiationState& mine, const Negotiation
     if (entry.slot == wire::kNoSlot) return;
     const TensorEntry* theirs = of_root.cache.find(entry.slot);
     if (theirs == nullptr || theirs->name != entry.name || theirs->process_set != entry.process_set ||
-        !difference(*theirs->agreed, *entry.agreed).empty()) {
+        !agree(*theirs->agreed, *entry.agreed)) {
       note(fmt::format("slot {} is {} here and {} there", entry.slot, shown(entry.name),
                        theirs == nullptr ? "nothing" : shown(theirs->name)));
     }

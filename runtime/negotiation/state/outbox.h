@@ -18,8 +18,14 @@ class Outbox {
   void add(Given&& action) {
     actions_.emplace_back(std::forward<Given>(action));
   }
-  void send(Rank peer, const wire::Message& message);
-  void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes);
+  void send(Rank peer, const wire::Message& message) {
+    std::vector<std::byte> bytes;
+    encode(message, bytes);
+    send_bytes(peer, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+  }
+  void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes) {
+    if (!gone_[static_cast<std::size_t>(peer)]) actions_.emplace_back(SendAction{peer, std::move(bytes)});
+  }
   /// Nothing is sent to it any more.
   void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
 

@@ -265,6 +265,9 @@ std::vector<wire::Order> Sequencer::take_orders(TimePoint now) {
 }
 
 void Sequencer::mark_batches() {
+  const RequestRef& first = going_.front().request;
+  const bool is_one_tensor = going_.size() == 1 && (first == nullptr || first->tensors.size() <= 1);
+  if (is_one_tensor) return;  // marked already: with number 0
   std::vector<UnmarkedOrder> unmarked;
   unmarked.reserve(going_.size());
   for (ReadyOrder& ready : going_) {

@@ -1,7 +1,6 @@
 #include "runtime/negotiation/tables/child_progress.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace dabke::negotiation {
 
@@ -17,7 +16,7 @@ void ChildProgress::void_reports(ProcessSetId set, const std::string& key, std::
   if (has_reporters_below(set)) voids_.push_back({set, key, until});
 }
 
-bool ChildProgress::is_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const {
+bool ChildProgress::find_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const {
   return std::ranges::any_of(
       voids_, [&](const Void& one) { return one.set == set && seen < one.until && one.key == key; });
 }
@@ -34,15 +33,14 @@ std::uint64_t ChildProgress::seen_by_all(ProcessSetId set, std::uint64_t last_or
   return by_all;
 }
 
-void ChildProgress::note_seen(int reporter, std::uint64_t seen, std::uint64_t last_order) {
-  const std::uint64_t before = std::exchange(seen_[static_cast<std::size_t>(reporter)], seen);
+/// What all who need it know of by now, since the reporter has seen the orders up to `seen`.
+void ChildProgress::forget(int reporter, std::uint64_t before, std::uint64_t seen, std::uint64_t last_order) {
   if (cache_.count_evicted() != 0) {
     cache_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {
       const bool tells = before < oldest && oldest <= seen && collector_.concerns(set, reporter);
       return tells || !collector_.is_open(set) ? seen_by_all(set, last_order) : 0;
     });
   }
-  if (voids_.empty()) return;
   std::erase_if(voids_, [&](const Void& one) { return one.until <= seen_by_all(one.set, last_order); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/negotiation/tables/collector.h"
@@ -21,9 +22,14 @@ class ChildProgress {
   /// Reports of this name from before the order of this number mean nothing.
   void void_reports(ProcessSetId set, const std::string& key, std::uint64_t until);
   /// Whether that is so of a report whose sender had `seen` this order last.
-  bool is_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const;
+  bool is_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const {
+    return !voids_.empty() && find_void(set, key, seen);
+  }
   /// The child knows the orders up to this number; what none needs any more is forgotten.
-  void note_seen(int reporter, std::uint64_t seen, std::uint64_t last_order);
+  void note_seen(int reporter, std::uint64_t seen, std::uint64_t last_order) {
+    const std::uint64_t before = std::exchange(seen_[static_cast<std::size_t>(reporter)], seen);
+    if (cache_.count_evicted() != 0 || !voids_.empty()) forget(reporter, before, seen, last_order);
+  }
   /// How many names are remembered whose reports are void.
   std::size_t count_void() const { return voids_.size(); }
 
@@ -33,6 +39,8 @@ class ChildProgress {
     std::string key;
     std::uint64_t until;
   };
+  bool find_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const;
+  void forget(int reporter, std::uint64_t before, std::uint64_t seen, std::uint64_t last_order);
   std::uint64_t seen_by_all(ProcessSetId set, std::uint64_t last_order) const;
 
   const Collector& collector_;

@@ -137,7 +137,7 @@ void Collector::add_candidate(TensorEntry& entry, int reporter, const RequestRef
                               const std::vector<Rank>& ranks) {
   auto& candidates = entry.collection.candidates;
   const auto same = std::ranges::find_if(candidates, [&](const Collection::Candidate& candidate) {
-    return candidate.request == request || difference(*candidate.request, *request).empty();
+    return candidate.request == request || agree(*candidate.request, *request);
   });
   if (same != candidates.end()) {
     same->parts.push_back({reporter, ranks});

@@ -36,15 +36,12 @@ std::string shown(std::string_view key) {
   return text.size() == key.size() ? fmt::format("'{}'", text) : std::string(text);
 }
 
-NameKey::NameKey(const Request& request) : name_(&request.name) {
-  if (request.is_group) {
-    made_ = group_key(request.name);
-  } else if (is_among_members(request.kind)) {
-    made_ = fmt::format("{} of ranks {}{}", name_of(request.kind), fmt::join(request.ranks, ","), kAmong);
-  } else if (!moves_data(request.kind)) {
-    // One key whatever the request is called: the n-th barrier of a rank is the n-th of all.
-    made_ = std::string(name_of(request.kind)) + std::string(kCall);
-  }
+std::string NameKey::made_of(const Request& request) {
+  if (request.is_group) return group_key(request.name);
+  if (is_among_members(request.kind))
+    return fmt::format("{} of ranks {}{}", name_of(request.kind), fmt::join(request.ranks, ","), kAmong);
+  // One key whatever the request is called: the n-th barrier of a rank is the n-th of all.
+  return std::string(name_of(request.kind)) + std::string(kCall);
 }
 
 }  // namespace dabke::negotiation

@@ -29,12 +29,16 @@ std::string shown(std::string_view key);
 /// A request's key, for as long as the request lives. A tensor's needs no memory.
 class NameKey {
  public:
-  explicit NameKey(const Request& request);
+  explicit NameKey(const Request& request) : name_(&request.name) {
+    if (request.is_group || !moves_data(request.kind)) made_ = made_of(request);
+  }
   NameKey(const NameKey&) = delete;
   NameKey& operator=(const NameKey&) = delete;
   operator const std::string&() const { return made_.empty() ? *name_ : made_; }
 
  private:
+  static std::string made_of(const Request& request);
+
   const std::string* name_;
   std::string made_;
 };

@@ -6,11 +6,6 @@ namespace dabke::negotiation {
 
 ProcessSets::ProcessSets(Ranks everybody) { sets_.emplace(kWorldSet, std::move(everybody)); }
 
-const std::vector<Rank>* ProcessSets::ranks_of(ProcessSetId id) const {
-  const auto found = sets_.find(id);
-  return found == sets_.end() ? nullptr : found->second.get();
-}
-
 int ProcessSets::set_rank_in(ProcessSetId id, Rank rank) const {
   const auto* ranks = ranks_of(id);
   if (ranks == nullptr) return -1;

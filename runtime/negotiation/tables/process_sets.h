@@ -19,7 +19,10 @@ class ProcessSets {
   explicit ProcessSets(Ranks everybody);
 
   /// Null when there is no such set.
-  const std::vector<Rank>* ranks_of(ProcessSetId id) const;
+  const std::vector<Rank>* ranks_of(ProcessSetId id) const {
+    const auto found = sets_.find(id);
+    return found == sets_.end() ? nullptr : found->second.get();
+  }
   /// The rank's rank within the set; -1 when the set does not exist or does not hold it.
   int set_rank(ProcessSetId id, Rank rank) const { return id == kWorldSet ? rank : set_rank_in(id, rank); }
   bool contains(ProcessSetId id, Rank rank) const { return set_rank(id, rank) >= 0; }

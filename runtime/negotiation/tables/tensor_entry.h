@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -23,11 +24,21 @@ inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 class ReporterSet {
  public:
   bool contains(int reporter) const { return reporter < 64 ? (low_ >> reporter & 1) != 0 : high(reporter); }
-  void insert(int reporter);
-  void clear();
+  void insert(int reporter) {
+    if (reporter < 64) {
+      low_ |= std::uint64_t{1} << reporter;
+    } else {
+      insert_high(reporter);
+    }
+  }
+  void clear() {
+    low_ = 0;
+    high_.reset();
+  }
 
  private:
   bool high(int reporter) const;
+  void insert_high(int reporter);
   std::uint64_t low_ = 0;
   std::unique_ptr<std::vector<bool>> high_;  // those from 64 on
 };
@@ -72,11 +83,24 @@ class Submissions {
   std::size_t size() const { return empty() ? 0 : 1 + (later_ ? later_->size() : 0); }
   const Submitted& front() const { return front_; }
   const Submitted& operator[](std::size_t i) const { return i == 0 ? front_ : (*later_)[i - 1]; }
-  void push(Submitted submitted);
+  void push(Submitted submitted) {
+    if (empty()) {
+      front_ = std::move(submitted);
+    } else {
+      queue(std::move(submitted));
+    }
+  }
   /// What comes to the front by it waits from `now` on.
-  Submitted pop(TimePoint now);
+  Submitted pop(TimePoint now) {
+    Submitted first = std::exchange(front_, {});
+    if (later_) fill_front(now);
+    return first;
+  }
 
  private:
+  void queue(Submitted submitted);
+  void fill_front(TimePoint now);
+
   Submitted front_;
   std::unique_ptr<std::deque<Submitted>> later_;
 };
