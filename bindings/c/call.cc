@@ -96,12 +96,6 @@ Status set_tensors(Operation& operation, const Call& call) {
   return {};
 }
 
-Result<dabke_options> options_of(const Call& call) {
-  dabke_options options = DABKE_OPTIONS_INIT;
-  DABKE_RETURN_IF_ERROR(read_struct(call.options, options, "dabke_options"));
-  return options;
-}
-
 void set_group(Operation& operation, const dabke_options& options) {
   if (options.group == nullptr || options.group_size <= 1) return;
   operation.request->is_group = true;
@@ -137,12 +131,7 @@ Result<OperationRef> make_operation(const Call& call, const dabke_options& optio
   return operation;
 }
 
-/// make_operation(), whose errors the other ranks get too.
-Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options) {
-  auto operation = make_operation(call, options);
-  if (operation.is_ok()) return operation;
-  return refuse(runtime, call, options, operation.status());
-}
+}  // namespace
 
 Status check_group(const Call& call) {
   if (!call.is_group) return {};
@@ -151,44 +140,16 @@ Status check_group(const Call& call) {
           fmt::format("grouped {}: a group needs at least one name and tensor", name_of(call.kind))};
 }
 
-Status start(const Call& call, dabke_handle** handle) {
-  if (handle != nullptr) *handle = nullptr;
-  DABKE_RETURN_IF_ERROR(check_group(call));
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
-  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
-  // Without a handle nobody can wait for it.
-  const bool wait_follows = options.wait_follows != 0 && handle != nullptr;
-  DABKE_RETURN_IF_ERROR(wait_follows ? runtime->submit_and_leave_to_waiter(operation)
-                                     : runtime->submit(operation));
-  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
-  return {};
+Result<dabke_options> options_of(const Call& call) {
+  dabke_options options = DABKE_OPTIONS_INIT;
+  DABKE_RETURN_IF_ERROR(read_struct(call.options, options, "dabke_options"));
+  return options;
 }
 
-/// Blocking; the handle is kept when the caller wants it and all went well.
-Status run(const Call& call, dabke_handle** handle) {
-  if (handle != nullptr) *handle = nullptr;
-  DABKE_RETURN_IF_ERROR(check_group(call));
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
-  DABKE_RETURN_IF_ERROR(may_wait());
-  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
-  const reports::WaitScope waiting(*active_timeline());
-  DABKE_RETURN_IF_ERROR(runtime->run(operation));
-  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
-  return {};
-}
-
-}  // namespace
-
-dabke_status start_call(const Call& call, dabke_handle** handle) {
-  return entry([&] { return start(call, handle); });
-}
-
-dabke_status run_call(const Call& call, dabke_handle** handle) {
-  return entry([&] { return run(call, handle); });
+Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options) {
+  auto operation = make_operation(call, options);
+  if (operation.is_ok()) return operation;
+  return refuse(runtime, call, options, operation.status());
 }
 
 Status refuse_call(const Call& call, Status why) {

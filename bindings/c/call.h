@@ -1,4 +1,4 @@
-// A call of a collective as the C API takes it, and its way into the runtime: what all entry points share.
+// A call of a collective as the C API takes it, and the operation that the runtime gets of it.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "dabke/dabke.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
+#include "runtime/core/runtime.h"
 
 namespace dabke {
 
@@ -36,12 +37,14 @@ inline Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
 }
 
-/// Submits the call, which goes on by itself. What an asynchronous entry point consists of.
-dabke_status start_call(const Call& call, dabke_handle** handle);
+/// Whether a group has members.
+Status check_group(const Call& call);
 
-/// Runs the call to its end; the handle is kept when the caller wants it and all went well. What a blocking
-/// entry point consists of.
-dabke_status run_call(const Call& call, dabke_handle** handle = nullptr);
+/// The options of the call, as this version of the library knows them.
+Result<dabke_options> options_of(const Call& call);
+
+/// The operation that a call asks for. An error is told to the other ranks too, which may have accepted the call.
+Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options);
 
 /// Tells the other ranks, which may have accepted the call, that this one refuses it, and why.
 Status refuse_call(const Call& call, Status why);

@@ -5,6 +5,50 @@
 
 using namespace dabke;
 
+namespace {
+
+Status start(const Call& call, dabke_handle** handle) {
+  if (handle != nullptr) *handle = nullptr;
+  DABKE_RETURN_IF_ERROR(check_group(call));
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
+  // Without a handle nobody can wait for it.
+  const bool wait_follows = options.wait_follows != 0 && handle != nullptr;
+  DABKE_RETURN_IF_ERROR(wait_follows ? runtime->submit_and_leave_to_waiter(operation)
+                                     : runtime->submit(operation));
+  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return {};
+}
+
+/// Runs the call to its end; the handle is kept when the caller wants it and all went well.
+Status run(const Call& call, dabke_handle** handle) {
+  if (handle != nullptr) *handle = nullptr;
+  DABKE_RETURN_IF_ERROR(check_group(call));
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_RETURN_IF_ERROR(may_wait());
+  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
+  const reports::WaitScope waiting(*active_timeline());
+  DABKE_RETURN_IF_ERROR(runtime->run(operation));
+  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return {};
+}
+
+/// What an asynchronous entry point consists of: the call goes on by itself.
+dabke_status start_call(const Call& call, dabke_handle** handle) {
+  return entry([&] { return start(call, handle); });
+}
+
+/// What a blocking entry point consists of.
+dabke_status run_call(const Call& call, dabke_handle** handle = nullptr) {
+  return entry([&] { return run(call, handle); });
+}
+
+}  // namespace
+
 extern "C" {
 
 dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
