@@ -1,9 +1,8 @@
 // One rank's Negotiator in a job whose neighbours send anything. Whatever they say, it stays whole; each
 // token completes exactly once; what it sends can be read; and after its end nothing is left waiting.
-#include <set>
-
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/negotiator_job.h"
+#include "tests/sim/pending_tokens.h"
 
 namespace dabke::test {
 namespace {
@@ -25,7 +24,7 @@ class Job {
     }
     negotiator_.abort({Code::aborted, "the run ends"});
     perform();
-    FUZZ_CHECK(waiting_.empty());
+    FUZZ_CHECK(tokens_.count() == 0);
   }
 
  private:
@@ -37,9 +36,7 @@ class Job {
       }
       case Event::submit: {
         const RequestRef& request = requests()[input_.below(requests().size())];
-        const negotiation::Token token{++submitted_};
-        waiting_.insert(token);
-        return negotiator_.submit(token, request, now_);
+        return negotiator_.submit(tokens_.add(rank_, request), request, now_);
       }
       case Event::tick: now_ += std::chrono::milliseconds(250) * input_.byte(); return negotiator_.tick(now_);
       case Event::want:
@@ -78,11 +75,11 @@ class Job {
         FUZZ_CHECK(std::ranges::count(neighbours_, sent->peer) == 1);
         FUZZ_CHECK(wire::decode(*sent->message).is_ok());
       } else if (const auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
-        FUZZ_CHECK(waiting_.erase(done->token) == 1);
+        tokens_.complete(rank_, done->token);
       } else if (const auto* execute = std::get_if<negotiation::ExecuteAction>(&action)) {
         for (const negotiation::OrderedRequest& ordered : execute->requests) {
-          FUZZ_CHECK(ordered.agreed &&
-                     (ordered.token == negotiation::Token::none || waiting_.erase(ordered.token) == 1));
+          FUZZ_CHECK(ordered.agreed);
+          if (ordered.token != negotiation::Token::none) tokens_.complete(rank_, ordered.token);
         }
         for (const negotiation::BatchedTensor& tensor : execute->tensors)
           FUZZ_CHECK(tensor.request < execute->requests.size());
@@ -97,8 +94,7 @@ class Job {
   negotiation::Negotiator negotiator_;
   const std::vector<Rank> neighbours_;
   TimePoint now_{std::chrono::hours(1)};
-  std::uint64_t submitted_ = 0;
-  std::set<negotiation::Token> waiting_;
+  PendingTokens tokens_{topology()->size()};
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
-// Thousands of negotiation negotiators in one process, under virtual time.
+// The negotiation of thousands of ranks under virtual time.
 //
 // Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a
-// run can be replayed. After every event what happened is held against the invariants: an order means the
-// same on every rank that executes it, numbers only go up, every member of a set runs its tensors in the same
-// batches, and a token completes once.
+// run can be replayed. Simulation holds what happens against the invariants.
 #pragma once
 
 #include <functional>
@@ -11,20 +9,12 @@
 #include <memory>
 #include <queue>
 #include <random>
-#include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "runtime/negotiation/negotiator.h"
+#include "tests/sim/simulation.h"
 
 namespace dabke::test {
-
-/// An invariant does not hold.
-class Violation : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct SimOptions {
   int ranks = 4;
@@ -65,26 +55,25 @@ struct RootInput {
   DeviceTypes busy{};  // settle: the data planes that were
 };
 
-class Sim {
+class Sim final : private ActionSink {
  public:
-  explicit Sim(SimOptions options);
+  explicit Sim(const SimOptions& options);
 
-  int ranks() const { return options_.ranks; }
-  TimePoint now() const { return now_; }
+  int ranks() const { return simulation_.ranks(); }
+  TimePoint now() const { return simulation_.now(); }
   std::mt19937& random() { return random_; }
-  negotiation::Negotiator& negotiator(Rank rank) { return *nodes_[at(rank)].negotiator; }
-  bool is_dead(Rank rank) const { return nodes_[at(rank)].dead; }
-  bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
+  bool is_dead(Rank rank) const { return simulation_.is_dead(rank); }
+  bool is_over(Rank rank) const { return simulation_.is_over(rank); }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
   /// Adds to `to` all that is done to the root's negotiator from now on.
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
-  const std::shared_ptr<const negotiation::Topology>& topology() const { return topology_; }
-  std::uint64_t warnings() const { return warnings_; }
+  const std::shared_ptr<const negotiation::Topology>& topology() const { return simulation_.topology(); }
+  std::uint64_t warnings() const { return simulation_.warnings(); }
   std::uint64_t events() const { return events_; }
   std::uint64_t orders(Rank rank) const { return nodes_[at(rank)].executed; }
   std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
-  const std::string& last_warning() const { return last_warning_; }
+  const std::string& last_warning() const { return simulation_.last_warning(); }
 
   /// `done` is called when it completes, outside of what the negotiator does.
   void submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done);
@@ -95,10 +84,9 @@ class Sim {
 
   /// Runs until nothing is left to happen, or `limit` of virtual time is over.
   void run(Duration limit);
-  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
-  /// ranks.
-  void check_quiet();
-  std::size_t pending() const;
+  /// Simulation::check_quiet().
+  void check_quiet() { simulation_.check_quiet(); }
+  std::size_t pending() const { return simulation_.invariants().tokens().count(); }
 
  private:
   struct Event {
@@ -109,49 +97,28 @@ class Sim {
       return std::pair(at, sequence) > std::pair(other.at, other.sequence);
     }
   };
-  struct Pending {
-    negotiation::Token token = negotiation::Token::none;  // none: it is free
-    RequestRef request;
-    std::function<void(const Completed&)> done;
-  };
+  using Done = std::function<void(const Completed&)>;
   struct Node {
-    std::unique_ptr<negotiation::Negotiator> negotiator;
-    bool dead = false;
-    bool over = false;
-    std::uint64_t last_number = 0;
-    std::pair<std::uint64_t, std::uint32_t> last_batch;
     std::uint64_t executed = 0;
     std::uint64_t execute_actions = 0;
     TimePoint tick_at = kNever;
     ByDeviceType<TimePoint> lane_free_at;
     std::map<Rank, TimePoint> link_free_at;
-    std::vector<Pending> pending;
-    std::vector<std::size_t> free;  // indices in `pending`
+    std::vector<Done> done;  // by the index of the pending token
     Traffic traffic;
-  };
-  struct Agreed {
-    RequestRef request;
-    int contributors;
-    int seen = 0;
-  };
-  /// A tensor of a batch: the number of its order, and its index in the request.
-  using BatchOfTensors = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
-  struct RunBatch {
-    BatchOfTensors tensors;
-    int seen = 0;
   };
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
   void schedule(TimePoint when, std::function<void()> run);
   void settle(Rank rank);
-  void send(Rank from, const negotiation::SendAction& action);
+  void send(Rank from, const negotiation::SendAction& action) override;
+  void execute(Rank rank, const negotiation::ExecuteAction& action) override;
+  void complete(Rank rank, const negotiation::CompleteAction& action) override;
+  void note(Rank, negotiation::Action&) override {}
   DeviceTypes busy_planes(const Node& node) const;
-  void execute(Rank rank, const negotiation::ExecuteAction& action);
   void run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
                    std::vector<std::pair<negotiation::Token, int>> tokens);
-  void check_batches(Rank rank, const negotiation::ExecuteAction& action);
-  void check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set);
-  /// What is pending under the token, and is no longer.
-  Pending take(Rank rank, negotiation::Token token);
+  /// What is to be called for a token that is no longer pending.
+  Done take_done(Rank rank, negotiation::Token token);
   Duration delay();
   bool is_recorded(Rank rank) const {
     return recording_ != nullptr && rank == negotiation::Negotiator::kRoot;
@@ -159,18 +126,12 @@ class Sim {
 
   SimOptions options_;
   std::vector<RootInput>* recording_ = nullptr;
-  std::shared_ptr<const negotiation::Topology> topology_;
+  Simulation simulation_;
   std::mt19937 random_;
-  TimePoint now_{};
   std::uint64_t sequence_ = 0;
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Node> nodes_;
-  std::uint64_t submitted_ = 0;
-  std::unordered_map<std::uint64_t, Agreed> agreed_;                     // by number
-  std::map<std::pair<std::uint64_t, std::uint32_t>, RunBatch> batches_;  // by their first tensors
-  std::uint64_t warnings_ = 0;
-  std::string last_warning_;
 };
 
 }  // namespace dabke::test

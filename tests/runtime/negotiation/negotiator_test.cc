@@ -306,12 +306,10 @@ TEST_CASE(
   }  // an answer
   while (job.deliver(2, 0)) {
   }  // the last one: both names are to fail
-  constexpr negotiation::Token kLate{1000};
-  job.negotiator(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
-                           job.now());  // and one is complete
+  const negotiation::Token late = job.hand_in(0, allreduce("x"));  // and one is complete
   job.advance(milliseconds(0));
   job.run();
-  for (const negotiation::Token token : {in_set, in_world, third, kLate})
+  for (const negotiation::Token token : {in_set, in_world, third, late})
     CHECK(job.outcome(token).status.code() == Code::mismatch);
   for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank).empty());
   CHECK(job.outcome(queued).completions == 0);  // it waits for the others, and for nobody's neutral data
@@ -373,7 +371,6 @@ TEST_CASE("overlapping process sets in a triangle do not deadlock, whatever orde
   job.run();
   job.advance(seconds(5));
   CHECK(job.all_complete());
-  CHECK(job.numbers_increase());
 }
 
 }  // namespace dabke::test

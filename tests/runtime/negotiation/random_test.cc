@@ -70,7 +70,7 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
     job.run();
   }
   CHECK(job.all_complete());
-  CHECK(job.numbers_increase());
+  CHECK_NOTHROW(job.check_quiet());
   for (Rank a = 0; a < size; ++a) {
     for (Rank b = a + 1; b < size; ++b) {
       CHECK(shared(job, job.executed(a), a, b) == shared(job, job.executed(b), b, a));

@@ -1,7 +1,5 @@
 #include "tests/runtime/negotiation/simulated_job.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace dabke::test {
@@ -22,6 +20,13 @@ std::vector<std::string> batches_of(const negotiation::ExecuteAction& action) {
   return batches;
 }
 
+negotiation::Negotiator::Options on_one_host_unless_given(int size,
+                                                          negotiation::Negotiator::Options options) {
+  if (!options.topology)
+    options.topology = std::make_shared<const negotiation::Topology>(size, std::vector<std::string>(), 8);
+  return options;
+}
+
 }  // namespace
 
 Request allreduce(const std::string& name, Shape shape, ProcessSetId set) {
@@ -40,83 +45,75 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
 
 SimulatedJob::SimulatedJob(int size, unsigned seed, negotiation::Negotiator::Options options,
                            const std::vector<Rank>& without_devices)
-    : random_(seed) {
-  now_ += std::chrono::hours(1);
-  if (!options.topology)
-    options.topology = std::make_shared<const negotiation::Topology>(size, std::vector<std::string>(), 8);
-  topology_ = options.topology;
-  for (Rank rank = 0; rank < size; ++rank) {
-    options.rank = rank;
-    options.serves =
-        std::ranges::count(without_devices, rank) == 0 ? DeviceTypes{DeviceType::cuda} : DeviceTypes{};
-    ranks_.emplace_back().negotiator = std::make_unique<negotiation::Negotiator>(options);
-  }
-}
-
-std::shared_ptr<const negotiation::Topology> tree_of(int size, int ranks_per_host, int radix) {
-  std::vector<std::string> hosts;
-  for (int rank = 0; rank < size; ++rank) hosts.push_back(fmt::format("node{}", rank / ranks_per_host));
-  return std::make_shared<const negotiation::Topology>(size, std::move(hosts), radix);
-}
+    : simulation_(on_one_host_unless_given(size, std::move(options)), without_devices),
+      random_(seed),
+      ranks_(static_cast<std::size_t>(size)) {}
 
 void SimulatedJob::advance(Duration by) {
-  now_ += by;
+  simulation_.advance_to(now() + by);
   for (Rank rank = 0; rank < size(); ++rank) {
     if (ranks_[static_cast<std::size_t>(rank)].stopped) continue;
-    negotiator(rank).tick(now_);
+    simulation_.tick(rank);
     take_actions(rank);
   }
 }
 
 negotiation::Token SimulatedJob::submit(Rank rank, Request request) {
-  const negotiation::Token token{++submitted_};
-  outcomes_[token];
-  negotiator(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
+  const negotiation::Token token = hand_in(rank, std::move(request));
   take_actions(rank);
   return token;
 }
 
-void SimulatedJob::take_actions(Rank rank) {
+negotiation::Token SimulatedJob::hand_in(Rank rank, Request request) {
+  const negotiation::Token token =
+      simulation_.submit(rank, std::make_shared<const Request>(std::move(request)));
+  outcomes_[token];
+  return token;
+}
+
+void SimulatedJob::send(Rank from, const negotiation::SendAction& action) {
+  links_[{from, action.peer}].push_back(action.message);
+  ++messages_;
+  bytes_ += action.message->size();
+}
+
+void SimulatedJob::execute(Rank rank, const negotiation::ExecuteAction& action) {
   SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
-  if (self.dead) return;
-  for (negotiation::Action& action : self.negotiator->take_actions(now_)) {
-    if (auto* send = std::get_if<negotiation::SendAction>(&action)) {
-      links_[{rank, send->peer}].push_back(send->message);
-      ++messages_;
-      bytes_ += send->message->size();
-    } else if (auto* execute = std::get_if<negotiation::ExecuteAction>(&action)) {
-      for (std::string& batch : batches_of(*execute)) self.batches.push_back(std::move(batch));
-      for (const negotiation::OrderedRequest& ordered : execute->requests) {
-        numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
-        self.last_number = ordered.number;
-        self.executed.push_back(fmt::format("{}:{}", ordered.agreed->process_set, ordered.agreed->name));
-        if (ordered.token == negotiation::Token::none) continue;
-        Outcome& outcome = outcomes_[ordered.token];
-        ++outcome.completions;
-        outcome.ran = true;
-        outcome.contributors = ordered.contributors;
-      }
-    } else if (auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
-      Outcome& outcome = outcomes_[done->token];
-      ++outcome.completions;
-      outcome.status = done->status;
-      outcome.value = done->value;
-    } else if (auto* warn = std::get_if<negotiation::WarnAction>(&action)) {
-      warnings_.push_back(warn->text);
-      briefs_.push_back(warn->brief);
-      self.warnings.push_back(warn->text);
-    } else if (auto* dump = std::get_if<negotiation::DumpAction>(&action)) {
-      self.dumps.push_back(std::move(*dump));
-    } else if (auto* changed = std::get_if<negotiation::TimelineAction>(&action)) {
-      self.timeline.emplace_back(self.last_number, std::move(changed->change));
-    } else if (std::holds_alternative<negotiation::StackAction>(action)) {
-      ++self.stacks_wanted;
-    } else if (std::holds_alternative<negotiation::FiguresAction>(action)) {
-      self.negotiator->give_figures({.rank = rank, .step = self.last_number}, now_);
-      take_actions(rank);
-    } else if (std::holds_alternative<negotiation::OverAction>(action)) {
-      self.over = true;
-    }
+  for (std::string& batch : batches_of(action)) self.batches.push_back(std::move(batch));
+  for (const negotiation::OrderedRequest& ordered : action.requests) {
+    self.executed.push_back(fmt::format("{}:{}", ordered.agreed->process_set, ordered.agreed->name));
+    if (ordered.token == negotiation::Token::none) continue;
+    simulation_.invariants().tokens().complete(rank, ordered.token);
+    Outcome& outcome = outcomes_[ordered.token];
+    ++outcome.completions;
+    outcome.ran = true;
+    outcome.contributors = ordered.contributors;
+  }
+}
+
+void SimulatedJob::complete(Rank, const negotiation::CompleteAction& action) {
+  Outcome& outcome = outcomes_[action.token];
+  ++outcome.completions;
+  outcome.status = action.status;
+  outcome.value = action.value;
+}
+
+void SimulatedJob::note(Rank rank, negotiation::Action& action) {
+  SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
+  const std::uint64_t last_number = simulation_.invariants().last_number(rank);
+  if (auto* warn = std::get_if<negotiation::WarnAction>(&action)) {
+    warnings_.push_back(warn->text);
+    briefs_.push_back(warn->brief);
+    self.warnings.push_back(warn->text);
+  } else if (auto* dump = std::get_if<negotiation::DumpAction>(&action)) {
+    self.dumps.push_back(std::move(*dump));
+  } else if (auto* changed = std::get_if<negotiation::TimelineAction>(&action)) {
+    self.timeline.emplace_back(last_number, std::move(changed->change));
+  } else if (std::holds_alternative<negotiation::StackAction>(action)) {
+    ++self.stacks_wanted;
+  } else if (std::holds_alternative<negotiation::FiguresAction>(action)) {
+    negotiator(rank).give_figures({.rank = rank, .step = last_number}, now());
+    take_actions(rank);
   }
 }
 
@@ -129,8 +126,8 @@ bool SimulatedJob::step() {
     if (losses_.empty()) return false;
     const Rank lost = losses_.back();
     losses_.pop_back();
-    for (const Rank rank : topology_->neighbours(lost)) {
-      negotiator(rank).peer_lost(lost, {Code::peer_lost, fmt::format("rank {}: connection reset", lost)});
+    for (const Rank rank : simulation_.topology()->neighbours(lost)) {
+      simulation_.report_loss(lost, rank);
       take_actions(rank);
     }
     return true;
@@ -150,7 +147,7 @@ bool SimulatedJob::deliver(Rank from, Rank to) {
   if (link.empty()) return false;
   const auto message = std::move(link.front());
   link.pop_front();
-  if (!ranks_[static_cast<std::size_t>(to)].dead) negotiator(to).message_from(from, *message, now_);
+  simulation_.deliver(from, to, *message);
   return true;
 }
 
@@ -160,7 +157,7 @@ void SimulatedJob::run() {
 }
 
 void SimulatedJob::kill(Rank rank) {
-  ranks_[static_cast<std::size_t>(rank)].dead = true;
+  simulation_.kill(rank);
   losses_.push_back(rank);
 }
 

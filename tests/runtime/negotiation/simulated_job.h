@@ -1,5 +1,5 @@
-// Negotiators of all ranks in one process, joined by links whose order is kept but which interleave as a seed
-// decides.
+// The negotiation of a few ranks, whose messages a test delivers one by one. The links keep their order, and
+// interleave as a seed decides. Simulation holds what happens against the invariants.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/negotiation/negotiator.h"
+#include "tests/sim/simulation.h"
 
 namespace dabke::test {
 
@@ -21,21 +21,21 @@ struct Outcome {
   int contributors = 0;
 };
 
-class SimulatedJob {
+class SimulatedJob final : private ActionSink {
  public:
   /// `without_devices`: these ranks have nothing but the host.
   explicit SimulatedJob(int size, unsigned seed = 1, negotiation::Negotiator::Options options = {},
                         const std::vector<Rank>& without_devices = {});
 
-  int size() const { return static_cast<int>(ranks_.size()); }
-  negotiation::Negotiator& negotiator(Rank rank) {
-    return *ranks_[static_cast<std::size_t>(rank)].negotiator;
-  }
-  TimePoint now() const { return now_; }
+  int size() const { return simulation_.ranks(); }
+  negotiation::Negotiator& negotiator(Rank rank) { return simulation_.negotiator(rank); }
+  TimePoint now() const { return simulation_.now(); }
   void advance(Duration by);
 
   /// Submits and returns the token.
   negotiation::Token submit(Rank rank, Request request);
+  /// The same, but the rank does nothing about it yet.
+  negotiation::Token hand_in(Rank rank, Request request);
   /// Delivers messages in random interleaving until there are none left.
   void run();
   /// Delivers one message of a random link, if there is any.
@@ -48,7 +48,9 @@ class SimulatedJob {
   const Outcome& outcome(negotiation::Token token) const { return outcomes_.at(token); }
   /// Every token completed exactly once.
   bool all_complete() const;
-  /// What this rank ran, as "set:name" in order; the numbers of the orders are strictly increasing.
+  /// Simulation::check_quiet().
+  void check_quiet() { simulation_.check_quiet(); }
+  /// What this rank ran, as "set:name" in order.
   const std::vector<std::string>& executed(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].executed;
   }
@@ -73,8 +75,7 @@ class SimulatedJob {
   const std::vector<std::pair<std::uint64_t, wire::TimelineChange>>& timeline(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].timeline;
   }
-  bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
-  bool numbers_increase() const { return numbers_increase_; }
+  bool is_over(Rank rank) const { return simulation_.is_over(rank); }
   std::size_t messages() const { return messages_; }
   std::size_t bytes() const { return bytes_; }
   /// Delivers the next message of this link, if there is one.
@@ -84,37 +85,31 @@ class SimulatedJob {
 
  private:
   struct SimulatedRank {
-    std::unique_ptr<negotiation::Negotiator> negotiator;
     std::vector<std::string> executed;
     std::vector<std::string> batches;
     std::vector<negotiation::DumpAction> dumps;
     std::vector<std::string> warnings;
     int stacks_wanted = 0;
     std::vector<std::pair<std::uint64_t, wire::TimelineChange>> timeline;
-    std::uint64_t last_number = 0;
-    bool over = false;
-    bool dead = false;
     bool stopped = false;
   };
-  void take_actions(Rank rank);
+  void take_actions(Rank rank) { simulation_.perform(rank, *this); }
+  void send(Rank from, const negotiation::SendAction& action) override;
+  void execute(Rank rank, const negotiation::ExecuteAction& action) override;
+  void complete(Rank rank, const negotiation::CompleteAction& action) override;
+  void note(Rank rank, negotiation::Action& action) override;
 
-  std::shared_ptr<const negotiation::Topology> topology_;
+  Simulation simulation_;
   std::mt19937 random_;
-  TimePoint now_{};
-  std::uint64_t submitted_ = 0;
   std::vector<SimulatedRank> ranks_;
   std::map<std::pair<Rank, Rank>, std::deque<std::shared_ptr<const std::vector<std::byte>>>> links_;
   std::map<negotiation::Token, Outcome> outcomes_;
   std::vector<std::string> warnings_;
   std::vector<std::string> briefs_;
   std::vector<Rank> losses_;
-  bool numbers_increase_ = true;
   std::size_t messages_ = 0;
   std::size_t bytes_ = 0;
 };
-
-/// Hosts of `ranks_per_host` ranks each.
-std::shared_ptr<const negotiation::Topology> tree_of(int size, int ranks_per_host, int radix);
 
 /// A request for a tensor of float32.
 Request allreduce(const std::string& name, Shape shape = {4}, ProcessSetId set = kWorldSet);

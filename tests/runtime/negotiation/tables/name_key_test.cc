@@ -47,16 +47,16 @@ TEST_CASE("tensors named like a barrier, a group or the making of a process set 
                                     add,
                                     allreduce("add_process_set"),
                                     allreduce("join")};
+  std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < 3; ++rank) {
     for (std::size_t i = 0; i < all.size(); ++i) {  // each rank begins with another one
-      job.submit(rank, all[(i + 2 * static_cast<std::size_t>(rank)) % all.size()]);
+      tokens.push_back(job.submit(rank, all[(i + 2 * static_cast<std::size_t>(rank)) % all.size()]));
     }
   }
   job.run();
   CHECK(job.all_complete());
-  for (std::uint64_t n = 1; n <= 3 * all.size(); ++n) {
-    const negotiation::Token token{n};
-    CAPTURE(n, job.outcome(token).status.message());
+  for (const negotiation::Token token : tokens) {
+    CAPTURE(token, job.outcome(token).status.message());
     CHECK(job.outcome(token).status.is_ok());
   }
 }

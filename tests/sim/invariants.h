@@ -1,0 +1,65 @@
+// What must hold of a negotiation, at every order that a rank executes.
+//   1. An order means the same on every rank that executes it, and agrees with what the rank submitted.
+//   2. The numbers of a rank's orders only go up.
+//   3. A rank executes orders only of process sets that it is in, and a set has the same ranks everywhere.
+//   4. Every member of a set runs its tensors in the same batches, in the order of their first tensors.
+//   5. A token completes once (pending_tokens.h).
+// What does not hold is thrown as a Violation.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/negotiation/state/actions.h"
+#include "runtime/negotiation/tables/process_sets.h"
+#include "tests/sim/pending_tokens.h"
+
+namespace dabke::test {
+
+class Invariants {
+ public:
+  /// `first`: the sets that there are from the beginning.
+  Invariants(int ranks, const negotiation::ProcessSets& first);
+
+  PendingTokens& tokens() { return tokens_; }
+  const PendingTokens& tokens() const { return tokens_; }
+  /// The number of the last order that this rank has executed; 0 before the first.
+  std::uint64_t last_number(Rank rank) const { return ranks_[at(rank)].last_number; }
+
+  void change_set(Rank rank, const negotiation::ProcessSetAction& action);
+  void execute(Rank rank, const negotiation::ExecuteAction& action);
+
+ private:
+  /// A tensor of a batch: the number of its order, and its index in the request.
+  using TensorOfOrder = std::pair<std::uint64_t, std::uint32_t>;
+  using BatchOfTensors = std::vector<TensorOfOrder>;
+  struct OfRank {
+    std::uint64_t last_number = 0;
+    TensorOfOrder last_batch;
+    std::map<ProcessSetId, int> sets;  // those that it is in, with their sizes
+  };
+  struct Agreed {
+    RequestRef request;
+    int contributors;
+    int seen = 0;
+  };
+  struct RunBatch {
+    BatchOfTensors tensors;
+    int seen = 0;
+  };
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+  int members_of(Rank rank, const Request& request) const;
+  void check_order(Rank rank, const negotiation::OrderedRequest& ordered);
+  void check_batches(Rank rank, const negotiation::ExecuteAction& action);
+  void check_batch(Rank rank, const BatchOfTensors& batch, int members);
+
+  PendingTokens tokens_;
+  std::vector<OfRank> ranks_;
+  std::map<ProcessSetId, std::vector<Rank>> sets_;    // all that there have been; ids are used once
+  std::unordered_map<std::uint64_t, Agreed> agreed_;  // by number, until all members have executed it
+  std::map<TensorOfOrder, RunBatch> batches_;         // by their first tensors, until all members have run it
+};
+
+}  // namespace dabke::test

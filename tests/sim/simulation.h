@@ -1,0 +1,83 @@
+// The negotiators of all ranks of a job in one process, and what becomes of their actions.
+//
+// A scheduler decides what happens next, and when: SimulatedJob delivers messages one by one, Sim after
+// delays of virtual time. Every action is held against the invariants before the scheduler sees it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/negotiation/negotiator.h"
+#include "tests/sim/invariants.h"
+
+namespace dabke::test {
+
+/// What a scheduler does with an action of a rank that lives.
+class ActionSink {
+ public:
+  virtual ~ActionSink() = default;
+  virtual void send(Rank from, const negotiation::SendAction& action) = 0;
+  /// The tokens are still pending; the scheduler completes them when it has run the orders.
+  virtual void execute(Rank rank, const negotiation::ExecuteAction& action) = 0;
+  /// The token is no longer pending.
+  virtual void complete(Rank rank, const negotiation::CompleteAction& action) = 0;
+  /// Any other action.
+  virtual void note(Rank rank, negotiation::Action& action) = 0;
+};
+
+class Simulation {
+ public:
+  /// One rank for each of `options.topology`. `without_devices`: these ranks have nothing but the host.
+  Simulation(negotiation::Negotiator::Options options, const std::vector<Rank>& without_devices);
+
+  int ranks() const { return static_cast<int>(nodes_.size()); }
+  negotiation::Negotiator& negotiator(Rank rank) { return *nodes_[at(rank)].negotiator; }
+  const std::shared_ptr<const negotiation::Topology>& topology() const { return topology_; }
+  Invariants& invariants() { return invariants_; }
+  const Invariants& invariants() const { return invariants_; }
+  bool is_dead(Rank rank) const { return nodes_[at(rank)].dead; }
+  bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
+  std::uint64_t warnings() const { return warnings_; }
+  const std::string& last_warning() const { return last_warning_; }
+
+  TimePoint now() const { return now_; }
+  void advance_to(TimePoint now) { now_ = now; }
+
+  // Each of these is an event of one rank, which perform() must follow. A rank that is dead has no events.
+  negotiation::Token submit(Rank rank, RequestRef request);
+  void deliver(Rank from, Rank to, std::span<const std::byte> message);
+  void report_loss(Rank lost, Rank to);
+  void tick(Rank rank);
+
+  /// Does what the rank's negotiator wants done.
+  void perform(Rank rank, ActionSink& sink);
+  /// The rank stops at once. Its neighbours learn of it by report_loss().
+  void kill(Rank rank);
+
+  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
+  /// ranks.
+  void check_quiet();
+
+ private:
+  struct Node {
+    std::unique_ptr<negotiation::Negotiator> negotiator;
+    bool dead = false;
+    bool over = false;
+  };
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+  std::shared_ptr<const negotiation::Topology> topology_;
+  TimePoint now_{std::chrono::hours(1)};
+  std::vector<Node> nodes_;
+  Invariants invariants_;
+  std::uint64_t warnings_ = 0;
+  std::string last_warning_;
+};
+
+/// Hosts of `ranks_per_host` ranks each.
+std::shared_ptr<const negotiation::Topology> tree_of(int size, int ranks_per_host, int radix);
+
+}  // namespace dabke::test
