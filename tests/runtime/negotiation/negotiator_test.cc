@@ -305,7 +305,7 @@ TEST_CASE(
   while (job.deliver(1, 0)) {
   }  // an answer
   while (job.deliver(2, 0)) {
-  }  // the last one: both names are to fail
+  }                                                                // the last one: both names are to fail
   const negotiation::Token late = job.hand_in(0, allreduce("x"));  // and one is complete
   job.advance(milliseconds(0));
   job.run();
