@@ -9,6 +9,7 @@
 
 #include "runtime/store/store.h"
 #include "tests/fuzz/check.h"
+#include "tests/temporary_directory.h"
 
 namespace {
 
@@ -17,18 +18,15 @@ namespace fs = std::filesystem;
 /// One for all runs.
 class Place {
  public:
-  Place() : path_(fs::temp_directory_path() / "dabke-fuzz-XXXXXX") {
-    FUZZ_CHECK(::mkdtemp(path_.data()) != nullptr);
-    fs::create_directory(store());
-  }
-  ~Place() { fs::remove_all(path_); }
-  std::string store() const { return path_ + "/store"; }
+  Place() { fs::create_directory(store()); }
+  std::string store() const { return directory_ / "store"; }
   std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator()));
   }
 
  private:
-  std::string path_;
+  dabke::test::TemporaryDirectory directory_;
 };
 
 }  // namespace

@@ -7,12 +7,12 @@
 
 #include "runtime/timeline/report/report.h"
 #include "tests/fuzz/check.h"
-#include "tests/place.h"
+#include "tests/temporary_directory.h"
 #include "timeline_viewer/report_text.h"
 #include "timeline_viewer/trace_analysis.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const dabke::test::Place place;
+  static const dabke::test::TemporaryDirectory place;
   const std::string path = place / "trace.json";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));

@@ -26,56 +26,10 @@ constexpr auto kAbortPatience = std::chrono::seconds(60);
 
 using Channel = Result<std::unique_ptr<control::ControlChannel>>;
 
-/// Threads that run one function for each index, and the first exception of any.
-class Threads {
- public:
-  Threads(int count, const std::function<void(int)>& function, const std::function<void()>& when_one_throws)
-      : left_(count) {
-    for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, i, function, when_one_throws] {
-        std::exception_ptr thrown;
-        try {
-          function(i);
-        } catch (...) {
-          thrown = std::current_exception();
-        }
-        if (thrown && note(thrown)) when_one_throws();
-        const std::lock_guard lock(mutex_);
-        --left_;
-        ended_.notify_all();
-      });
-    }
-  }
-
-  bool wait_for(Duration patience) {
-    std::unique_lock lock(mutex_);
-    return ended_.wait_for(lock, patience, [this] { return left_ == 0; });
-  }
-  std::exception_ptr join() {
-    for (std::jthread& thread : threads_) thread.join();
-    return first_;
-  }
-
- private:
-  /// Whether this is the first.
-  bool note(std::exception_ptr thrown) {
-    const std::lock_guard lock(mutex_);
-    if (first_) return false;
-    first_ = std::move(thrown);
-    return true;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  int left_;
-  std::exception_ptr first_;
-  std::vector<std::jthread> threads_;
-};
-
 /// Runs on all indices; whoever hangs is described, aborted, and fails the test.
 void run_watched(int count, const std::function<void(int)>& function,
                  const std::function<std::string()>& describe, const std::function<void()>& abort) {
-  Threads threads(count, function, abort);
+  RankThreads threads(count, function, abort);
   std::string hang;
   if (!threads.wait_for(kPatience)) {
     hang = fmt::format("ranks hang after {} s:\n{}", kPatience.count(), describe());

@@ -1,16 +1,14 @@
 // Jobs whose ranks are threads of the test: each with a Runtime of its own, over a shared store.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "tests/in_process/droppable_channel.h"
 #include "tests/in_process/rank.h"
 #include "tests/in_process/setups.h"
+#include "tests/run_ranks.h"
 
 namespace dabke::test {
 
@@ -34,16 +32,8 @@ class Job {
   /// have not ended after three minutes (more under sanitizers), says what each rank waits for and fails.
   template <class Function>
   auto run(Function&& function) {
-    using Seen = std::invoke_result_t<Function&, Rank&>;
-    if constexpr (std::is_void_v<Seen>) {
-      run_threads([&](int index) { function(rank(index)); });
-    } else {
-      std::vector<std::optional<Seen>> seen(ranks_.size());
-      run_threads([&](int index) { seen[static_cast<std::size_t>(index)].emplace(function(rank(index))); });
-      std::vector<Seen> all;
-      for (auto& one : seen) all.push_back(std::move(*one));
-      return all;
-    }
+    const auto on_rank = [&](int index) { return function(rank(index)); };
+    return collect_from_ranks(size(), on_rank, [this](const auto& call) { run_threads(call); });
   }
 
   /// Cuts a rank's control channel as if its process had been killed.

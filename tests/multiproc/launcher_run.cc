@@ -136,30 +136,6 @@ Finished LauncherRun::finish(std::chrono::seconds limit) {
   return result_;
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = std::filesystem::temp_directory_path() / "dabke-test-XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-pid_t TemporaryDirectory::pid_in(const std::string& name) const {
-  for (int i = 0; i < 180'000 && !std::filesystem::exists(path_ / name); ++i)
-    std::this_thread::sleep_for(1ms);
-  return std::atoi(text_of(name).c_str());
-}
-
-std::string TemporaryDirectory::text_of(const std::string& name) const {
-  std::ifstream file(path_ / name, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::string make_remote_shell(const TemporaryDirectory& directory) {
   const std::string path = directory.path() + "/shell";
   std::ofstream(path) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";

@@ -4,12 +4,12 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/threads/owned.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 
@@ -60,20 +60,6 @@ class LauncherRun {
   Fd out_, error_;
   Finished result_;
   std::chrono::steady_clock::time_point begin_;
-};
-
-/// A fresh directory that goes with its owner.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  std::string path() const { return path_; }
-  /// The pid in file `name`, which is waited for.
-  pid_t pid_in(const std::string& name) const;
-  std::string text_of(const std::string& name) const;
-
- private:
-  std::filesystem::path path_;
 };
 
 /// A program that stands in for ssh, and runs on this host what a host's agent is started with.

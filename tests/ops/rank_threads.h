@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 
 #include "ops/registry.h"
 #include "runtime/backend/backend_runner.h"
+#include "tests/run_ranks.h"
 
 namespace dabke::test {
 
@@ -83,17 +83,10 @@ struct RegistryRank : RankThread {
 template <class One, class Body, class... More>
 auto run_threads(const std::vector<std::string>& hosts, Body body, const More&... more) {
   const auto store = store::make_memory_store();
-  using Seen = decltype(body(std::declval<One&>()));
-  std::vector<std::future<Seen>> ranks;
-  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
-    ranks.push_back(std::async(std::launch::async, [=] {
-      One self(rank, hosts, store, more...);
-      return body(self);
-    }));
-  }
-  std::vector<Seen> seen;
-  for (auto& rank : ranks) seen.push_back(rank.get());
-  return seen;
+  return run_ranks(static_cast<int>(hosts.size()), [&](int rank) {
+    One self(rank, hosts, store, more...);
+    return body(self);
+  });
 }
 
 template <class Body>

@@ -9,8 +9,9 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
+
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 namespace {
@@ -18,22 +19,6 @@ namespace {
 using Time = std::chrono::steady_clock;
 
 int output_of_child = -1;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    char path[] = "/tmp/dabke-shortage-XXXXXX";
-    if (::mkdtemp(path) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = path;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// A child that crashes says where, and not in the name of the test program.
 void tell_where(int signal) {

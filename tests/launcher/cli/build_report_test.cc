@@ -14,7 +14,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/settings/config.h"
 #include "tests/facts.h"
-#include "tests/place.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -60,7 +60,7 @@ const std::string kKilled = "/python: it was killed by SIGKILL\n";
 /// With a python that does `script`, and no other program, in PATH. One that ends by itself may be late on a busy machine, and be
 /// killed for it.
 std::string report_with_python(const std::string& script, bool ends = true) {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const std::string python = place / "python";
   std::ofstream(python) << "#!/bin/sh\n" << script << "\n";
   std::filesystem::permissions(python, std::filesystem::perms::owner_all);
@@ -87,7 +87,7 @@ TEST_CASE("--check-build says which frameworks the python in PATH can train with
 }
 
 TEST_CASE("--check-build asks the python that runs dabkerun, though PATH has another") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const std::string python = place / "my-python";
   std::ofstream(python) << "#!/bin/sh\necho dabke 0.1.0 /mine.py; echo end\n";
   std::filesystem::permissions(python, std::filesystem::perms::owner_all);

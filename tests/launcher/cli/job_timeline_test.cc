@@ -1,10 +1,9 @@
 #include "launcher/cli/job_timeline.h"
+#include "tests/temporary_directory.h"
 
 #include <fstream>
 
 #include <catch2/catch.hpp>
-
-#include "tests/place.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -19,7 +18,7 @@ void make_program(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("dabke-timeline is named as it can be called from where the job ran") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const std::filesystem::path root(place / "");
   const std::filesystem::path own = root / "build/launcher/dabkerun";
   CHECK(timeline_tool(own, root / "bin") == "dabke-timeline");  // nowhere

@@ -1,7 +1,7 @@
 #include "launcher/process/output_ends.h"
+#include "tests/child_process.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,14 +59,11 @@ TEST_CASE("a rank's terminal has the size that it is given, and is written to al
 }
 
 TEST_CASE("making a terminal gives a session without one no controlling terminal") {
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = status_in_child([] {
     ::setsid();
     const auto pipe = make_stdout(StdoutKind::terminal);
-    ::_exit(pipe.is_ok() && ::open("/dev/tty", O_RDWR) < 0 ? 0 : 1);
-  }
-  int status = -1;
-  CHECK(::waitpid(child, &status, 0) == child);
+    return pipe.is_ok() && ::open("/dev/tty", O_RDWR) < 0 ? 0 : 1;
+  });
   CHECK(status == 0);
 }
 

@@ -15,6 +15,7 @@
 #include "launcher/process/orphans.h"
 #include "launcher/process/output_ends.h"
 #include "launcher/process/spawn.h"
+#include "tests/child_process.h"
 #include "tests/patience.h"
 
 namespace dabke::test {
@@ -77,17 +78,14 @@ TEST_CASE("a supervisor that comes late to kill its rank does so, and does not t
 
 TEST_CASE("an agent that comes late to kill orphans does so, and does not take them for ones that hang") {
   Orphans orphans;
-  const pid_t orphan = ::fork();
-  if (orphan == 0) {
+  ChildProcess orphan([]() -> int {
     for (;;) ::pause();
-  }
+  });
   orphans.seek();
   std::this_thread::sleep_for(kKillLimit + 200ms);
   CHECK(orphans.kill({}) == 0);
   CHECK(orphans.due() != kNever);  // and looks again
-  int status = 0;
-  CHECK(::waitpid(orphan, &status, 0) == orphan);
-  CHECK(WTERMSIG(status) == SIGKILL);
+  CHECK(WTERMSIG(orphan.wait()) == SIGKILL);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 

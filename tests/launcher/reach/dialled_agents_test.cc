@@ -17,7 +17,7 @@
 #include "runtime/links/handshake_io.h"
 #include "tests/facts.h"
 #include "tests/patience.h"
-#include "tests/place.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -120,7 +120,7 @@ std::vector<DialledAgents::Arrival> arrivals_of(DialledAgents& dialled, Enough e
 }  // namespace
 
 TEST_CASE("an agent of each host comes to the launcher, and begins the conversation there") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const auto dialled = open_at_loopback(stand_in(place / "message", {"h1", "h2"}));
   auto arrivals = arrivals_of(*dialled, [](const auto& so_far) { return so_far.size() == 2; });
   REQUIRE(arrivals.size() == 2);
@@ -142,7 +142,7 @@ TEST_CASE("an agent of each host comes to the launcher, and begins the conversat
 
 TEST_CASE(
     "one that does not know the key, or is none of the hosts, is no agent, and keeps none from coming") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const auto dialled = open_at_loopback(stand_in(place / "message", {"stranger", "h1"}));
   std::vector<Fd> knocks;
   bool has_knocked = false;
@@ -170,7 +170,7 @@ TEST_CASE(
 TEST_CASE(
     "500 strangers where agents dial back, some with a key of their own, learn nothing and delay none of "
     "them") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const std::string gate = place / "gate";
   const auto dialled = open_at_loopback(stand_in(place / "message", {"h1", "h2"}, gate));
   std::vector<Stranger> strangers;
@@ -205,7 +205,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an srun that is killed is the cause also where what it has started ends before it does") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const std::string gate = place / "gate";
   const auto dialled = open_at_loopback(stand_in(
       place / "message", {"h1", "h2"}, "/",

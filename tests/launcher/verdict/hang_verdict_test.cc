@@ -1,13 +1,13 @@
 #include "launcher/verdict/hang_verdict.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text/wait_description.h"
+#include "tests/child_process.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -200,17 +200,15 @@ TEST_CASE("the verdict on a join names who has not come to it, and what it is in
 }
 
 TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {
-  const pid_t child = ::fork();
-  if (child == 0) {
+  ChildProcess child([]() -> int {
     for (;;) ::pause();
-  }
-  ::kill(child, SIGSTOP);
-  int status = 0;
-  ::waitpid(child, &status, WUNTRACED);
-  CHECK_THAT(process_state(child), Contains("is stopped"));
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  CHECK(process_state(child) == "is gone");
+  });
+  child.kill(SIGSTOP);
+  child.wait_until_stopped();
+  CHECK_THAT(process_state(child.pid()), Contains("is stopped"));
+  child.kill();
+  child.wait();
+  CHECK(process_state(child.pid()) == "is gone");
   CHECK(process_state(::getpid()) == "is running");
 }
 

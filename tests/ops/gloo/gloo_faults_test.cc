@@ -1,7 +1,6 @@
 // How runs on gloo end when something is wrong, and what they leave behind.
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -10,10 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
+#include "tests/child_process.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/gloo/rank_threads.h"
 #include "tests/patience.h"
+#include "tests/temporary_directory.h"
 #include "tests/thread_count.h"
 
 namespace dabke::test {
@@ -258,17 +260,15 @@ TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo sa
 
 namespace {
 
-/// Rank 1 as a process of its own, which takes part in two allreduces and then sends itself `signal`.
-pid_t fork_peer(const std::string& directory, std::size_t elements, int signal) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
+/// Rank 1, in a process of its own: takes part in two allreduces and then sends itself `signal`.
+int be_the_peer(const std::string& directory, std::size_t elements, int signal) {
   GlooRank self(1, on_one_host(2), store::open_file_store(directory).take());
   for (int i = 0; i < 2; ++i) {
     Work work(CollectiveKind::allreduce, 2, elements);
     (void)self.run(work.batch);
   }
   ::kill(::getpid(), signal);
-  ::_exit(0);
+  return 0;
 }
 
 }  // namespace
@@ -276,17 +276,16 @@ pid_t fork_peer(const std::string& directory, std::size_t elements, int signal) 
 TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was stopped") {
   const int signal = GENERATE(SIGSTOP, SIGKILL);
   const std::size_t elements = GENERATE(1000u, 300'000u);
-  char directory[] = "/tmp/dabke-gloo-test-XXXXXX";
-  REQUIRE(::mkdtemp(directory) != nullptr);
-  const pid_t peer = fork_peer(directory, elements, signal);  // while this process has no other threads
+  const test::TemporaryDirectory directory;
+  // While this process has no other threads.
+  test::ChildProcess peer([&] { return be_the_peer(directory.path(), elements, signal); });
   {
-    GlooRank self(0, on_one_host(2), store::open_file_store(directory).take());
+    GlooRank self(0, on_one_host(2), store::open_file_store(directory.path()).take());
     for (int i = 0; i < 2; ++i) {
       Work work(CollectiveKind::allreduce, 2, elements);
       CHECK(self.run(work.batch).is_ok());
     }
-    int state = 0;
-    ::waitpid(peer, &state, WUNTRACED);
+    peer.wait_until_stopped();
     TimePoint start = Clock::now();
     std::jthread aborter([&] {
       if (signal == SIGKILL) return;
@@ -300,9 +299,6 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
     CHECK(ms_since(start) < kPromptMs);
     CHECK(status.code() == (signal == SIGKILL ? Code::transport : Code::peer_lost));
   }
-  ::kill(peer, SIGKILL);
-  ::waitpid(peer, nullptr, 0);
-  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
@@ -355,17 +351,14 @@ TEST_CASE("every descriptor of a connected backend is closed by exec, and by a f
       kept.push_back(fd);
   }
   CHECK(kept.empty());
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int state = test::status_in_child([&] {
     for (auto& rank : ranks) rank->fork_guard.close_all_in_child();
     int open = 0;
     for (const int fd : after) {
       if (std::ranges::find(before, fd) == before.end() && ::fcntl(fd, F_GETFD) != -1) ++open;
     }
-    ::_exit(open);
-  }
-  int state = -1;
-  ::waitpid(child, &state, 0);
+    return open;
+  });
   CHECK(state == 0);
 }
 

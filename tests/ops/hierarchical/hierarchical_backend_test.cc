@@ -15,6 +15,7 @@
 #include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
 #include "tests/patience.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
 
 namespace dabke::test {

@@ -7,8 +7,8 @@
 
 #include "ops/registry.h"
 #include "runtime/modules/module_loader.h"
+#include "tests/child_process.h"
 #include "tests/facts.h"
-#include "tests/ops/nccl/in_child.h"
 #include "tests/skip.h"
 
 namespace dabke::test {
@@ -16,11 +16,11 @@ using namespace cuda;
 namespace {
 
 using Catch::Contains;
-using test::in_child;
+using test::text_in_child;
 
 /// What the loading of a driver comes to, by a plan of the double.
 std::string loaded(const std::string& file, const std::string& plan = "") {
-  return in_child([&] {
+  return text_in_child([&] {
     ::setenv("FAKE_CUDA_PLAN", plan.c_str(), 1);
     const auto driver = load_driver(file);
     return driver ? driver->text
@@ -30,7 +30,7 @@ std::string loaded(const std::string& file, const std::string& plan = "") {
 
 /// What comes of opening a device of the double, with an NCCL, by DABKE_GPU_OPERATIONS.
 std::string opened(const std::string& gpu_operations, const std::string& nccl, const std::string& set = "") {
-  return in_child([&]() -> std::string {
+  return text_in_child([&]() -> std::string {
     if (::dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return ::dlerror();
     Config config;
     config.module_path = MODULE_PATH;
@@ -48,7 +48,7 @@ std::string opened(const std::string& gpu_operations, const std::string& nccl, c
 
 TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
   const bool has_driver =
-      !in_child([] { return ::dlopen("libcuda.so.1", RTLD_NOW) != nullptr ? "yes" : ""; }).empty();
+      !text_in_child([] { return ::dlopen("libcuda.so.1", RTLD_NOW) != nullptr ? "yes" : ""; }).empty();
   if (has_driver) DABKE_SKIP("this machine has a driver");
   const std::string nccl = GENERATE(std::string(), std::string(REAL_NCCL));
   std::string said;
@@ -56,7 +56,7 @@ TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
   for (int attempt = 0; attempt < 10 && took >= std::chrono::seconds(1);
        ++attempt) {  // the machine may be busy
     const TimePoint before = Clock::now();
-    said = in_child([&] {
+    said = text_in_child([&] {
       Config config;
       config.module_path = MODULE_PATH;
       config.nccl_library = nccl;

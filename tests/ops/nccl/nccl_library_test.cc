@@ -15,16 +15,18 @@
 
 #include "ops/nccl/nccl_dtype.h"
 #include "ops/nccl/nccl_session.h"
+#include "tests/child_process.h"
 #include "tests/facts.h"
-#include "tests/ops/nccl/in_child.h"
 #include "tests/skip.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 using namespace nccl;
 namespace {
 
 using Catch::Contains;
-using test::in_child;
+using test::TemporaryDirectory;
+using test::text_in_child;
 namespace fs = std::filesystem;
 
 Environment with(std::map<std::string, std::string> variables) {
@@ -36,7 +38,7 @@ Environment with(std::map<std::string, std::string> variables) {
 
 /// What looking for NCCL comes to.
 std::string loaded(const std::string& named, const std::string& version_of_double = "23200") {
-  return in_child([&] {
+  return text_in_child([&] {
     ::setenv("FAKE_NCCL_VERSION", version_of_double.c_str(), 1);
     const auto library = load(named, with({}));
     return library ? library->text
@@ -45,18 +47,14 @@ std::string loaded(const std::string& named, const std::string& version_of_doubl
 }
 
 struct Folder {
-  Folder() {
-    std::string name = fs::temp_directory_path() / "dabke-nccl-XXXXXX";
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
   std::string add(const std::string& below) const {
     const fs::path file = path / below;
     fs::create_directories(file.parent_path());
     std::ofstream(file) << "no library";
     return file;
   }
-  fs::path path;
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path();
 };
 
 std::vector<std::string> files_of(const std::vector<Candidate>& those) {
@@ -92,7 +90,7 @@ TEST_CASE("a file that is no NCCL, or too old a one, is refused by name and vers
 }
 
 TEST_CASE("an NCCL that is in the process already is the one, whatever else is named") {
-  const std::string said = in_child([] {
+  const std::string said = text_in_child([] {
     ::dlopen(FAKE_NCCL, RTLD_NOW);
     const auto library = load("/nowhere/libnccl.so.2", with({}));
     return library ? library->text : library.status().message();
@@ -101,7 +99,7 @@ TEST_CASE("an NCCL that is in the process already is the one, whatever else is n
 }
 
 TEST_CASE("where a framework has NCCL linked into it there are two, and that is said") {
-  const std::string said = in_child([]() -> std::string {
+  const std::string said = text_in_child([]() -> std::string {
     if (::dlopen(FRAMEWORK, RTLD_NOW | RTLD_GLOBAL) == nullptr) return ::dlerror();
     return loaded(FAKE_NCCL);
   });

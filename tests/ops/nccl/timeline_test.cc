@@ -14,6 +14,7 @@
 #include "runtime/timeline/joining/record_file.h"
 #include "tests/ops/nccl/program_tensors.h"
 #include "tests/ops/nccl/session.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 namespace {
@@ -42,10 +43,9 @@ struct Told {
 /// A job of two ranks with a timeline of records; what it says of each tensor.
 template <class Function>
 std::map<std::string, Told> record(Function&& function) {
-  std::string folder = "/tmp/dabke_device_timeline_XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  const TemporaryDirectory folder;
   Config config = quiet_config();
-  config.timeline = folder + "/trace.json";
+  config.timeline = folder / "trace.json";
   config.timeline_format = TimelineFormat::records;
   config.fusion_threshold = 0;  // a batch for each tensor
   run_on_ranks(setup_named("nccl"), 2, config, function);
@@ -69,7 +69,6 @@ std::map<std::string, Told> record(Function&& function) {
       }
     }
   }
-  std::filesystem::remove_all(folder);
   return told;
 }
 

@@ -14,8 +14,10 @@
 #include "runtime/links/tcp_link.h"
 #include "runtime/store/http_store.h"
 #include "tests/patience.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
 #include "tests/skip.h"
+#include "tests/temporary_directory.h"
 #include "tests/thread_count.h"
 #include "tests/variables.h"
 

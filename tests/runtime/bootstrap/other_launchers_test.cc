@@ -5,7 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/bootstrap/bootstrap.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
+#include "tests/temporary_directory.h"
 #include "tests/variables.h"
 
 using namespace dabke;

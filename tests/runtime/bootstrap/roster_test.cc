@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -15,8 +14,11 @@
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/store/http_store.h"
 #include "runtime/store/rendezvous_server.h"
+#include "tests/child_process.h"
 #include "tests/patience.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
+#include "tests/temporary_directory.h"
 
 using namespace dabke;
 using namespace dabke::test;
@@ -281,21 +283,20 @@ TEST_CASE("a rank that was killed after it had come is named, and not waited for
   const MeetingPlace place(false);  // a server's thread would not be in the child
   const auto store = place.client();
   const Rank victim = GENERATE(0, 1);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
+  ChildProcess child([&] {
     (void)come(place, victim, 3, "gone", 60);
-    ::_exit(1);
-  }
+    return 1;
+  });
   std::string other;
   std::jthread waits([&] { other = come(place, 1 - victim, 3, "a", 3600); });
   for (const Rank rank : {0, 1})
     REQUIRE(store->get(fmt::format("1/hello/{}", rank), deadline_after(60)).is_ok());
-  ::kill(pid, SIGKILL);
+  child.kill();
   waits.join();
-  ::waitpid(pid, nullptr, 0);
+  child.wait();
   CHECK(other == fmt::format("process {} of rank {} on gone ended in dabke_init (killed, or ended without "
                              "dabke_shutdown)",
-                             pid, victim));
+                             child.pid(), victim));
 }
 
 TEST_CASE("a process that has ended before init ends the wait of all who need it, and of no other job") {

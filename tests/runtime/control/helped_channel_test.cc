@@ -3,6 +3,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/run_ranks.h"
 #include "tests/runtime/control/channels.h"
 
 using namespace dabke;

@@ -9,6 +9,7 @@
 
 #include "runtime/control/mpi_channel.h"
 #include "tests/patience.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/control/channels.h"
 
 using namespace dabke;

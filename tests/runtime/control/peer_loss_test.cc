@@ -9,6 +9,7 @@
 
 #include "tests/patience.h"
 #include "tests/runtime/control/channels.h"
+#include "tests/temporary_directory.h"
 
 using namespace dabke;
 using namespace dabke::test;

@@ -1,6 +1,5 @@
 // What goes past the caches: the bytes, and that they are there before what is stored next.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/kernels/kernels.h"
+#include "tests/child_process.h"
 
 namespace dabke::test {
 namespace {
@@ -55,9 +55,7 @@ TEST_CASE("another process that sees what is stored after a streamed copy sees t
   auto* const shared = static_cast<Shared*>(
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   REQUIRE(shared != MAP_FAILED);
-  const pid_t reader = ::fork();
-  REQUIRE(reader >= 0);
-  if (reader == 0) {
+  ChildProcess reader([&] {
     std::uint32_t wrong = 0;
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       while (shared->written.load(std::memory_order_acquire) != round) {
@@ -66,8 +64,8 @@ TEST_CASE("another process that sees what is stored after a streamed copy sees t
       for (std::size_t i = kBytes; i-- > 0;) wrong += shared->data[kOffset + i] != value ? 1 : 0;
       shared->read.store(round, std::memory_order_release);
     }
-    ::_exit(wrong == 0 ? 0 : 1);
-  }
+    return wrong == 0 ? 0 : 1;
+  });
   std::vector<unsigned char> values(kBytes);
   for (std::uint32_t round = 1; round <= kRounds; ++round) {
     std::memset(values.data(), static_cast<int>(round & 0xff), kBytes);
@@ -76,9 +74,7 @@ TEST_CASE("another process that sees what is stored after a streamed copy sees t
     while (shared->read.load(std::memory_order_acquire) != round) {
     }
   }
-  int status = -1;
-  REQUIRE(::waitpid(reader, &status, 0) == reader);
-  CHECK(status == 0);
+  CHECK(reader.wait() == 0);
   ::munmap(shared, sizeof(Shared));
 }
 

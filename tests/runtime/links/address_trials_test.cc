@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "runtime/links/address_trials.h"
 
 #include <catch2/catch.hpp>

@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "tests/child_process.h"
 #include "tests/runtime/links/shm/pairs.h"
 
 using namespace dabke;
@@ -84,16 +84,13 @@ TEST_CASE("a link is in the fork guard for as long as it is open") {
   const int a = pair->a->descriptor();
   const int b = pair->b->descriptor();
   pair->a.reset();
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = status_in_child([&] {
     // The number of the closed link belongs to somebody else by now; that of the open one must go.
     const bool reused = ::dup2(2, a) == a;
     pair->guard.close_all_in_child();
-    ::_exit(reused && ::fcntl(a, F_GETFD) != -1 && ::fcntl(b, F_GETFD) == -1 ? 0 : 1);
-  }
-  int result = -1;
-  REQUIRE(::waitpid(child, &result, 0) == child);
-  CHECK(result == 0);
+    return reused && ::fcntl(a, F_GETFD) != -1 && ::fcntl(b, F_GETFD) == -1 ? 0 : 1;
+  });
+  CHECK(status == 0);
 }
 
 TEST_CASE(

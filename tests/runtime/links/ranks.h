@@ -1,16 +1,15 @@
-// Ranks as threads of the test: worlds, and what each of them saw.
+// What tests of ranks over links begin with: worlds, handshakes, addresses, and bytes as text.
 #pragma once
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/hmac.h"
-#include "runtime/base/threads/fork_guard.h"
 #include "runtime/base/world.h"
 #include "runtime/links/handshake.h"
 #include "runtime/links/network.h"
@@ -33,20 +32,6 @@ inline World world_of(Rank rank, int size) {
 inline links::Handshake::Self self_of(const World& world,
                                       links::ProcessIdentity process = links::identity_of_this_process()) {
   return {world.job_id, world.job_key, world.epoch, world.rank, process};
-}
-
-/// Calls `rank_main(rank)` on a thread for each rank and returns what they returned, by rank.
-template <class RankMain>
-auto run_ranks(int size, RankMain rank_main) {
-  using Seen = decltype(rank_main(0));
-  std::vector<Seen> seen(static_cast<std::size_t>(size));
-  {
-    std::vector<std::jthread> threads;
-    for (Rank rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] { seen[static_cast<std::size_t>(rank)] = rank_main(rank); });
-    }
-  }
-  return seen;
 }
 
 inline std::vector<Rank> all_but(Rank self, int size) {
@@ -76,30 +61,5 @@ inline std::size_t open_descriptors() {
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
   return count;
 }
-
-/// A directory that goes away with the test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dabke-test-XXXXXX").native();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-  std::size_t files() const {
-    std::size_t count = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))
-      count += entry.is_regular_file();
-    return count;
-  }
-
- private:
-  std::string path_;
-};
 
 }  // namespace dabke::test

@@ -1,12 +1,12 @@
 #include "runtime/store/init_watch.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "runtime/store/init_failure.h"
+#include "tests/child_process.h"
 #include "tests/runtime/links/ranks.h"
 
 using namespace dabke;
@@ -18,28 +18,17 @@ namespace {
 constexpr double kLong = 3600;  // nobody waits for so long
 
 /// A process that lives until the test lets it go; nobody has asked for its end before that.
-class Process {
- public:
-  Process() : pid_(::fork()) {
-    if (pid_ != 0) return;
-    for (;;) ::pause();
-  }
-  ~Process() {
-    end();
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-  void end() const { ::kill(pid_, SIGKILL); }
-  pid_t pid() const { return pid_; }
+struct Process : ChildProcess {
+  Process()
+      : ChildProcess([]() -> int {
+          for (;;) ::pause();
+        }) {}
+  void end() const { kill(); }
   links::ProcessIdentity identity() const {
     links::ProcessIdentity one = links::identity_of_this_process();
-    one.pid = static_cast<std::uint32_t>(pid_);
+    one.pid = static_cast<std::uint32_t>(pid());
     return one;
   }
-
- private:
-  const pid_t pid_;
 };
 
 }  // namespace

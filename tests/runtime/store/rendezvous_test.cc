@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "runtime/store/http_store.h"
 #include "runtime/store/rendezvous_server.h"
 #include "runtime/store/store_protocol.h"
+#include "tests/child_process.h"
 #include "tests/patience.h"
 
 namespace dabke::test {
@@ -343,20 +343,19 @@ TEST_CASE("the server takes no signal, gives no descriptor to a program and none
   // A child lives on without the sockets: who connects is refused, and who is connected sees the end.
   int hold[2];
   REQUIRE(::pipe2(hold, O_CLOEXEC) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  ChildProcess child([&] {
     server->close_in_child();
     ::close(hold[1]);
     char byte = 0;
     (void)!::read(hold[0], &byte, 1);
-    ::_exit(0);
-  }
+    return 0;
+  });
   ::close(hold[0]);
   server.reset();
   CHECK(read_all(connected) == "");
   CHECK_THAT(open(url)->set("k", "v").message(), Catch::Contains("Connection refused"));
   ::close(hold[1]);
-  ::waitpid(child, nullptr, 0);
+  CHECK(child.wait() == 0);
 }
 
 TEST_CASE("without descriptors for more clients the server drops silent ones and serves on") {

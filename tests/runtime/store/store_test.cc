@@ -10,7 +10,9 @@
 #include <fstream>
 #include <set>
 
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
+#include "tests/temporary_directory.h"
 
 using namespace dabke;
 using namespace dabke::test;

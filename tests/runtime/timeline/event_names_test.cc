@@ -253,7 +253,7 @@ TEST_CASE("docs/timeline.md has every event and argument of Horovod's shape, and
 }
 
 TEST_CASE("the trace of all ranks is written with those events and arguments, and with no other") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   write_everything(place / "trace.json");
   const Json trace = test::merged(place / "trace.json", place / "trace.json");
   CHECK(test::form_faults(trace) == std::vector<std::string>());
@@ -263,7 +263,7 @@ TEST_CASE("the trace of all ranks is written with those events and arguments, an
 }
 
 TEST_CASE("Horovod's shape is written with those events and arguments, and with no other") {
-  const test::Place place;
+  const test::TemporaryDirectory place;
   const Json trace = horovod_trace(place / "trace.json");
   CHECK(test::form_faults(trace) == std::vector<std::string>());
   const Told written = written_in(trace);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/timeline/merge/merge.h"
-#include "tests/place.h"
 #include "tests/runtime/timeline/trace.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 

@@ -20,6 +20,7 @@
 
 #include "runtime/base/threads/owned.h"
 #include "runtime/timeline/joining/record_file.h"
+#include "tests/child_process.h"
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
 #include "tests/trace_form.h"
@@ -31,8 +32,8 @@ using namespace std::chrono_literals;
 using test::Json;
 
 TEST_CASE("a trace begins with the time of its start") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const auto now_us = [] {
     return std::chrono::duration_cast<std::chrono::microseconds>(
                std::chrono::system_clock::now().time_since_epoch())
@@ -52,8 +53,8 @@ TEST_CASE("a trace begins with the time of its start") {
 }
 
 TEST_CASE("names with quotes, newlines, bad UTF-8 and a megabyte make a valid file") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const std::vector<std::string> names = {"a \"quoted\" \\ name",
                                           "two\nlines\t\x01\x7f",
                                           "",
@@ -82,8 +83,8 @@ TEST_CASE("names with quotes, newlines, bad UTF-8 and a megabyte make a valid fi
 }
 
 TEST_CASE("times are microseconds since the start, with fractions, taken when the record is made") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const auto before = Clock::now();
   const auto timeline = test::must_open({.path = path});
   const auto id = timeline->tensor("x");
@@ -112,8 +113,8 @@ TEST_CASE(
   const std::uint64_t limit = GENERATE(1000, 5000, 100'000, 600'000);
   const std::uint64_t names = GENERATE(3, 400);
   constexpr std::uint64_t kRounds = 4000;
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const auto timeline = test::must_open({.path = path, .queue_records = 1 << 16, .max_bytes = limit});
   timeline->begin_span("outer");
   for (std::uint64_t i = 0; i < kRounds; ++i) {
@@ -137,10 +138,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a file that cannot be opened is refused with its path and the reason") {
-  test::TempFolder folder;
-  const std::string pipe = folder.file("pipe");
+  test::TemporaryDirectory folder;
+  const std::string pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  const std::string plain = folder.file("plain");
+  const std::string plain = folder / "plain";
   { const std::ofstream made(plain); }
   struct Case {
     std::string path, reason;
@@ -158,8 +159,8 @@ TEST_CASE("a file that cannot be opened is refused with its path and the reason"
 }
 
 TEST_CASE("a check whether a path can be written leaves all there as it is") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   CHECK(timeline::Timeline::check({.path = path}).is_ok());
   CHECK_FALSE(std::filesystem::exists(path));
   std::ofstream(path) << "mine";
@@ -169,8 +170,8 @@ TEST_CASE("a check whether a path can be written leaves all there as it is") {
 
 TEST_CASE("a timeline that begins a new file leaves the one before it alone, which is still written") {
   const TimelineFormat format = GENERATE(TimelineFormat::horovod, TimelineFormat::records);
-  test::TempFolder folder;
-  const std::string path = folder.file("trace"), records = folder.file("trace.rank0");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace", records = folder / "trace.rank0";
   timeline::Timeline::Options options{.path = path, .format = format};
   const auto before = test::must_open(options);
   for (int i = 0; i < 1000; ++i) test::rank_ready(*before, before->tensor("x"), i);
@@ -189,8 +190,8 @@ TEST_CASE("a timeline that begins a new file leaves the one before it alone, whi
 }
 
 TEST_CASE("a pipe that somebody reads is refused too") {
-  test::TempFolder folder;
-  const std::string path = folder.file("pipe");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "pipe";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const auto timeline = timeline::Timeline::open({.path = path});
@@ -228,23 +229,13 @@ TEST_CASE("a full disk is told when it happens, and once") {
   CHECK(told == std::vector{timeline->close().message()});
 }
 
-/// Runs `body` in a forked child; its exit status as of waitpid.
-template <class Body>
-int in_child(Body body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return status;
-}
-
 TEST_CASE("a file size limit is reported like a full disk, and the file is whole up to there") {
   const bool several_flushes = GENERATE(true, false);
   const rlim_t cut = GENERATE(range(0, test::kSanitized ? 1 : 4));  // may cut anywhere
   const rlim_t limit_bytes = 100'000 + cut;
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
-  const int status = in_child([&] {
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
+  const int status = test::status_in_child([&] {
     const struct rlimit limit = {limit_bytes, limit_bytes};
     ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ would kill us, were it not blocked in the writer
     const auto timeline = test::must_open({.path = path});
@@ -265,11 +256,11 @@ TEST_CASE("a file size limit is reported like a full disk, and the file is whole
 
 TEST_CASE("a trace that a full disk has cut anywhere loads, and all that it begins ends") {
   const int step = test::kSanitized ? 997 : 97;
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   for (int limit = 1; limit < 30'000; limit += step) {
     const bool several_flushes = limit % 2 == 0;
-    const int status = in_child([&] {
+    const int status = test::status_in_child([&] {
       const struct rlimit limits = {static_cast<rlim_t>(limit), static_cast<rlim_t>(limit)};
       ::setrlimit(RLIMIT_FSIZE, &limits);
       const auto timeline = test::must_open({.path = path});
@@ -299,8 +290,8 @@ TEST_CASE("a trace that a full disk has cut anywhere loads, and all that it begi
 }
 
 TEST_CASE("everything recorded before close is in the file, and nothing after") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const auto timeline = test::must_open({.path = path});
   const auto id = timeline->tensor("x");
   for (int i = 0; i < 50'000; ++i) test::rank_ready(*timeline, id, i);
@@ -313,8 +304,8 @@ TEST_CASE("everything recorded before close is in the file, and nothing after") 
 }
 
 TEST_CASE("a second timeline in the same process starts anew, over the old file") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   for (int round = 0; round < 20; ++round) {
     const auto timeline = test::must_open({.path = path});
     for (int i = round; i < 20; ++i) test::rank_ready(*timeline, timeline->tensor("x"), i);
@@ -336,8 +327,8 @@ std::optional<Json> wait_for_events(const std::string& path, std::size_t count) 
 }
 
 TEST_CASE("what was recorded is in a readable file soon, without close") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   const auto timeline = test::must_open({.path = path});
   const auto id = timeline->tensor("x");
   std::size_t count = 0;
@@ -350,25 +341,24 @@ TEST_CASE("what was recorded is in a readable file soon, without close") {
 }
 
 TEST_CASE("after kill -9 the file is readable up to the last flush") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   int pipe_fds[2];
   REQUIRE(::pipe2(pipe_fds, O_CLOEXEC) == 0);
   const Fd reader(pipe_fds[0]);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::ChildProcess child([&] {
     const auto timeline = test::must_open({.path = path});
     const auto id = timeline->tensor("x");
     for (int i = 0; i < 1000; ++i) test::rank_ready(*timeline, id, i);
-    if (!wait_for_events(path, 1000)) ::_exit(1);
+    if (!wait_for_events(path, 1000)) return 1;
     static_cast<void>(::write(pipe_fds[1], "x", 1));
     while (true) {  // and goes on, so that the kill comes in the middle of writing
       test::negotiate_start(*timeline, id, CollectiveKind::allreduce);
       test::negotiate_end(*timeline, id);
       if (timeline->tensor("x") == 0) break;
     }
-    ::_exit(1);
-  }
+    return 1;
+  });
   ::close(pipe_fds[1]);
   struct pollfd wait = {reader.get(), POLLIN, 0};
   char byte = 0;
@@ -380,9 +370,8 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
   for (const auto before = size(); size() < before + 500'000 && Clock::now() < deadline;) {
     std::this_thread::sleep_for(1ms);
   }
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  child.kill();
+  const int status = child.wait();
   REQUIRE(flushed);
   REQUIRE(WIFSIGNALED(status));
   // A kill inside a write may cut the last event; trace viewers read what is whole, and so do we.

@@ -17,8 +17,8 @@ using Lines = std::vector<std::string>;
 /// What is in the file after `record` has recorded.
 template <class Record>
 Json trace_of(Record record, timeline::Timeline::Options options = {}) {
-  test::TempFolder folder;
-  options.path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  options.path = folder / "trace.json";
   const auto timeline = test::must_open(options);
   record(*timeline);
   if (const Status status = timeline->close(); !status.is_ok()) throw std::runtime_error(status.message());

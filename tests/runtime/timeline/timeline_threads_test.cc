@@ -39,8 +39,8 @@ void live(timeline::Timeline& timeline, timeline::Timeline::TensorId id, int i) 
 TEST_CASE("many threads record at once and nothing is lost, torn or misnested") {
   constexpr int kThreads = 6;
   constexpr int kLives = 1000;
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   {
     const auto timeline = test::must_open({.path = path, .mark_cycles = true});
     std::vector<std::jthread> threads;
@@ -70,8 +70,8 @@ TEST_CASE("many threads record at once and nothing is lost, torn or misnested") 
 }
 
 TEST_CASE("threads that record about the same tensor cannot misnest it") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   {
     const auto timeline = test::must_open({.path = path});
     const auto id = timeline->tensor("x");
@@ -86,8 +86,8 @@ TEST_CASE("threads that record about the same tensor cannot misnest it") {
 }
 
 TEST_CASE("a full queue loses records, counts them, marks the gap, and tears nothing") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.json");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.json";
   constexpr std::uint64_t kLives = 20'000;
   {
     const auto timeline = test::must_open({.path = path, .queue_records = 64});
@@ -110,8 +110,8 @@ TEST_CASE("a full queue loses records, counts them, marks the gap, and tears not
 
 TEST_CASE("close while others record ends, and leaves a valid file") {
   for (int round = 0; round < 20; ++round) {
-    test::TempFolder folder;
-    const std::string path = folder.file("trace.json");
+    test::TemporaryDirectory folder;
+    const std::string path = folder / "trace.json";
     const auto timeline = test::must_open({.path = path, .queue_records = 1024});
     std::vector<std::jthread> threads;
     for (int t = 0; t < 3; ++t) {
@@ -142,8 +142,8 @@ std::string writer_status(const std::string& key) {
 }
 
 TEST_CASE("an idle timeline makes no wake-ups") {
-  test::TempFolder folder;
-  const auto timeline = test::must_open({.path = folder.file("trace.json")});
+  test::TemporaryDirectory folder;
+  const auto timeline = test::must_open({.path = folder / "trace.json"});
   const auto switches = [] { return writer_status("voluntary_ctxt_switches"); };
   test::rank_ready(*timeline, timeline->tensor("x"), 0);
   // The writer is idle once it has not switched for many naps. A thread that was stopped wakes as well, but not each
@@ -161,8 +161,8 @@ TEST_CASE("an idle timeline makes no wake-ups") {
 }
 
 TEST_CASE("the writer thread blocks every signal that can be blocked") {
-  test::TempFolder folder;
-  const auto timeline = test::must_open({.path = folder.file("trace.json")});
+  test::TemporaryDirectory folder;
+  const auto timeline = test::must_open({.path = folder / "trace.json"});
   std::string blocked;
   for (int i = 0; i < 20'000 && blocked.empty(); ++i) {
     std::this_thread::sleep_for(1ms);  // until the thread has given itself its name

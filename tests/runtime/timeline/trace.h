@@ -9,36 +9,14 @@
 #include <string>
 #include <vector>
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "runtime/timeline/recording/timeline.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 
 using Json = nlohmann::json;
-
-/// A folder that is removed, with the files in it, at the end.
-class TempFolder {
- public:
-  TempFolder() : path_("/tmp/dabke_timeline_XXXXXX") {
-    if (!::mkdtemp(path_.data())) throw std::runtime_error("mkdtemp failed");
-  }
-  ~TempFolder() {
-    for (const std::string& file : files_) ::unlink(file.c_str());
-    ::rmdir(path_.c_str());
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) { return files_.emplace_back(path_ + "/" + name); }
-
- private:
-  std::string path_;
-  std::vector<std::string> files_;
-};
 
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -1,7 +1,7 @@
 #include "runtime/base/threads/fork_guard.h"
+#include "tests/child_process.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 
 #include <vector>
 
@@ -29,19 +29,14 @@ TEST_CASE(
   for (const int fd : removed) guard.add(fd);
   for (const int fd : removed) guard.remove(fd);
 
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
+  const int status = status_in_child([&] {
     guard.close_all_in_child();
     int wrong = 0;
     for (const int fd : guarded) wrong += is_open(fd);
     for (const int fd : removed) wrong += !is_open(fd);
-    ::_exit(wrong == 0 ? 0 : 1);
-  }
-  int status = -1;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+    return wrong == 0 ? 0 : 1;
+  });
+  CHECK(status == 0);
   int closed_here = 0;
   for (const int fd : guarded) {
     closed_here += !is_open(fd);

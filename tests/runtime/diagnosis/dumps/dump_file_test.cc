@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/links/ranks.h"
+#include "tests/temporary_directory.h"
 
 using namespace dabke;
 using namespace dabke::test;

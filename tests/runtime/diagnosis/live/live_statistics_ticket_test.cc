@@ -1,4 +1,5 @@
 #include "runtime/diagnosis/live/live_statistics_ticket.h"
+#include "tests/temporary_directory.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,13 +9,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/place.h"
-
 namespace dabke::test {
 namespace {
 
 using Catch::Contains;
-using test::Place;
+using test::TemporaryDirectory;
 
 diagnosis::LiveStatisticsTicket some_ticket() {
   diagnosis::LiveStatisticsTicket ticket{.address = "[fd00::2]:4711", .job = {}, .epoch = 3, .key = {}};
@@ -26,7 +25,7 @@ diagnosis::LiveStatisticsTicket some_ticket() {
 }  // namespace
 
 TEST_CASE("a ticket comes out of its file as it went in, and the file is its owner's alone") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string path = place / "new/look-x";
   const diagnosis::LiveStatisticsTicket ticket = some_ticket();
   REQUIRE(diagnosis::write_ticket(ticket, path).is_ok());
@@ -46,7 +45,7 @@ TEST_CASE("a ticket comes out of its file as it went in, and the file is its own
 }
 
 TEST_CASE("a ticket that others could read, a link, and what is none are refused with the reason") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string path = place / "look-x";
   REQUIRE(diagnosis::write_ticket(some_ticket(), path).is_ok());
   ::chmod(path.c_str(), 0640);

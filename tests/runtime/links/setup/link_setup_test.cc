@@ -12,6 +12,7 @@
 #include "runtime/links/tcp_link.h"
 #include "runtime/store/init_failure.h"
 #include "tests/patience.h"
+#include "tests/run_ranks.h"
 #include "tests/runtime/links/ranks.h"
 
 using namespace dabke;

@@ -1,7 +1,6 @@
 #include "runtime/timeline/joining/record_file.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "tests/child_process.h"
 #include "tests/facts.h"
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
@@ -51,7 +51,8 @@ Seen read(const std::string& path) {
   }
 }
 
-timeline::Timeline::Options options_for(const test::TempFolder& folder, std::size_t queue_records = 1 << 12) {
+timeline::Timeline::Options options_for(const test::TemporaryDirectory& folder,
+                                        std::size_t queue_records = 1 << 12) {
   return {.path = folder.path() + "/trace",
           .mark_cycles = true,
           .format = TimelineFormat::records,
@@ -59,9 +60,9 @@ timeline::Timeline::Options options_for(const test::TempFolder& folder, std::siz
           .queue_records = queue_records};
 }
 
-std::string must_close(timeline::Timeline& timeline, test::TempFolder& folder) {
+std::string must_close(timeline::Timeline& timeline, test::TemporaryDirectory& folder) {
   if (const Status closed = timeline.close(); !closed.is_ok()) throw std::runtime_error(closed.message());
-  return folder.file("trace.rank3");
+  return folder / "trace.rank3";
 }
 
 /// Some of everything.
@@ -115,7 +116,7 @@ TEST_CASE(
     "a file of records never exceeds its limit, though nobody stops recording, and has the first records") {
   constexpr std::uint64_t kRecords = 20'000;
   const std::uint64_t limit = GENERATE(1000, 4096, 100'000, 700'000);
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   timeline::Timeline::Options options = options_for(folder, 1 << 15);
   options.max_bytes = limit;
   int called = 0;  // by the writer's thread, which close() waits for
@@ -141,7 +142,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what is put tells that a file nears its limit, before any of it is written") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   timeline::Timeline::Options options = options_for(folder, 1 << 15);
   options.max_bytes = 1'000'000;
   const auto timeline = test::must_open(options);
@@ -163,7 +164,7 @@ TEST_CASE("what is put tells that a file nears its limit, before any of it is wr
 }
 
 TEST_CASE("records are read back as they were made, with their names and whose they are") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const auto before = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   const auto timeline = test::must_open(options_for(folder));
   record_all(*timeline);
@@ -222,7 +223,7 @@ void overwrite(const std::string& path, std::string_view bytes) {
 }
 
 TEST_CASE("a file that was cut anywhere is read up to its last whole block, and says what is missing") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const auto timeline = test::must_open(options_for(folder));
   record_all(*timeline);
   const std::string path = must_close(*timeline, folder);
@@ -249,7 +250,7 @@ TEST_CASE("a file that was cut anywhere is read up to its last whole block, and 
 }
 
 TEST_CASE("whatever is in a file, reading it ends, and an error names the file and the place") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const auto timeline = test::must_open(options_for(folder));
   record_all(*timeline);
   const std::string path = must_close(*timeline, folder);
@@ -327,7 +328,7 @@ class Forged {
 };
 
 TEST_CASE("a record, name or origin that cannot be is refused, although its block is whole") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const auto timeline = test::must_open(options_for(folder));
   record_all(*timeline);
   const std::string path = must_close(*timeline, folder);
@@ -386,8 +387,8 @@ TEST_CASE("a record, name or origin that cannot be is refused, although its bloc
 }
 
 TEST_CASE("what is no file of records is told by its name") {
-  test::TempFolder folder;
-  const std::string path = folder.file("other");
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "other";
   overwrite(path, "[\n{\"name\":\"process_name\"}\n]\n");
   CHECK_THAT(read(path).status.message(), Contains(path) && Contains("no file of a timeline's records"));
   timeline::FilePreface preface;
@@ -399,7 +400,7 @@ TEST_CASE("what is no file of records is told by its name") {
 }
 
 TEST_CASE("a full queue of records loses some, counts them, and marks where") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   constexpr std::uint64_t kRecords = 200'000;
   const auto timeline = test::must_open(options_for(folder, 64));
   const auto id = timeline->tensor("x");
@@ -423,7 +424,7 @@ TEST_CASE("a full queue of records loses some, counts them, and marks where") {
 }
 
 TEST_CASE("spans have names of their own up to a limit, and share one beyond it") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   constexpr auto kMost = static_cast<std::uint32_t>(timeline::most_of(timeline::NameKind::span));
   static_assert(kMost == 65'536);
   const auto timeline = test::must_open(options_for(folder, 1 << 20));
@@ -441,8 +442,8 @@ TEST_CASE("spans have names of their own up to a limit, and share one beyond it"
 }
 
 TEST_CASE("a full disk ends the records and is what close returns, and nobody waits for it") {
-  test::TempFolder folder;
-  const std::string link = folder.file("trace.rank3");
+  test::TemporaryDirectory folder;
+  const std::string link = folder / "trace.rank3";
   REQUIRE(::symlink("/dev/full", link.c_str()) == 0);
   timeline::Timeline::Options options = options_for(folder);
   std::atomic<int> told{0};
@@ -455,12 +456,11 @@ TEST_CASE("a full disk ends the records and is what close returns, and nobody wa
 }
 
 TEST_CASE("records that a full disk has cut anywhere are whole up to there, and say why they end") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const timeline::Timeline::Options options = options_for(folder);
-  const std::string path = folder.file("trace.rank3");
+  const std::string path = folder / "trace.rank3";
   for (rlim_t limit = 400; limit < 20'000; limit += test::kSanitized ? 997 : 97) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const int status = test::status_in_child([&] {
       const struct rlimit limits = {limit, limit};
       ::setrlimit(RLIMIT_FSIZE, &limits);
       const auto timeline = test::must_open(options);
@@ -468,10 +468,8 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
         timeline->mark_step(static_cast<std::uint64_t>(i));
         if (i % 50 == 0) std::this_thread::sleep_for(1ms);
       }
-      ::_exit(timeline->close().is_ok() ? 1 : 0);
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
+      return timeline->close().is_ok() ? 1 : 0;
+    });
     const Seen seen = read(path);
     CAPTURE(limit, seen.status.message());
     CHECK(status == 0);
@@ -484,12 +482,11 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
 }
 
 TEST_CASE("a disk on which there is no room behind the last block ends the records in its place") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const timeline::Timeline::Options options = options_for(folder);
-  const std::string path = folder.file("trace.rank3");
+  const std::string path = folder / "trace.rank3";
   for (const rlim_t room : {0, 8, 40}) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const int status = test::status_in_child([&] {
       const auto timeline = test::must_open(options);
       for (std::uint64_t i = 0; i < 10; ++i) timeline->mark_step(i);
       std::size_t there = 0;
@@ -502,10 +499,8 @@ TEST_CASE("a disk on which there is no room behind the last block ends the recor
       const struct rlimit limits = {limit, limit};
       ::setrlimit(RLIMIT_FSIZE, &limits);
       for (std::uint64_t i = 10; i < 20; ++i) timeline->mark_step(i);
-      ::_exit(timeline->close().is_ok() ? 1 : 0);
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
+      return timeline->close().is_ok() ? 1 : 0;
+    });
     const Seen seen = read(path);
     CAPTURE(room, seen.status.message());
     CHECK(status == 0);
@@ -516,15 +511,14 @@ TEST_CASE("a disk on which there is no room behind the last block ends the recor
 }
 
 TEST_CASE("records after kill -9 are there up to the last flush") {
-  test::TempFolder folder;
-  const std::string path = folder.file("trace.rank3");
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::TemporaryDirectory folder;
+  const std::string path = folder / "trace.rank3";
+  test::ChildProcess child([&]() -> int {
     const auto timeline = test::must_open(options_for(folder, 1 << 16));
     const auto id = timeline->tensor("x");
     ::alarm(240);  // whatever happens to the test
     for (;;) test::rank_ready(*timeline, id, 0);
-  }
+  });
   const auto deadline = Clock::now() + 90s;
   std::error_code none_yet;
   for (std::uintmax_t size = 0;
@@ -532,9 +526,8 @@ TEST_CASE("records after kill -9 are there up to the last flush") {
     std::this_thread::yield();
     size = std::filesystem::file_size(path, none_yet);
   }
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  child.kill();
+  child.wait();
   const Seen seen = read(path);
   REQUIRE(seen.status.is_ok());
   CHECK_FALSE(seen.file->missing().empty());
@@ -542,7 +535,7 @@ TEST_CASE("records after kill -9 are there up to the last flush") {
 }
 
 TEST_CASE("a timeline that is to end lets the batches go on that were ordered before, and no others") {
-  test::TempFolder folder;
+  test::TemporaryDirectory folder;
   const auto timeline = test::must_open(options_for(folder));
   const auto id = timeline->tensor("x");
   timeline->batch_ordered();

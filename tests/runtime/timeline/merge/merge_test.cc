@@ -25,7 +25,7 @@ const std::vector<std::string> kNoFaults;
 
 using test::kBegin;
 using test::merged;
-using test::Place;
+using test::TemporaryDirectory;
 using test::write_job;
 using test::Writer;
 
@@ -48,7 +48,7 @@ std::map<std::pair<int, int>, std::string> rows_of(const Json& trace) {
 }  // namespace
 
 TEST_CASE("the rank that closes its records waits for the others', and says which it does not see") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string base = place / "trace.json";
   std::vector<std::string> notes;
   const JobId job{std::byte{7}};
@@ -83,7 +83,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
 }
 
 TEST_CASE("one trace has each rank as a process, its batches in a lane and its tensors in rows") {
-  const Place place;
+  const TemporaryDirectory place;
   write_job(place / "trace");
   const Json trace = merged(place / "trace", place / "trace");
   CHECK(test::form_faults(trace) == kNoFaults);
@@ -112,7 +112,7 @@ TEST_CASE("one trace has each rank as a process, its batches in a lane and its t
 }
 
 TEST_CASE("a batch says what it was and who came last, and an arrow leads from there to the others") {
-  const Place place;
+  const TemporaryDirectory place;
   write_job(place / "trace");
   const Json trace = merged(place / "trace", place / "trace.json");
   const auto rows = rows_of(trace);
@@ -142,7 +142,7 @@ TEST_CASE("a batch says what it was and who came last, and an arrow leads from t
 }
 
 TEST_CASE("counters show the queue, the bytes on their way and the bandwidth of the bus") {
-  const Place place;
+  const TemporaryDirectory place;
   write_job(place / "trace");
   const Json trace = merged(place / "trace", place / "trace.json");
   using Values = std::vector<std::pair<double, std::uint64_t>>;
@@ -159,7 +159,7 @@ TEST_CASE("counters show the queue, the bytes on their way and the bandwidth of 
 }
 
 TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the trace") {
-  const Place place;
+  const TemporaryDirectory place;
   {
     Writer writer(place / "trace", 0, 1);
     timeline::Timeline& timeline = writer.timeline();
@@ -200,7 +200,7 @@ TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the tr
 }
 
 TEST_CASE("a tensor that runs again before it has ended has another row of its name, with its true times") {
-  const Place place;
+  const TemporaryDirectory place;
   {
     Writer writer(place / "trace", 0, 1);
     writer.submit(0, "a");
@@ -223,7 +223,7 @@ TEST_CASE("a tensor that runs again before it has ended has another row of its n
 }
 
 TEST_CASE("a tensor's name has a row for each process set, also where they do not overlap") {
-  const Place place;
+  const TemporaryDirectory place;
   {
     Writer writer(place / "trace", 0, 1);
     std::uint64_t order = 0;
@@ -252,7 +252,7 @@ TEST_CASE("a tensor's name has a row for each process set, also where they do no
 }
 
 TEST_CASE("spans and waits lie within each other where records of their ends are lost") {
-  const Place place;
+  const TemporaryDirectory place;
   {
     Writer writer(place / "trace", 0, 1);
     timeline::Timeline& timeline = writer.timeline();
@@ -275,7 +275,7 @@ TEST_CASE("spans and waits lie within each other where records of their ends are
 }
 
 TEST_CASE("steps of a batch lie within or beside each other, whatever times a device gives them") {
-  const Place place;
+  const TemporaryDirectory place;
   {
     Writer writer(place / "trace", 0, 1);
     writer.submit(0, "a");
@@ -321,7 +321,7 @@ TEST_CASE("no nanosecond of a trace is lost by a reader that multiplies and cuts
 }
 
 TEST_CASE("files of other jobs and epochs are refused by name") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string base = place / "trace";
   { Writer(base, 2, 4, std::byte{1}); }
   { Writer(base, 3, 4, std::byte{7}, 2); }
@@ -347,7 +347,7 @@ TEST_CASE("files of other jobs and epochs are refused by name") {
 }
 
 TEST_CASE("ranks that left nothing are named") {
-  const Place place;
+  const TemporaryDirectory place;
   { Writer(place / "trace", 1, 9); }
   { Writer(place / "trace", 4, 9); }
   const auto files = timeline::JobFiles::find(place / "trace");
@@ -356,7 +356,7 @@ TEST_CASE("ranks that left nothing are named") {
 }
 
 TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail is named") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string base = place / "trace", cut = base + ".rank1";
   write_job(base);
   const auto whole = std::filesystem::file_size(cut);
@@ -379,7 +379,7 @@ TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail
 }
 
 TEST_CASE("a damaged file is refused with its name and the place") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string base = place / "trace";
   write_job(base);
   const auto size = std::filesystem::file_size(base + ".rank1");
@@ -391,7 +391,7 @@ TEST_CASE("a damaged file is refused with its name and the place") {
 }
 
 TEST_CASE("what was there before a merge that fails is there still, and nothing else is left") {
-  const Place place;
+  const TemporaryDirectory place;
   write_job(place / "trace");
   const auto files = timeline::JobFiles::find(place / "trace");
   REQUIRE(files.is_ok());
@@ -407,7 +407,7 @@ TEST_CASE("what was there before a merge that fails is there still, and nothing 
 }
 
 TEST_CASE("a batch whose rank was killed within it is told with what the others have of it") {
-  const Place place;
+  const TemporaryDirectory place;
   const std::string base = place / "trace";
   {
     Writer writer(base, 0, 2);

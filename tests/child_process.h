@@ -1,0 +1,82 @@
+// A child of the test: for what would end the test's own process, or stay in it.
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace dabke::test {
+
+/// A forked child, which ends with the status that `body()` returns. Its owner's end kills it if it still runs.
+class ChildProcess {
+ public:
+  template <class Body>
+  explicit ChildProcess(Body body) : pid_(::fork()) {
+    if (pid_ < 0) throw std::runtime_error("fork");
+    if (pid_ != 0) return;
+    int status = kThrown;
+    try {
+      status = body();
+    } catch (...) {  // must not get into the rest of the test
+    }
+    ::_exit(status);
+  }
+  ~ChildProcess() {
+    if (has_been_waited_for_) return;
+    kill();
+    wait();
+  }
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void kill(int signal = SIGKILL) const { ::kill(pid_, signal); }
+  /// Waits for its end; how it has ended, as waitpid says it.
+  int wait() {
+    if (!std::exchange(has_been_waited_for_, true)) ::waitpid(pid_, &status_, 0);
+    return status_;
+  }
+  /// Waits until it stands still, or has ended.
+  void wait_until_stopped() {
+    ::waitpid(pid_, &status_, WUNTRACED);
+    has_been_waited_for_ = !WIFSTOPPED(status_);
+  }
+
+ private:
+  static constexpr int kThrown = 99;
+
+  const pid_t pid_;
+  int status_ = -1;
+  bool has_been_waited_for_ = false;
+};
+
+/// How a child has ended that exits with what `body()` returns: waitpid's status, 0 if all is well.
+template <class Body>
+int status_in_child(Body body) {
+  return ChildProcess(std::move(body)).wait();
+}
+
+/// What `say()` returns in a child of this process.
+template <class Say>
+std::string text_in_child(Say say) {
+  int ends[2];
+  if (::pipe(ends) != 0) return "no pipe";
+  ChildProcess child([&] {
+    const std::string text = say();
+    (void)!::write(ends[1], text.data(), text.size());
+    return 0;
+  });
+  ::close(ends[1]);
+  std::string text;
+  char some[4096];
+  for (ssize_t got = 0; (got = ::read(ends[0], some, sizeof some)) > 0;)
+    text.append(some, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  return child.wait() == 0 ? text : "the child has crashed";
+}
+
+}  // namespace dabke::test
