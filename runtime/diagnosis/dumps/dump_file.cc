@@ -39,13 +39,45 @@ Status write_all(int file, const std::string& path, std::string_view text) {
   return {};
 }
 
-constexpr std::string_view kDumpPrefix = "dabke-dump.", kRankPart = ".rank";
+constexpr std::string_view kDumpPrefix = "dabke-dump.", kRankPart = ".rank", kEnding = ".json";
+constexpr std::size_t kFreshBytes = 8;
 
 /// The job in the name of a dump; empty for other files.
 std::string job_of_dump(std::string_view name) {
   const auto rank = name.rfind(kRankPart);
-  if (!name.starts_with(kDumpPrefix) || !name.ends_with(".json") || rank == std::string_view::npos) return "";
+  if (!name.starts_with(kDumpPrefix) || rank == std::string_view::npos) return "";
+  const auto end = name.find(kEnding, rank);
+  if (end == std::string_view::npos) return "";
+  const std::string_view fresh =
+      name.substr(end + kEnding.size());  // of a file that its rank did not live to name
+  if (!fresh.empty() && (fresh[0] != '.' || fresh.size() != 1 + 2 * kFreshBytes)) return "";
   return std::string(name.substr(kDumpPrefix.size(), rank - std::min(rank, kDumpPrefix.size())));
+}
+
+/// The file has no name while it is written, so a rank that is killed meanwhile leaves nothing. Not every file system
+/// has such files.
+Result<Fd> open_nameless(const std::string& folder) {
+  Fd file(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!file) return failure("open", folder);
+  return file;
+}
+
+Status name_file(const Fd& file, const std::string& name) {
+  const std::string descriptor = fmt::format("/proc/self/fd/{}", file.get());
+  if (::linkat(AT_FDCWD, descriptor.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    return failure("name", name);
+  return {};
+}
+
+Status write_fresh(const std::string& fresh, std::string_view text) {
+  if (const auto nameless = open_nameless(std::filesystem::path(fresh).parent_path().string());
+      nameless.is_ok()) {
+    DABKE_RETURN_IF_ERROR(write_all(nameless->get(), fresh, text));
+    return name_file(*nameless, fresh);
+  }
+  const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return failure("open", fresh);
+  return write_all(file.get(), fresh, text);
 }
 
 }  // namespace
@@ -59,19 +91,17 @@ Status write_dump_to(const std::string& path, std::string_view text) {
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text) {
   // The file is written beside it first, under a name that nobody can guess, so that what stands at `path` is
   // always whole.
-  std::array<std::byte, 8> random{};
+  std::array<std::byte, kFreshBytes> random{};
   DABKE_RETURN_IF_ERROR(random_bytes(random));
   const std::string fresh = fmt::format("{}.{}", path, to_hex(random));
-  const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return failure("open", fresh);
-  Status written = write_all(file.get(), fresh, text);
+  Status written = write_fresh(fresh, text);
   if (written.is_ok() && ::rename(fresh.c_str(), path.c_str()) != 0) written = failure("replace", path);
   if (!written.is_ok()) ::unlink(fresh.c_str());
   return written;
 }
 
 std::string dump_file_name(std::string_view job, int rank) {
-  return fmt::format("{}{}{}{}.json", kDumpPrefix, job, kRankPart, rank);
+  return fmt::format("{}{}{}{}{}", kDumpPrefix, job, kRankPart, rank, kEnding);
 }
 
 void remove_old_dumps(const std::string& directory, std::string_view job) {

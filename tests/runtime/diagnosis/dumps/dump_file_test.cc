@@ -1,5 +1,6 @@
 #include "runtime/diagnosis/dumps/dump_file.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/child_process.h"
 #include "tests/runtime/links/ranks.h"
 #include "tests/temporary_directory.h"
 
@@ -81,6 +83,35 @@ TEST_CASE("of the dumps in a shared folder those of this job and of the newest o
   }
   CHECK(directory.files() == 2 * diagnosis::kKeptDumps + 5);
   diagnosis::remove_old_dumps("/nowhere/at/all", "0");  // is no error
+}
+
+TEST_CASE("a rank that is killed while it writes its dump leaves no file") {
+  TemporaryDirectory directory;
+  const int status = status_in_child([&] {
+    const rlimit least{4096, 4096};  // of the size of a file: who writes more is killed
+    ::setrlimit(RLIMIT_FSIZE, &least);
+    ::signal(SIGXFSZ, SIG_DFL);
+    return diagnosis::write_dump_in_shared_folder(directory / "dabke-dump.1.rank0.json",
+                                                  std::string(100'000, 'x'))
+                   .is_ok()
+               ? 0
+               : 1;
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(directory.files() == 0);
+}
+
+TEST_CASE("a dump that its rank did not live to name goes with the dumps of its job") {
+  TemporaryDirectory directory;
+  const std::string left = directory / (diagnosis::dump_file_name("old", 0) + ".0123456789abcdef");
+  std::ofstream(left) << "x";
+  std::filesystem::last_write_time(left,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  for (int job = 0; job < diagnosis::kKeptDumps; ++job)
+    std::ofstream(directory / diagnosis::dump_file_name(std::to_string(job), 0)) << "x";
+  diagnosis::remove_old_dumps(directory.path(), "0");
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(directory.files() == diagnosis::kKeptDumps);
 }
 
 TEST_CASE("what cannot be replaced in a shared folder is an error that names it, and nothing is left") {
