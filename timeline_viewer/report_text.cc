@@ -132,7 +132,7 @@ std::string phases_text(const timeline::TraceReport& report) {
 
 std::string cost_text(const timeline::TraceReport& report) {
   if (report.ranks.size() < 2) return {};
-  if (!report.tells_who_was_last()) return "Who was last: this trace does not tell\n";
+  if (!report.names_last_rank()) return "Who was last: this trace does not tell\n";
   const bool has_steps = !report.steps.empty();
   const std::string of_which =
       report.compared < report.fusion.batches

@@ -129,7 +129,7 @@ void HostRanks::take_window(const WindowMessage& window) {
 void HostRanks::command(std::int32_t command) {
   if (command == Command::kEnd || command == Command::kKill) return end_all(command);
   const int signal = Command::signal_of(command);
-  if (signal != SIGSTOP && !is_forwarded(signal)) is_told_to_end_ = true;
+  if (signal != SIGSTOP && !is_forwarded(signal)) is_asked_to_end_ = true;
   send_to_supervisors(command);
 }
 
@@ -194,7 +194,7 @@ void HostRanks::send_to_supervisors(std::int32_t command) {
 
 /// Supervisors see to the end of their ranks from now on, and to that of one that does not end.
 void HostRanks::end_all(std::int32_t command) {
-  is_told_to_end_ = true;
+  is_asked_to_end_ = true;
   send_to_supervisors(command);
   if (!abandon_at_) abandon_at_ = Clock::now() + abandon_after(std::chrono::milliseconds(job_.grace_ms));
 }
@@ -255,7 +255,7 @@ void HostRanks::supervisor_ended(Worker& worker) {
   // What the supervisor had sent is not known.
   send_message(channel_, FrameKind::ended,
                EndedMessage{worker.rank, EndedMessage::How::supervisor_lost, 0, now_ns(),
-                            is_told_to_end_ ? SIGKILL : 0});
+                            is_asked_to_end_ ? SIGKILL : 0});
 }
 
 void HostRanks::kill_orphans() {

@@ -94,7 +94,7 @@ class HostRanks {
   std::vector<Worker> workers_;
   std::map<int, TerminalSize> windows_;  // by rank
   bool is_held_[2] = {false, false};     // stdout, stderr
-  bool is_told_to_end_ = false;          // a signal of ours may have ended what ends now
+  bool is_asked_to_end_ = false;         // a signal of ours may have ended what ends now
   std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
 };
 

@@ -38,7 +38,7 @@ std::pair<hwloc_uint64_t, hwloc_uint64_t> place_of(hwloc_obj_t unit) {
 
 }  // namespace
 
-bool knows_caches() { return true; }
+bool can_find_caches() { return true; }
 
 std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>& units,
                                                       const std::string& synthetic) {

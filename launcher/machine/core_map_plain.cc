@@ -2,7 +2,7 @@
 
 namespace dabke::launcher {
 
-bool knows_caches() { return false; }
+bool can_find_caches() { return false; }
 
 std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>&, const std::string&) {
   return std::nullopt;

@@ -17,7 +17,7 @@ HostCores cores_of_this_host();
 std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>& units,
                                                       const std::string& synthetic = "");
 /// With hwloc.
-bool knows_caches();
+bool can_find_caches();
 
 /// How many processors a control group grants; 0: as many as there are. `root` is where the control groups are mounted,
 /// `own` what /proc/self/cgroup says.

@@ -134,7 +134,7 @@ class Supervisor {
     }
     waiting_.clear();
     // What it has started has the time that the launcher gives to all.
-    if (!end_at_ && !is_told_to_end_) end_at_ = Clock::now() + kAfterglow;
+    if (!end_at_ && !is_asked_to_end_) end_at_ = Clock::now() + kAfterglow;
   }
 
   /// Does what is due: signals that wait, SIGTERM at end_at_, SIGKILL from kill_at_ on.
@@ -231,7 +231,7 @@ class Supervisor {
     }
     if (!is_forwarded(signal)) {
       note_signal(signal);
-      is_told_to_end_ = true;
+      is_asked_to_end_ = true;
     }
     if ((command & Command::kOfStep) == 0) return send_to_program(signal);
     if (has_had(signal)) return go_on_to_end(signal);
@@ -262,7 +262,7 @@ class Supervisor {
   std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;
-  bool is_told_to_end_ = false;       // by a signal; the launcher sees to it that no process is left
+  bool is_asked_to_end_ = false;      // by a signal; the launcher sees to it that no process is left
   bool is_stopped_ = false;           // by the launcher, which then lets it go on
   std::vector<TimedSignal> waiting_;  // to be passed on then; the next first
   std::vector<TimedSignal> had_;      // that the rank has had, with commands that may come until then

@@ -33,7 +33,7 @@ Status inside_gloo(Function function) {
 }
 
 /// Gloo passes on what the system says of a connection whose other end does not answer.
-bool says_silence(const std::string& text) {
+bool is_about_silence(const std::string& text) {
   return std::ranges::any_of(std::array{ETIMEDOUT, EHOSTUNREACH, ENETUNREACH},
                              [&](int value) { return text.find(std::strerror(value)) != std::string::npos; });
 }
@@ -167,7 +167,7 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
   if (!connected.is_ok()) {
     const int peer = context->connecting_to();
     const std::string& why = connected.message();
-    const bool in_vain = peer >= 0 && (why.find("timeout") != std::string::npos || says_silence(why));
+    const bool in_vain = peer >= 0 && (why.find("timeout") != std::string::npos || is_about_silence(why));
     return Status(
         in_vain ? Code::timeout : connected.code(),
         fmt::format("connecting to {} (limit {} s, DABKE_START_TIMEOUT_SECONDS): {}",
@@ -194,7 +194,7 @@ Status GlooBackend::find_loss(GlooContext& context) const {
 Status GlooBackend::name_broken(GlooContext& context, const Status& status) const {
   const std::vector<int> set_ranks = context.broken_peers(status.message());
   if (set_ranks.empty() || status.code() != Code::transport) return status;
-  if (says_silence(status.message()))
+  if (is_about_silence(status.message()))
     return links::lost_in_silence(name_of_peer(set_ranks.front()), context_.config.peer_timeout);
   std::string names;
   for (const int set_rank : set_ranks) names += (names.empty() ? "" : " and ") + name_of_peer(set_rank);

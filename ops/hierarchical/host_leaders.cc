@@ -22,12 +22,12 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
       if (!store.get(key_of(rank), Clock::now()).is_ok()) absent.push_back(rank);
     }
     if (absent.empty()) absent.push_back(0);
-    const store::AbsentRanks told = store::describe_absent(store, world, absent);
+    const store::AbsentRanks described = store::describe_absent(store, world, absent);
     return {Code::timeout,
             fmt::format(
                 "rank {} waited {} s in dabke_init for {} to say whom it shares memory with{}; see whether "
                 "these ranks run and what they say, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-                world.rank, context.config.start_timeout, told.who, told.reported)};
+                world.rank, context.config.start_timeout, described.who, described.reported)};
   };
   DABKE_RETURN_IF_ERROR(store.set(key_of(world.rank), std::to_string(own)));
   if (world.rank == 0) {

@@ -137,10 +137,10 @@ modules::MpiPort::Progress Port::progress() {
   }
   const auto failed = std::ranges::find_if(sends_, [](const Sending& one) { return !one.failure.is_ok(); });
   if (failed == sends_.end()) return {sends_.size(), -1, {}};
-  Progress told{sends_.size() - 1, failed->rank, std::move(failed->failure)};
+  Progress failed_progress{sends_.size() - 1, failed->rank, std::move(failed->failure)};
   (void)failed->transfer.release();
   sends_.erase(failed);
-  return told;
+  return failed_progress;
 }
 
 void Port::forget(int rank) {

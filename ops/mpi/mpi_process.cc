@@ -108,9 +108,9 @@ void MpiProcess::mpi_ends() {
   gate_.close();
 }
 
-void MpiProcess::on_finalize(std::function<void()> tell) {
+void MpiProcess::on_finalize(std::function<void()> callback) {
   const std::lock_guard lock(finalize_mutex_);
-  on_finalize_ = std::move(tell);
+  on_finalize_ = std::move(callback);
 }
 
 /// `may_start`: MPI is initialised here unless it is.
@@ -221,9 +221,10 @@ Status MpiProcess::allgather(std::span<const char> mine, std::span<char> all, Ti
     }
     patience.wait();
   }
-  const auto& told = std::next(ranks.gatherings.begin(), static_cast<std::ptrdiff_t>(index))->all;
-  if (told.size() != all.size()) return {Code::internal, "an allgather over MPI went on with another size"};
-  std::ranges::copy(told, all.begin());
+  const auto& gathered = std::next(ranks.gatherings.begin(), static_cast<std::ptrdiff_t>(index))->all;
+  if (gathered.size() != all.size())
+    return {Code::internal, "an allgather over MPI went on with another size"};
+  std::ranges::copy(gathered, all.begin());
   return {};
 }
 

@@ -92,7 +92,7 @@ class MpiProcess final : public modules::MpiSession {
   Result<std::unique_ptr<modules::MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;
   bool job_begins() override;
   void job_ended_well() override { job_runs_ = false; }
-  void on_finalize(std::function<void()> tell) override;
+  void on_finalize(std::function<void()> callback) override;
 
   /// Called at the exit of the process.
   void finalize();

@@ -56,7 +56,7 @@ bool NcclBackend::can_run(const CallSpec& call, const Extent&) const {
 
 Result<std::uint32_t> NcclBackend::library_version() {
   DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
-  if (!has_told_version_.exchange(true)) context_.log.info("{}", nccl->description());
+  if (!has_logged_version_.exchange(true)) context_.log.info("{}", nccl->description());
   return static_cast<std::uint32_t>(nccl->version());
 }
 
@@ -185,7 +185,7 @@ NcclBackend::Slot& NcclBackend::slot_of(OfLane& lane, const Batch& batch) const 
   return slot;
 }
 
-void NcclBackend::tell_held_bytes(OfLane& lane) const {
+void NcclBackend::report_held_bytes(OfLane& lane) const {
   std::size_t bytes = lane.slot.packer != nullptr ? lane.slot.packer->held_bytes() : 0;
   std::size_t registered = 0;
   for (const auto& [id, set] : lane.sets) {
@@ -255,7 +255,7 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
     if (lane.packed.entries.empty()) return calls;
   }
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packs->packer->pack(lane.packed, dtype));
-  tell_held_bytes(lane);
+  report_held_bytes(lane);
   if (is_empty(lane.packed)) return calls;
   calls.push_back({.kind = batch.kind,
                    .dtype = packed.dtype,

@@ -94,7 +94,7 @@ class NcclBackend final : public DeviceBackend, private IdExchange, private Symm
   OfLane& of_this_lane();
   Slot& slot_of(OfLane& lane, const Batch& batch) const;
   static void give_back(OfSet& of);
-  void tell_held_bytes(OfLane& lane) const;
+  void report_held_bytes(OfLane& lane) const;
   DType dtype_of_sums(const Batch& batch) const;
   Result<std::vector<NcclCall>> prepare_calls(OfLane& lane, const Batch& batch) const;
   static Result<std::vector<NcclCall>> take_large(OfLane& lane);
@@ -107,7 +107,7 @@ class NcclBackend final : public DeviceBackend, private IdExchange, private Symm
   const BackendContext context_;
   const FindNccl find_;
   AbortLatch aborted_;
-  std::atomic<bool> has_told_version_{false};
+  std::atomic<bool> has_logged_version_{false};
   std::mutex mutex_;  // all below; a row of lanes_ is its thread's but for the communicators
   std::map<ProcessSetId, Id> ids_;
   std::map<std::thread::id, OfLane> lanes_;

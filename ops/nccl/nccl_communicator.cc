@@ -107,12 +107,12 @@ class NcclHandle {
   /// All ranks have come to the end of all that they have started.
   void destroy(const std::shared_ptr<NcclHandle>& self) {
     const TimePoint until = Clock::now() + std::chrono::seconds(5);
-    const Status told = use([&](nccl::Communicator communicator) {
+    const Status reported = use([&](nccl::Communicator communicator) {
       for (const auto& [memory, known_as] : memory_) (void)library_.remove_buffer(communicator, known_as);
       return nccl::check(library_, "ncclCommFinalize", library_.finalize(communicator), communicator);
     });
     // Another turn each time: an abort does not wait for this.
-    Result<bool> is_ended = told.is_ok() ? is_ready("ncclCommFinalize") : Result<bool>(told);
+    Result<bool> is_ended = reported.is_ok() ? is_ready("ncclCommFinalize") : Result<bool>(reported);
     while (is_ended && !*is_ended && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       is_ended = is_ready("ncclCommFinalize");

@@ -131,22 +131,22 @@ Result<Library> load(const std::string& named, const Environment& environment) {
 
 std::string_view remedy_for(Error error, std::string_view text) {
   // In small letters: versions of NCCL differ in that, too.
-  std::string told(text);
-  std::ranges::transform(told, told.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  const auto says = [&](auto... words) { return ((told.find(words) != std::string::npos) || ...); };
+  std::string message(text);
+  std::ranges::transform(message, message.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const auto has = [&](auto... words) { return ((message.find(words) != std::string::npos) || ...); };
   // The second is that of 2.30 and newer.
-  if (says("duplicate gpu detected", "multiple ranks are using the same gpu"))
+  if (has("duplicate gpu detected", "multiple ranks are using the same gpu"))
     return "two ranks use one GPU: give each rank its own, cuda:<local rank>";
-  if (says("/dev/shm", "no space left on device", "shared memory"))
+  if (has("/dev/shm", "no space left on device", "shared memory"))
     return "shared memory is too small: give the container more (docker run --shm-size=1g), or set "
            "NCCL_SHM_DISABLE=1";
-  if (says("no route to host", "connection refused", "network is unreachable", "connection timed out",
-           "interface found"))
+  if (has("no route to host", "connection refused", "network is unreachable", "connection timed out",
+          "interface found"))
     return "the ranks do not reach each other over the interface that NCCL has chosen: set "
            "NCCL_SOCKET_IFNAME";
-  if (says("mismatched nccl", "nccl version mismatch"))
+  if (has("mismatched nccl", "nccl version mismatch"))
     return "the ranks have different versions of NCCL: install one everywhere";
-  if (says("cuda driver version is insufficient"))
+  if (has("cuda driver version is insufficient"))
     return "the driver is older than this NCCL: install a newer driver, or an NCCL for the driver's CUDA";
   if (error == kRemoteError) return "another rank has ended, or the network between the ranks is gone";
   return "";
@@ -156,12 +156,12 @@ Status check(const Library& library, std::string_view call, Error error, Communi
   if (error == kSuccess || error == kInProgress) return {};
   const char* const text = library.error_text != nullptr ? library.error_text(error) : nullptr;
   const char* const last = library.last_error != nullptr ? library.last_error(communicator) : nullptr;
-  std::string told = fmt::format("{}: {} ({})", call, text != nullptr ? text : "an error", error);
-  if (last != nullptr && *last != '\0') told += fmt::format(": {}", last);
-  while (told.ends_with('\n') || told.ends_with(' ')) told.pop_back();
-  if (const std::string_view remedy = remedy_for(error, told); !remedy.empty())
-    told += fmt::format("; {}", remedy);
-  return {Code::transport, std::move(told)};
+  std::string message = fmt::format("{}: {} ({})", call, text != nullptr ? text : "an error", error);
+  if (last != nullptr && *last != '\0') message += fmt::format(": {}", last);
+  while (message.ends_with('\n') || message.ends_with(' ')) message.pop_back();
+  if (const std::string_view remedy = remedy_for(error, message); !remedy.empty())
+    message += fmt::format("; {}", remedy);
+  return {Code::transport, std::move(message)};
 }
 
 }  // namespace dabke::nccl

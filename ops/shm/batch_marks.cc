@@ -2,7 +2,7 @@
 
 namespace dabke::ops {
 
-void BatchMarks::tell(const Brought& batch) {
+void BatchMarks::write(const Brought& batch) {
   const auto step_of = [&](std::size_t which) { return marks_[which].step.load(std::memory_order_relaxed); };
   Mark& mark = marks_[step_of(0) <= step_of(1) ? 0 : 1];
   mark.step.store(kChanging, std::memory_order_relaxed);
@@ -20,8 +20,9 @@ std::optional<BatchMarks::Brought> BatchMarks::read(const Mark& mark) {
 
 std::optional<BatchMarks::Brought> BatchMarks::instead_of(const Brought& own) const {
   const auto first = read(marks_[0]), second = read(marks_[1]);
-  for (const auto& told : {first, second}) {
-    if (told && told->step == own.step) return told->contents == own.contents ? std::nullopt : told;
+  for (const auto& written : {first, second}) {
+    if (written && written->step == own.step)
+      return written->contents == own.contents ? std::nullopt : written;
   }
   if (!first || !second) return std::nullopt;
   const auto [earlier, later] =

@@ -21,7 +21,7 @@ class BatchMarks {
     bool operator==(const Brought&) const = default;
   };
 
-  void tell(const Brought& batch);
+  void write(const Brought& batch);
   /// What the rank has brought instead of `own`; none where it has brought that, or where this is not certain: it has
   /// not come so far, or has gone on by more than two batches, and so found that of this rank right.
   std::optional<Brought> instead_of(const Brought& own) const;

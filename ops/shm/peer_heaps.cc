@@ -49,7 +49,7 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
   }
   if (!status.is_ok() && !std::exchange(has_warned_, true))
     log_.warning("registered memory is copied like other memory from here on: {}", status.message());
-  return all_say(status.is_ok(), members.size());
+  return all_agree(status.is_ok(), members.size());
 }
 
 Status PeerHeaps::pass_descriptors(const std::vector<std::size_t>& members,
@@ -154,7 +154,7 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
   return {};
 }
 
-Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
+Result<bool> PeerHeaps::all_agree(bool yes, std::size_t members) {
   DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(1));
   stage[0] = std::byte{yes};
   DABKE_RETURN_IF_ERROR(steps_.exchange());

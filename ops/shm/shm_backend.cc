@@ -82,7 +82,7 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
       size_bytes >= RegisteredTensors::kLeastBytes) {
     DABKE_ASSIGN_OR_RETURN(shared, registered_.agree(batch, size_bytes, members));
   }
-  activity.say_algorithm(shared.entries.empty() ? "staged" : "registered");
+  activity.record_algorithm(shared.entries.empty() ? "staged" : "registered");
   stores_.begin(members, input_bytes(batch), !shared.entries.empty());
   if (shared.entries.empty()) {
     DABKE_RETURN_IF_ERROR(

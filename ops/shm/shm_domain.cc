@@ -43,7 +43,7 @@ class Conversation {
   Conversation(const BackendContext& context, shm::ShmLink& link, TimePoint deadline)
       : context_(context), link_(link), deadline_(deadline) {}
 
-  Status say(const std::string& text) { return named(link_.send(std::as_bytes(std::span(text)))); }
+  Status send_text(const std::string& text) { return named(link_.send(std::as_bytes(std::span(text)))); }
   Status pass(int fd) { return named(link_.pass_descriptor(fd)); }
   Result<Fd> take() {
     auto taken = link_.take_descriptor(deadline_);
@@ -66,11 +66,11 @@ class Conversation {
       link_.woken();
       DABKE_RETURN_IF_ERROR(context_.store->trouble());
       if (now < deadline_) continue;
-      const store::AbsentRanks told = absent(store::kSecondInitVerdict);
+      const store::AbsentRanks described = absent(store::kSecondInitVerdict);
       return Status(
           Code::timeout,
           fmt::format("{} has not come to share memory{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
-                      told.who, told.reported, context_.config.start_timeout));
+                      described.who, described.reported, context_.config.start_timeout));
     }
     return std::move(*sink.text);
   }
@@ -92,10 +92,10 @@ class Conversation {
   }
   Status gone(const std::string& how) const {
     DABKE_RETURN_IF_ERROR(store::await_trouble(*context_.store, store::kInitVerdict));
-    const store::AbsentRanks told = absent(Duration::zero());
+    const store::AbsentRanks described = absent(Duration::zero());
     return {Code::transport,
-            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
-                        how, told.reported)};
+            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}",
+                        described.who, how, described.reported)};
   }
 
   /// The other end, which may itself have waited in vain, and know for whom.
@@ -157,7 +157,7 @@ class ShmDomain::Leader {
       DABKE_ASSIGN_OR_RETURN(auto domain, offer(form));
       if (domain) return domain;
     }
-    DABKE_RETURN_IF_ERROR(tell(std::string(kAlone)));
+    DABKE_RETURN_IF_ERROR(send_to_all(std::string(kAlone)));
     context_.log.warning("the {} ranks of this host share no memory, and talk over TCP instead: {}",
                          form.ranks.size(), why_not_);
     return std::unique_ptr<ShmDomain>();
@@ -177,7 +177,7 @@ class ShmDomain::Leader {
       if (!link->is_shared_memory()) continue;
       auto& member = static_cast<shm::ShmLink&>(*link);
       Conversation conversation(context_, member, deadline_);
-      DABKE_RETURN_IF_ERROR(conversation.say(form.to_text()));
+      DABKE_RETURN_IF_ERROR(conversation.send_text(form.to_text()));
       DABKE_RETURN_IF_ERROR(conversation.pass(made->descriptor()));
     }
     bool all = true;
@@ -190,14 +190,15 @@ class ShmDomain::Leader {
       why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
     }
     if (!all) return std::unique_ptr<ShmDomain>();
-    DABKE_RETURN_IF_ERROR(tell(std::string(kGo)));
+    DABKE_RETURN_IF_ERROR(send_to_all(std::string(kGo)));
     return std::unique_ptr<ShmDomain>(new ShmDomain(made.take(), form.ranks, 0, form.stage_bytes));
   }
 
-  Status tell(const std::string& word) {
+  Status send_to_all(const std::string& word) {
     for (const auto& link : links_) {
       if (link->is_shared_memory())
-        DABKE_RETURN_IF_ERROR(Conversation(context_, static_cast<shm::ShmLink&>(*link), deadline_).say(word));
+        DABKE_RETURN_IF_ERROR(
+            Conversation(context_, static_cast<shm::ShmLink&>(*link), deadline_).send_text(word));
     }
     return {};
   }
@@ -227,7 +228,7 @@ class ShmDomain::Member {
                       "the leader of the host offered shared memory in another form than ours");
       form = std::move(*offer);
       const Status taken = take(leader, form, segment);
-      DABKE_RETURN_IF_ERROR(leader.say(taken.is_ok() ? std::string(kTakenAnswer) : taken.message()));
+      DABKE_RETURN_IF_ERROR(leader.send_text(taken.is_ok() ? std::string(kTakenAnswer) : taken.message()));
     }
     const auto own =
         static_cast<std::size_t>(std::ranges::find(form.ranks, context_.world.rank) - form.ranks.begin());

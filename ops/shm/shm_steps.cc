@@ -81,21 +81,21 @@ void ShmSteps::begin(const BatchMark& mark, const std::shared_ptr<const std::vec
     reached_ = order_ << kStepBits;
   }
   first_ = reached_ + 1;
-  has_told_mark_ = has_checked_ = false;
+  has_written_mark_ = has_checked_ = false;
 }
 
 // Not sequentially consistent, for which the core would wait until it has told the others: so a sleeper that
 // has just come may be missed, whose first naps are short for that.
 void ShmSteps::publish() {
-  if (!has_told_mark_) tell_mark();
+  if (!has_written_mark_) write_mark();
   domain_.progress(domain_.own()).reached.store(++reached_, std::memory_order_release);
   wake_sleepers();
 }
 
 /// Together with the step, so that the others fetch the line once.
-void ShmSteps::tell_mark() {
-  domain_.progress(domain_.own()).marks.tell({first_, mark_.contents});
-  has_told_mark_ = true;
+void ShmSteps::write_mark() {
+  domain_.progress(domain_.own()).marks.write({first_, mark_.contents});
+  has_written_mark_ = true;
 }
 
 Status ShmSteps::differs(std::size_t index, std::uint64_t step, std::uint64_t contents) const {

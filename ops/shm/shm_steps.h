@@ -66,7 +66,7 @@ class ShmSteps {
   std::byte* stage(std::size_t index);
   template <class Wait>
   Status for_each_member(Wait wait);
-  void tell_mark();
+  void write_mark();
   Status check_marks();
   Status check_mark(std::size_t index) const;
   Status check_letters(std::size_t index);
@@ -89,7 +89,7 @@ class ShmSteps {
   std::uint64_t rounds_ = 0;  // in this order
   BatchMark mark_;
   std::uint64_t first_ = 0;  // step of this batch
-  bool has_told_mark_ = false;
+  bool has_written_mark_ = false;
   bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;
   std::size_t most_bytes_ = 0;    // the most that a rank writes in this round

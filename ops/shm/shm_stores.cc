@@ -29,11 +29,11 @@ void ShmStores::note_cost() {
 
 void ShmStores::end_period(const std::vector<std::size_t>& members) {
   batches_[*kind_] = 0;
-  tell(members);
+  publish(members);
   best_[*kind_].ns_per_kb = 0;
 }
 
-void ShmStores::tell(const std::vector<std::size_t>& members) {
+void ShmStores::publish(const std::vector<std::size_t>& members) {
   ShmStoreNotes& own = domain_.store_notes(domain_.own());
   if (best_[*kind_].ns_per_kb != 0) own.costs[*kind_].store(packed(best_[*kind_]), std::memory_order_relaxed);
   if (members.front() != domain_.own()) return;
@@ -51,8 +51,8 @@ void ShmStores::tell(const std::vector<std::size_t>& members) {
     choice.saw_no_agreement();
   }
   const std::uint32_t bit = std::uint32_t{1} << *kind_;
-  const std::uint32_t told = own.streams.load(std::memory_order_relaxed);
-  own.streams.store(choice.streams() ? told | bit : told & ~bit, std::memory_order_relaxed);
+  const std::uint32_t published = own.streams.load(std::memory_order_relaxed);
+  own.streams.store(choice.streams() ? published | bit : published & ~bit, std::memory_order_relaxed);
 }
 
 }  // namespace dabke::ops

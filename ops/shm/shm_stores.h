@@ -57,7 +57,7 @@ class ShmStores {
   void begin_kind(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered);
   void end_period(const std::vector<std::size_t>& members);
   void note_cost();
-  void tell(const std::vector<std::size_t>& members);
+  void publish(const std::vector<std::size_t>& members);
 
   ShmDomain& domain_;
   const StorePolicy policy_;

@@ -4,7 +4,7 @@ namespace dabke {
 
 void RunScope::begin(const Batch& batch, const char* activity, std::string_view backend,
                      std::string_view algorithm) {
-  say_algorithm(algorithm);
+  record_algorithm(algorithm);
   trace_.about.kind = batch.kind;
   trace_.about.name = trace_.timeline->text(activity);
   trace_.about.backend = trace_.timeline->text(backend);

@@ -64,7 +64,7 @@ class RunScope {
   /// Its end is not recorded: nobody knows whether it has come that far.
   void drop() { trace_.timeline = nullptr; }
   /// How it runs, a literal; for who does not know before.
-  void say_algorithm(std::string_view algorithm) {
+  void record_algorithm(std::string_view algorithm) {
     if (trace_.timeline != nullptr) trace_.about.algorithm = trace_.timeline->text(algorithm);
   }
 

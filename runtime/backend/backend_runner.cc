@@ -100,7 +100,7 @@ Status BackendRunner::prepare(Backend& backend, const Batch& batch) {
 }
 
 Status BackendRunner::fail(Backend& backend, const Batch& batch, Status status) {
-  status = told(backend, batch, std::move(status));
+  status = explained(backend, batch, std::move(status));
   const auto row = prepared_.find({&backend, batch.process_set->id, batch.device()});
   if (row != prepared_.end() && row->second.ended.is_ok()) row->second.ended = copy_of(status);
   return status;
@@ -118,7 +118,7 @@ Status BackendRunner::await(Backend& backend, const Batch& batch) {
 }
 
 /// Where there is no memory for more it is told as it is.
-Status BackendRunner::told(const Backend& backend, const Batch& batch, Status status) const {
+Status BackendRunner::explained(const Backend& backend, const Batch& batch, Status status) const {
   attempt([&] {
     if (is_of_abort(status, aborted_)) {
       status = Status(aborted_.aborted());

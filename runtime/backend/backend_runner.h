@@ -73,7 +73,7 @@ class BackendRunner {
   };
 
   static Status await(Backend& backend, const Batch& batch);
-  Status told(const Backend& backend, const Batch& batch, Status status) const;
+  Status explained(const Backend& backend, const Batch& batch, Status status) const;
 
   std::vector<Backend*> backends_;
   const ErrorPrefix prefix_ = ErrorPrefix::batch;

@@ -128,8 +128,8 @@ Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) 
 std::function<std::optional<int>(Rank, TimePoint)> exit_statuses(
     std::shared_ptr<store::Store> job, const std::vector<links::ProcessIdentity>& processes) {
   return [job = std::move(job), processes](Rank rank, TimePoint deadline) -> std::optional<int> {
-    const auto told = job->get(ended_key(rank), deadline);
-    const auto ended = told.is_ok() ? read_ended_rank(*told) : std::nullopt;
+    const auto record = job->get(ended_key(rank), deadline);
+    const auto ended = record.is_ok() ? read_ended_rank(*record) : std::nullopt;
     if (!ended || ended->pid != processes[static_cast<std::size_t>(rank)].pid) return std::nullopt;
     return ended->status;
   };
@@ -176,7 +176,7 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
   if (!place.roster) {
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
     const Log log = log_of_rank(config, place.rank);
-    const WaitReports reports{.tell = [&](const std::string& line) { log.warning("{}", line); }};
+    const WaitReports reports{.write_line = [&](const std::string& line) { log.warning("{}", line); }};
     auto met = meet(*job, hello, config, deadline, reports);
     // dabkerun finds there which rank was the first cause.
     if (!met.is_ok() && met.status().code() == Code::peer_lost) log.error("{}", met.status().message());
@@ -208,7 +208,7 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
   joined.store = store::watch_init(epoch, world, std::move(place.roster->processes));
   auto agreement = agree_on_address(world, config, *joined.store, deadline);
   if (!agreement.is_ok()) {
-    store::tell_init_failure(*joined.store, world.rank, agreement.status());
+    store::report_init_failure(*joined.store, world.rank, agreement.status());
     return agreement.status();
   }
   AgreedAddress agreed = agreement.take();
@@ -249,7 +249,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 
 Status leave_epoch(const Bootstrapped& joined) {
   joined.store->hurry(kTidyingLimit);
-  store::tell_clean_end(*joined.store, joined.world.rank);
+  store::report_clean_end(*joined.store, joined.world.rank);
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t left, joined.store->increment("left"));
   if (left < static_cast<std::uint64_t>(joined.world.size)) return {};
   return joined.store->remove_all("");

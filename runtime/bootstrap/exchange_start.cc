@@ -68,8 +68,8 @@ class Exchange {
   Result<Blocks> pass(std::string_view heading, const Result<std::vector<std::string>>& mine) const;
   Status find_failure(const Blocks& blocks) const;
   Result<std::vector<Hello>> read_hellos(const Blocks& blocks) const;
-  Result<std::vector<std::string>> note(const Result<std::vector<Hello>>& told);
-  Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Hello>& told) const;
+  Result<std::vector<std::string>> note(const Result<std::vector<Hello>>& all_hellos);
+  Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Hello>& all_hellos) const;
   Status not_a_member() const;
 
   const Config& config_;
@@ -153,35 +153,35 @@ Status Exchange::find_failure(const Blocks& blocks) const {
 
 Result<std::vector<Exchange::Hello>> Exchange::read_hellos(const Blocks& blocks) const {
   DABKE_RETURN_IF_ERROR(find_failure(blocks));
-  std::vector<Hello> told;
+  std::vector<Hello> all_hellos;
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
     const auto& lines = blocks[rank];
     if (lines.size() != 6)
       return Status(Code::internal, fmt::format("rank {} gave a hello that makes no sense", rank));
-    told.push_back({lines[1], {lines[2], lines[3]}, {lines[4], lines[5]}});
+    all_hellos.push_back({lines[1], {lines[2], lines[3]}, {lines[4], lines[5]}});
   }
-  for (std::size_t rank = 1; rank < told.size(); ++rank) {
-    if (told[rank].members.digest != told[0].members.digest) {
+  for (std::size_t rank = 1; rank < all_hellos.size(); ++rank) {
+    if (all_hellos[rank].members.digest != all_hellos[0].members.digest) {
       return Status(
           Code::mismatch,
           fmt::format("rank 0 starts a job of processes {}, rank {} one of {}; all ranks of a job must "
                       "pass the same ranks in the same order",
-                      told[0].members.shown, rank, told[rank].members.shown));
+                      all_hellos[0].members.shown, rank, all_hellos[rank].members.shown));
     }
-    if (told[rank].process_sets.digest != told[0].process_sets.digest) {
-      return process_sets_mismatch(told[0].process_sets.shown, static_cast<Rank>(rank),
-                                   told[rank].process_sets.shown);
+    if (all_hellos[rank].process_sets.digest != all_hellos[0].process_sets.digest) {
+      return process_sets_mismatch(all_hellos[0].process_sets.shown, static_cast<Rank>(rank),
+                                   all_hellos[rank].process_sets.shown);
     }
   }
-  return told;
+  return all_hellos;
 }
 
 /// What this process says when it has heard all.
-Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>& told) {
-  if (!told.is_ok()) return told.status();
+Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>& all_hellos) {
+  if (!all_hellos.is_ok()) return all_hellos.status();
   if (rank_ != 0) return std::vector<std::string>{};
   std::vector<std::string> hosts;
-  for (const Hello& one : *told) hosts.push_back(one.host);
+  for (const Hello& one : *all_hellos) hosts.push_back(one.host);
   if (hosts.size() == 1 && group_.store == StoreUse::of_many_jobs) {
     DABKE_ASSIGN_OR_RETURN(const store::JobSecret secret, store::random_job_secret());
     return std::vector{std::string(), to_hex(secret.id), to_hex(secret.key), std::string("1")};
@@ -196,7 +196,7 @@ Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>
   return std::vector{store.rendezvous, store.job_id, store.job_key, std::to_string(epoch)};
 }
 
-Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vector<Hello>& told) const {
+Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vector<Hello>& all_hellos) const {
   DABKE_RETURN_IF_ERROR(find_failure(blocks));
   const auto& lines = blocks[0];
   ExchangeStart start{*rank_, {}, {}, 0};
@@ -205,25 +205,25 @@ Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vecto
     std::from_chars(lines[4].data(), lines[4].data() + lines[4].size(), start.epoch);
   }
   if (start.epoch == 0) return Status(Code::internal, "rank 0 gave a note that makes no sense");
-  for (const Hello& one : told) start.hosts.push_back(one.host);
+  for (const Hello& one : all_hellos) start.hosts.push_back(one.host);
   return start;
 }
 
 Result<ExchangeStart> Exchange::start(const Result<std::string>& host) {
   const auto hellos = pass(kHello, hello(host));
   if (!hellos.is_ok() && group_.resumes) return hellos.status();
-  const auto told = hellos.is_ok() ? read_hellos(*hellos) : Result<std::vector<Hello>>(hellos.status());
-  const auto notes = pass(kNote, note(told));
+  const auto all_hellos = hellos.is_ok() ? read_hellos(*hellos) : Result<std::vector<Hello>>(hellos.status());
+  const auto notes = pass(kNote, note(all_hellos));
   if (!host.is_ok()) return host.status();
   if (!hellos.is_ok()) return hellos.status();
   if (!rank_) return not_a_member();
-  if (!told.is_ok()) return told.status();
+  if (!all_hellos.is_ok()) return all_hellos.status();
   if (!notes.is_ok()) {
     // The others may be on their way to the links; this one they can still hear.
-    if (epoch_store_) store::tell_init_failure(*epoch_store_, 0, notes.status());
+    if (epoch_store_) store::report_init_failure(*epoch_store_, 0, notes.status());
     return notes.status();
   }
-  return read_note(*notes, *told);
+  return read_note(*notes, *all_hellos);
 }
 
 Status Exchange::fail(const Status& why) {

@@ -117,11 +117,11 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
   auto text = store_.get(key, until);
   if (text.is_ok() || text.status().code() != Code::timeout) return text;
   const Rank absent[] = {from};
-  const store::AbsentRanks told = store::describe_absent(store_, world_, absent);
+  const store::AbsentRanks described = store::describe_absent(store_, world_, absent);
   return Status(Code::timeout,
                 fmt::format("{} has not said at which addresses hosts reach each other{}; the limit is {} s "
                             "(DABKE_START_TIMEOUT_SECONDS)",
-                            told.who, told.reported, config_.start_timeout));
+                            described.who, described.reported, config_.start_timeout));
 }
 
 /// Addresses that cannot be listened on are left out.

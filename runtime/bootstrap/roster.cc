@@ -113,7 +113,7 @@ class Meeting {
         deadline_(deadline),
         token_(std::move(token)),
         reports_(reports),
-        reports_at_(reports.tell ? Clock::now() + reports.first : kNever) {}
+        reports_at_(reports.write_line ? Clock::now() + reports.first : kNever) {}
 
   /// Rank 0.
   Result<Roster> open();
@@ -184,7 +184,7 @@ std::vector<Rank> Meeting::absent_ranks(std::uint64_t epoch) const {
 }
 
 void Meeting::report(const std::string& what) {
-  reports_.tell(fmt::format("{} (for {:g} s at most: DABKE_START_TIMEOUT_SECONDS)", what, patience_));
+  reports_.write_line(fmt::format("{} (for {:g} s at most: DABKE_START_TIMEOUT_SECONDS)", what, patience_));
   reports_at_ = Clock::now() + reports_.again;
 }
 
@@ -242,8 +242,8 @@ Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) c
 
 /// Whether one of those that dabkerun has started has ended, where the job is to be made of all of them.
 Status Meeting::check_ended() const {
-  const auto told = job_.get(kFirstEndedKey, Clock::now());
-  const auto ended = told.is_ok() ? read_ended_rank(*told) : std::nullopt;
+  const auto found = job_.get(kFirstEndedKey, Clock::now());
+  const auto ended = found.is_ok() ? read_ended_rank(*found) : std::nullopt;
   if (!ended || ended->size != self_.size || ended->rank == self_.rank) return {};
   return {Code::peer_lost,
           fmt::format(
@@ -290,11 +290,11 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
     for (const Member& member : *members)
       roster += fmt::format("{} {} {}\n", member.token, member.process, member.host);
   } else {
-    const Status told =
+    const Status found =
         members.status().code() == Code::interrupted
             ? store::init_failure_of(fmt::format("rank {} on {}", self_.rank, self_.host), members.status())
             : members.status();
-    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(told.code()), one_line(told.message()));
+    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(found.code()), one_line(found.message()));
   }
   DABKE_RETURN_IF_ERROR(job_.remove_all(kOpenedKey));
   return job_.set(roster_key(epoch), roster);
@@ -434,13 +434,13 @@ Result<Roster> Meeting::join() {
     } else {
       DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), std::to_string(self_.size)));
     }
-    DABKE_ASSIGN_OR_RETURN(const auto told, wait_for_roster(open));
-    if (const auto* const later = std::get_if<Opened>(&told)) {
+    DABKE_ASSIGN_OR_RETURN(const auto found, wait_for_roster(open));
+    if (const auto* const later = std::get_if<Opened>(&found)) {
       open = *later;
       continue;
     }
     if (is_for_us(open)) {
-      DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(told)));
+      DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(found)));
       if (verdict.is_in) return Roster{open.epoch, verdict.hosts, verdict.processes};
     }
     DABKE_ASSIGN_OR_RETURN(open, wait_until_open(open.epoch));

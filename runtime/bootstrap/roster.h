@@ -49,7 +49,7 @@ struct Roster {
 
 /// How it is said for whom an init waits: by rank 0, and by rank 1 where rank 0 has not come.
 struct WaitReports {
-  std::function<void(const std::string& line)> tell;  // empty: nobody listens
+  std::function<void(const std::string& line)> write_line;  // empty: nobody listens
   Duration first = std::chrono::seconds(5), again = std::chrono::seconds(15);
 };
 

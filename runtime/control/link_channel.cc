@@ -132,7 +132,7 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(
                          .self = self,
                          .peer_timeout = seconds_to_duration(config.peer_timeout),
                          .shared_memory = shared_memory_of(config),
-                         .last_words = channel->tells_failures_ ? last_words_of(world) : nullptr}));
+                         .last_words = channel->sends_failures_ ? last_words_of(world) : nullptr}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
   for (auto& link : links) DABKE_RETURN_IF_ERROR(channel->add_peer(self, world, std::move(link)));
   if (channel->any_beats_) channel->next_beat_ = Clock::now() + channel->beat_;
@@ -347,7 +347,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
                         received.is_ok() ? fmt::format("it closed its connection {}", ended_gloss_)
                                          : received.status().message());
   }
-  if (!received.is_ok() && !ended) say_why(peer, cause);
+  if (!received.is_ok() && !ended) send_cause(peer, cause);
   lose(peer, Status(Code::peer_lost, std::move(cause)), sink);
   return true;
 }
@@ -388,7 +388,7 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
         continue;
       }
       const Status cause = silence_of(peer, patience);
-      say_why(peer, cause.message());
+      send_cause(peer, cause.message());
       lose(peer, cause, sink);
       lost = true;
       continue;
@@ -425,8 +425,8 @@ bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
 
 /// To a peer that is given up and may still be there: else it takes this rank for the one that was lost, and tells others
 /// so.
-void LinkChannel::say_why(Peer& peer, const std::string& cause) {
-  if (tells_failures_) (void)peer.link->send(words_of(cause));
+void LinkChannel::send_cause(Peer& peer, const std::string& cause) {
+  if (sends_failures_) (void)peer.link->send(words_of(cause));
 }
 
 void LinkChannel::lose(Peer& peer, Status cause, ControlSink& sink) {

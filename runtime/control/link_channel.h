@@ -75,7 +75,7 @@ class LinkChannel final : public ControlChannel {
       : patience_(seconds_to_duration(config.peer_timeout)),
         beat_(beat_interval(patience_)),
         init_patience_(seconds_to_duration(config.start_timeout)),
-        tells_failures_(config.controller != Controller::mpi),
+        sends_failures_(config.controller != Controller::mpi),
         ended_gloss_(fmt::format("(killed, or ended without {})", shutdown_name(config))),
         guard_(guard),
         log_(std::move(log)) {}
@@ -94,7 +94,7 @@ class LinkChannel final : public ControlChannel {
   bool keep_time(TimePoint now, bool all_read, ControlSink& sink);
   TimePoint next_timer() const;
   void write_interest(Peer& peer);
-  void say_why(Peer& peer, const std::string& cause);
+  void send_cause(Peer& peer, const std::string& cause);
   void lose(Peer& peer, Status cause, ControlSink& sink);
   void forget(Peer& peer);
   Peer* find(Rank rank);
@@ -102,7 +102,7 @@ class LinkChannel final : public ControlChannel {
   Duration patience_;              // how long a peer may be silent; zero: for ever
   Duration beat_;                  // between two signs of life
   Duration init_patience_;         // so much longer where it has not said anything yet
-  bool tells_failures_;            // the links carry the negotiation's messages
+  bool sends_failures_;            // the links carry the negotiation's messages
   const std::string ended_gloss_;  // what the end of a process, or of a connection that it closed, can mean
   ForkGuard& guard_;
   Log log_;

@@ -110,8 +110,8 @@ void MpiChannel::on_notice(Rank rank, std::span<const std::byte> notice) {
     case Notice::nudge: works_until_ = Clock::now() + kWorkAfterNudge; return;
     case Notice::end:
       peer.heard_end = true;
-      say_end(peer);
-      say_done(peer);
+      send_end(peer);
+      send_done(peer);
       return;
     case Notice::done:
       peer.heard_done = true;
@@ -128,12 +128,12 @@ void MpiChannel::on_link_lost(Rank rank, const Status& cause) {
   peer.give_up = Clock::now() + kOnItsWay;
 }
 
-void MpiChannel::say_end(Peer& peer) {
+void MpiChannel::send_end(Peer& peer) {
   if (!std::exchange(peer.said_end, true)) notify(peer, Notice::end);
 }
 
 /// Says that all has come that the peer will ever send, once it has.
-void MpiChannel::say_done(Peer& peer) {
+void MpiChannel::send_done(Peer& peer) {
   if (!peer.heard_end || !peer.announced.empty() || std::exchange(peer.said_done, true)) return;
   notify(peer, Notice::done);
 }
@@ -194,7 +194,7 @@ bool MpiChannel::take_from(Peer& peer, ControlSink& sink) {
     seen = true;
     sink.on_message(peer.rank, **message);
   }
-  say_done(peer);
+  send_done(peer);
   return seen;
 }
 
@@ -256,7 +256,7 @@ void MpiChannel::close(TimePoint deadline) {
   NoMessages nothing;
   BellSink notices(*this);
   for (Peer& peer : peers_) {
-    if (!peer.is_gone && peer.lost.is_ok()) say_end(peer);
+    if (!peer.is_gone && peer.lost.is_ok()) send_end(peer);
   }
   while (Clock::now() < deadline) {
     if (deliver(nothing)) continue;

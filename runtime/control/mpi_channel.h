@@ -70,8 +70,8 @@ class MpiChannel final : public ControlChannel {
   void notify(const Peer& peer, Notice notice);
   void on_notice(Rank rank, std::span<const std::byte> notice);
   void on_link_lost(Rank rank, const Status& cause);
-  void say_end(Peer& peer);
-  void say_done(Peer& peer);
+  void send_end(Peer& peer);
+  void send_done(Peer& peer);
   void break_off(Peer& peer, Status cause);
   bool deliver(ControlSink& sink);
   bool take_from(Peer& peer, ControlSink& sink);

@@ -73,7 +73,7 @@ bool Coordinator::post(Command command, Wake how) {
 
 void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck* check,
                        Wake submitted) noexcept {
-  bool is_told = submitted == Wake::at_once;
+  bool is_woken = submitted == Wake::at_once;
   if (driver_.has_learned_batches() && !operation.is_done()) {
     // Only a hint: without memory for it the batch is held for its usual time.
     (void)attempt([&] {
@@ -83,17 +83,17 @@ void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck
       post(WantedHint{request.process_set, request.is_group ? negotiation::group_key(operation.extras().group)
                                                             : std::string(negotiation::NameKey(request))},
            Wake::left_to_help);
-      is_told = false;
+      is_woken = false;
     });
   }
   if (can_be_helped_) {
     while (!operation.is_done() && is_early(deadline) && take_baton()) {
-      is_told = true;
+      is_woken = true;
       if (!drive_for(operation, deadline, check)) return;
       if (check != nullptr && check->stops()) return;
     }
   }
-  if (!is_told) wake();
+  if (!is_woken) wake();
 }
 
 bool Coordinator::take_baton() {

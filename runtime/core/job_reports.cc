@@ -92,8 +92,8 @@ void JobReports::completed(std::size_t tensors, bool is_well) {
 }
 
 void JobReports::warned(const negotiation::WarnAction& warning) {
-  const bool is_told_elsewhere = parts_.reporter.is_gathered() && !warning.brief.empty();
-  parts_.log.warning("{}", is_told_elsewhere ? warning.brief : warning.text);
+  const bool is_reported_elsewhere = parts_.reporter.is_gathered() && !warning.brief.empty();
+  parts_.log.warning("{}", is_reported_elsewhere ? warning.brief : warning.text);
   parts_.recorder.note(warning.text);
 }
 

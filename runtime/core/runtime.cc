@@ -49,7 +49,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, bootstrap::
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(bootstrapped), std::move(process)));
   if (Status started = runtime->start(factories); !started.is_ok()) {
     runtime->bootstrapped_.store->hurry(kLastStoreWords);
-    store::tell_init_failure(*runtime->bootstrapped_.store, runtime->world().rank, started);
+    store::report_init_failure(*runtime->bootstrapped_.store, runtime->world().rank, started);
     if (runtime->coordinator_) runtime->fail_init(started);
     return started;
   }
@@ -158,13 +158,13 @@ Status Runtime::refuse(const Operation& operation, Status why) {
       set->rank < 0)
     return why;
   auto refusal = OperationRef::adopt(new Operation);
-  Request& told = *refusal->request;
-  told.kind = request.kind;
-  told.name = request.name;
-  told.process_set = request.process_set;
-  told.is_group = request.is_group;
-  for (const TensorSpec& tensor : request.tensors) told.tensors.push_back({.name = tensor.name});
-  told.refused = why;
+  Request& refused_request = *refusal->request;
+  refused_request.kind = request.kind;
+  refused_request.name = request.name;
+  refused_request.process_set = request.process_set;
+  refused_request.is_group = request.is_group;
+  for (const TensorSpec& tensor : request.tensors) refused_request.tensors.push_back({.name = tensor.name});
+  refused_request.refused = why;
   if (!group.empty()) {
     refusal->make_extras().group = group;
     refusal->make_extras().group_size = operation.extras().group_size;

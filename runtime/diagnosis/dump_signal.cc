@@ -30,7 +30,7 @@ void on_dump_signal(int) {
   errno = saved;
 }
 
-void tell(const std::function<void(const std::string& name)>& on_signal, const std::string& name) {
+void notify(const std::function<void(const std::string& name)>& on_signal, const std::string& name) {
   try {
     on_signal(name);
   } catch (...) {
@@ -63,7 +63,7 @@ Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
                          start_thread("dabke-dump", [fd = opened->event_.get(), name, on_signal] {
                            std::uint64_t count = 0;
                            while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd)
-                             tell(on_signal, name);
+                             notify(on_signal, name);
                          }));
   struct sigaction ours {};
   ours.sa_handler = &on_dump_signal;

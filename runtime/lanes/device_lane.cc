@@ -217,7 +217,7 @@ void DeviceLane::end(DeviceRun& run) {
   if (!runs_.empty() && runs_.front()->begun_at())
     running_.starts(runs_.front()->run().batch.order, *runs_.front()->begun_at());
   std::vector<EndedCall> ended = end_run(run.run(), report, run.failed(), run.refused(), observer_);
-  tell(ended, observer_);
+  report_ended(ended, observer_);
 }
 
 }  // namespace dabke::lanes

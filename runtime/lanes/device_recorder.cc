@@ -13,25 +13,25 @@ void DeviceRecorder::put(const timeline::Record& record) noexcept {
   });
 }
 
-void DeviceRecorder::tell() {
+void DeviceRecorder::record_last() {
   while (!kept_.empty()) {
     if (kept_.front().event != nullptr) {
       const Result<bool> reached = kept_.front().event->is_reached();
       if (reached && !*reached) return;
     }
-    tell_first();
+    record_first();
   }
 }
 
 void DeviceRecorder::end() {
-  tell();
+  record_last();
   while (!kept_.empty()) {
     kept_.front().event = nullptr;
-    tell_first();
+    record_first();
   }
 }
 
-void DeviceRecorder::tell_first() {
+void DeviceRecorder::record_first() {
   Kept first = std::move(kept_.front());
   kept_.pop_front();
   const TimePoint now = Clock::now();

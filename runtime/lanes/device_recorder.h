@@ -26,7 +26,7 @@ class DeviceRecorder final : public timeline::StreamRecorder {
   void put(const timeline::Record& record) noexcept override;
   /// No record is from before now.
   void begin_now() { latest_ = Clock::now(); }
-  void tell();
+  void record_last();
   void end();
 
  private:
@@ -34,7 +34,7 @@ class DeviceRecorder final : public timeline::StreamRecorder {
     std::shared_ptr<DeviceEvent> event;  // null: there was none
     timeline::Record record;
   };
-  void tell_first();
+  void record_first();
 
   DeviceStream& stream_;
   timeline::Timeline& timeline_;

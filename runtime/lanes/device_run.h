@@ -79,7 +79,7 @@ class DeviceRun {
   bool may_end();
   /// Gives the timeline what the device has reached.
   void report_times() {
-    if (recorder_) recorder_->tell();
+    if (recorder_) recorder_->record_last();
   }
   /// Called once, when it has ended; its batch as the lane reports it, and what was refused of it.
   reports::BatchReport finish();

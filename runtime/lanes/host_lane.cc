@@ -80,7 +80,7 @@ void HostLane::perform(Run& run) noexcept {
   }
   give_back();
   try {
-    tell(ended, observer_);
+    report_ended(ended, observer_);
   } catch (...) {
     observer_.lane_broke(caught());
   }
@@ -103,7 +103,7 @@ std::optional<HostLane::Queued> HostLane::next() {
   if (!changed_.wait_for(lock, kLaneIdleAfter, something)) {
     if (!std::exchange(taken_, true)) {
       lock.unlock();
-      say_idle();
+      report_idle();
       lock.lock();
       taken_ = false;
     }
@@ -116,7 +116,7 @@ std::optional<HostLane::Queued> HostLane::next() {
   return queued;
 }
 
-void HostLane::say_idle() {
+void HostLane::report_idle() {
   try {
     runner_.idle();
   } catch (...) {

@@ -55,7 +55,7 @@ class HostLane final : public Lane {
 
   void loop();
   std::optional<Queued> next();
-  void say_idle();
+  void report_idle();
   void give_back();
   void perform(Run& run) noexcept;
   std::vector<EndedCall> execute(Run& run);

@@ -54,7 +54,7 @@ std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& repor
 }
 
 /// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
-void tell(std::vector<EndedCall>& ended, LaneObserver& observer) {
+void report_ended(std::vector<EndedCall>& ended, LaneObserver& observer) {
   const LeftBehind left{ended};
   std::vector<EndedCall*> awaited;
   for (EndedCall& one : ended) {

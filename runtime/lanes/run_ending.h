@@ -23,6 +23,6 @@ std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& repor
 
 /// Tells the observer of these calls. Where it throws, those that are left belong to nobody, and are found in the
 /// coordinator's table.
-void tell(std::vector<EndedCall>& ended, LaneObserver& observer);
+void report_ended(std::vector<EndedCall>& ended, LaneObserver& observer);
 
 }  // namespace dabke::lanes

@@ -98,7 +98,7 @@ class MpiSession {
   virtual void job_ended_well() = 0;
   /// Called when the application calls MPI_Finalize, on its thread, while MPI still works; afterwards every
   /// call of communicators and ports is an error. Empty: nobody. Not told below MPI_THREAD_MULTIPLE.
-  virtual void on_finalize(std::function<void()> tell) = 0;
+  virtual void on_finalize(std::function<void()> callback) = 0;
 };
 
 /// Whether what `setting` ("DABKE_CONTROLLER=mpi") asks for is possible; errors say why not, and what to do.

@@ -126,7 +126,7 @@ void Negotiator::hear_child(Rank child, wire::Message& message, TimePoint now) {
     reporter_.from_child(state_.collector.reporter_of(child), *ready, now);
   } else if (const auto* notice = std::get_if<wire::NoticeMessage>(&message)) {
     outbox_.send(child, wire::HeardMessage{});
-    stalls_.tell(*notice, now);
+    stalls_.notify(*notice, now);
   } else if (state_.is_root()) {
     hear_as_root(message, now);
   } else {
@@ -149,8 +149,8 @@ void Negotiator::hear_as_root(wire::Message& message, TimePoint now) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
   } else if (auto* timeline = std::get_if<wire::TimelineMessage>(&message)) {
     change_timeline(std::move(timeline->change), timeline->from, now);
-  } else if (auto* told = std::get_if<wire::FiguresMessage>(&message)) {
-    live_statistics_.give(std::move(told->figures), now);
+  } else if (auto* given = std::get_if<wire::FiguresMessage>(&message)) {
+    live_statistics_.give(std::move(given->figures), now);
   }
 }
 

@@ -242,15 +242,15 @@ void UpwardReporter::flush() {
   });
   const bool nothing_new = message_.slots.empty() && message_.reports.empty() && message_.joins.empty() &&
                            message_.wanted.empty() && message_.awaited.empty();
-  if (nothing_new && untold_ < kMostUntold) return;
-  untold_ = 0;
+  if (nothing_new && unreported_ < kMostUnreported) return;
+  unreported_ = 0;
   message_.seen = state_.last_order;
   outbox_.send(state_.parent(), std::exchange(message_, {}));
 }
 
 void UpwardReporter::void_reports(ProcessSetId set, const std::string& key, std::uint64_t until) {
   children_.void_reports(set, key, until);
-  untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once
+  unreported_ += kMostUnreported;  // every report is compared with these, so the parent is told at once
 }
 
 void UpwardReporter::evict(TensorEntry& entry, std::uint64_t until) {
@@ -259,7 +259,7 @@ void UpwardReporter::evict(TensorEntry& entry, std::uint64_t until) {
   } else {
     state_.cache.unbind(entry);
   }
-  ++untold_;
+  ++unreported_;
 }
 
 }  // namespace dabke::negotiation

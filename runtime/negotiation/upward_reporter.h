@@ -44,7 +44,7 @@ class UpwardReporter {
  public:
   /// A rank with nothing to report says what it has seen when so many slots were evicted since its last word:
   /// its parent remembers them for it.
-  static constexpr std::uint64_t kMostUntold = 256;
+  static constexpr std::uint64_t kMostUnreported = 256;
 
   UpwardReporter(NegotiationState& state, Outbox& outbox, Endings& endings, StallInspector& stalls)
       : state_(state),
@@ -101,9 +101,9 @@ class UpwardReporter {
   Endings& endings_;
   StallInspector& stalls_;
   ChildProgress children_;
-  Deadline held_until_;         // what is kept back here
-  wire::ReadyMessage message_;  // to the parent
-  std::uint64_t untold_ = 0;    // since the last message: orders for which the parent remembers something
+  Deadline held_until_;           // what is kept back here
+  wire::ReadyMessage message_;    // to the parent
+  std::uint64_t unreported_ = 0;  // since the last message: orders for which the parent remembers something
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   TimePoint late_until_{};
   std::uint64_t recording_ = 0;

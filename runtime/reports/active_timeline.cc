@@ -57,7 +57,7 @@ void ActiveTimeline::note_step(std::uint64_t step) {
   marks_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void ActiveTimeline::tell_step(std::uint64_t step) {
+void ActiveTimeline::report_step(std::uint64_t step) {
   const std::lock_guard lock(steps_);
   if (on_step_) on_step_(step);
 }

@@ -34,7 +34,7 @@ class ActiveTimeline {
   void mark_step(std::uint64_t step) {
     note_step(step);
     if (const auto timeline = current()) timeline->mark_step(step);
-    if (watches_steps_.load(std::memory_order_relaxed)) tell_step(step);
+    if (watches_steps_.load(std::memory_order_relaxed)) report_step(step);
   }
   /// The steps that were marked, whether a timeline is written or not.
   struct Steps {
@@ -50,7 +50,7 @@ class ActiveTimeline {
 
  private:
   void record(const Request& request);
-  void tell_step(std::uint64_t step);
+  void report_step(std::uint64_t step);
   void note_step(std::uint64_t step);
   std::shared_ptr<timeline::Timeline> current() {
     if (!is_on_.load(std::memory_order_relaxed)) return nullptr;

@@ -19,19 +19,19 @@ std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
 
 }  // namespace
 
-void tell_vain_wait(Store& store, Rank rank, const Status& why) {
+void report_vain_wait(Store& store, Rank rank, const Status& why) {
   // Nobody reads it where the store is gone.
   (void)store.set(key_of(rank), why.message().substr(0, kMostText));
 }
 
-void tell_init_failure(Store& store, Rank rank, const Status& why) {
-  tell_vain_wait(store, rank, why);
+void report_init_failure(Store& store, Rank rank, const Status& why) {
+  report_vain_wait(store, rank, why);
   store.init_is_over();
   // Two that fail in the same moment are both first, and either will do.
   if (store.get(kFirstKey, Clock::now()).is_ok()) return;
-  const Status told = init_failure_of(fmt::format("rank {}", rank), why);
-  (void)store.set(kFirstKey,
-                  fmt::format("{}\n{}", static_cast<int>(told.code()), told.message().substr(0, kMostText)));
+  const Status found = init_failure_of(fmt::format("rank {}", rank), why);
+  (void)store.set(
+      kFirstKey, fmt::format("{}\n{}", static_cast<int>(found.code()), found.message().substr(0, kMostText)));
 }
 
 Status init_failure_of(const std::string& name, const Status& why) {
@@ -46,9 +46,9 @@ Status first_init_failure(Store& store) {
   int code = 0;
   const auto [end, error] = std::from_chars(left->data(), left->data() + left->size(), code);
   if (error != std::errc() || code == 0) return {};
-  const auto told = static_cast<Code>(code);
+  const auto found = static_cast<Code>(code);
   // Who waits takes a timeout for its own.
-  return {told == Code::timeout ? Code::peer_lost : told,
+  return {found == Code::timeout ? Code::peer_lost : found,
           left->substr(std::min(left->size(), static_cast<std::size_t>(end - left->data()) + 1))};
 }
 
@@ -74,18 +74,18 @@ Status process_ended_in_init(Rank rank, const std::vector<std::string>& hosts, s
 
 AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent,
                             Duration patience) {
-  AbsentRanks told;
+  AbsentRanks found;
   TimePoint until = Clock::now() + patience;
   for (std::size_t i = 0; i < absent.size() && i < kMostNamed; ++i) {
     const Rank rank = absent[i];
-    told.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));
-    if (!told.reported.empty()) continue;
+    found.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));
+    if (!found.reported.empty()) continue;
     const auto report = store.get(key_of(rank), until);
     until = TimePoint{};  // the rest without waiting
-    if (report.is_ok()) told.reported = fmt::format(" (rank {} gave up: {})", rank, *report);
+    if (report.is_ok()) found.reported = fmt::format(" (rank {} gave up: {})", rank, *report);
   }
-  if (absent.size() > kMostNamed) told.who += fmt::format(" and {} more", absent.size() - kMostNamed);
-  return told;
+  if (absent.size() > kMostNamed) found.who += fmt::format(" and {} more", absent.size() - kMostNamed);
+  return found;
 }
 
 }  // namespace dabke::store

@@ -16,9 +16,9 @@
 namespace dabke::store {
 
 /// Leaves why init failed on this rank, for those that wait for it, and for everybody where it is the first.
-void tell_init_failure(Store& store, Rank rank, const Status& why);
+void report_init_failure(Store& store, Rank rank, const Status& why);
 /// Leaves for whom this rank has waited in vain, before it listens to what others have to say of that.
-void tell_vain_wait(Store& store, Rank rank, const Status& why);
+void report_vain_wait(Store& store, Rank rank, const Status& why);
 
 /// Why init failed on `name`, "rank 3 on host-b", as the others are told: as it is where it names another rank that was
 /// lost, or has the words of another rank that failed.

@@ -101,7 +101,7 @@ std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& wor
   return std::make_shared<InitStore>(std::move(epoch), world, std::move(processes));
 }
 
-void tell_clean_end(Store& epoch, Rank rank) {
+void report_clean_end(Store& epoch, Rank rank) {
   // Where the store is gone nobody waits in it either.
   (void)epoch.set(clean_end_key(rank), "");
 }

@@ -28,6 +28,6 @@ std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& wor
                                   std::vector<links::ProcessIdentity> processes);
 
 /// Left by a rank that leaves its job in good order: the end of its process means nothing after that.
-void tell_clean_end(Store& epoch, Rank rank);
+void report_clean_end(Store& epoch, Rank rank);
 
 }  // namespace dabke::store

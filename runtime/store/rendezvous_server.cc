@@ -179,7 +179,7 @@ class RendezvousServer::Loop {
   bool act(Position at);
   void reply(Position at, int status, std::string_view body);
   void send_some(Position at);
-  void tell_waiters(const std::string& key);
+  void notify_waiters(const std::string& key);
   void reply_or_give_up(Position at, int status, std::string_view body);
   void end_overdue();
   void set_deadline(Position at, Duration wait);
@@ -303,7 +303,7 @@ void RendezvousServer::Loop::take_given() {
   }
   for (auto& [key, value] : given) {
     table_.set(key, std::move(value));
-    tell_waiters(key);
+    notify_waiters(key);
   }
 }
 
@@ -416,7 +416,7 @@ bool RendezvousServer::Loop::act(Position at) {
     table_.set(target.key, std::string(request.body()));
     if (on_set_) on_set_(target.key, *table_.get(target.key));
     reply(at, protocol::kOk, "");
-    tell_waiters(target.key);
+    notify_waiters(target.key);
     return true;
   }
   if (is_value && request.method() == "GET") {
@@ -433,11 +433,11 @@ bool RendezvousServer::Loop::act(Position at) {
   if (is_value || request.method() != "POST") return false;
   const auto count = table_.increment(target.key);
   reply(at, count ? protocol::kOk : protocol::kNotACounter, count ? std::to_string(*count) : "");
-  tell_waiters(target.key);
+  notify_waiters(target.key);
   return true;
 }
 
-void RendezvousServer::Loop::tell_waiters(const std::string& key) {
+void RendezvousServer::Loop::notify_waiters(const std::string& key) {
   const auto found = waiters_.find(key);
   const std::string* const value = table_.get(key);
   if (found == waiters_.end() || value == nullptr) return;

@@ -32,17 +32,17 @@ class WaitCheck {
   }
   bool has_stopped() const { return has_stopped_; }
   /// How the wait ends that it has stopped.
-  Status stopped() const { return told("the operation goes on, and can be waited for again"); }
+  Status stopped() const { return status_of("the operation goes on, and can be waited for again"); }
   /// The stop came while the thread itself ran what others take part in: that ends the job with this, and the
   /// wait goes on until the job's end has come here.
   Status end_job() {
     has_stopped_ = false;
     due_ = kNever;
-    return told("this rank was running it, and the others cannot go on without it");
+    return status_of("this rank was running it, and the others cannot go on without it");
   }
 
  private:
-  Status told(std::string_view meaning) const {
+  Status status_of(std::string_view meaning) const {
     return {Code::interrupted,
             fmt::format("the wait for {} was stopped by its check; {}", names_(), meaning)};
   }

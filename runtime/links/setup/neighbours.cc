@@ -114,7 +114,7 @@ Status Neighbours::missing_ranks(std::span<const std::string> refused) const {
   std::string text = fmt::format("rank {} has no link to {}", setup_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
   // They may have waited in vain in init themselves, and know for whom.
-  if (!setup_.aborted) store::tell_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
+  if (!setup_.aborted) store::report_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
   if (!setup_.aborted) text += store::describe_absent(*setup_.store, setup_.world, absent).reported;
   if (!refused.empty()) text += fmt::format("; refused were {}", fmt::join(refused, ", "));
   return {Code::timeout,

@@ -29,7 +29,7 @@ bool StallInquiries::is_known(const Inquiry& inquiry, TimePoint now) {
     const bool other_mismatch = other.purpose == Inquiry::Purpose::process_set_mismatch;
     return other.key() == inquiry.key() && other_mismatch == mismatch;
   });
-  if (same == inquiries_.end()) return is_told_of(inquiry, now);
+  if (same == inquiries_.end()) return has_been_reported(inquiry, now);
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) same->purpose = inquiry.purpose;
   return true;
 }
@@ -109,10 +109,10 @@ void StallInquiries::judge(TimePoint now) {
 }
 
 /// Several ranks tell of one wait, each when its own patience ends.
-bool StallInquiries::is_told_of(const Inquiry& inquiry, TimePoint now) const {
+bool StallInquiries::has_been_reported(const Inquiry& inquiry, TimePoint now) const {
   if (inquiry.purpose != Inquiry::Purpose::stall_report) return false;
-  const StallLog::Reported* const told = log_.find(inquiry.key(), inquiry.since);
-  return told != nullptr && now - told->at < state_.options.stall_check * 3 / 4;
+  const StallLog::Reported* const last_report = log_.find(inquiry.key(), inquiry.since);
+  return last_report != nullptr && now - last_report->at < state_.options.stall_check * 3 / 4;
 }
 
 void StallInquiries::judge(const Inquiry& inquiry, TimePoint now) {
@@ -124,7 +124,7 @@ void StallInquiries::judge(const Inquiry& inquiry, TimePoint now) {
   }
   const auto stall = stall_of(
       inquiry, *state_.options.topology, [this](Rank rank) { return process_of(state_, rank); }, now);
-  if (stall) tell(inquiry, *stall, now);
+  if (stall) report(inquiry, *stall, now);
 }
 
 void StallInquiries::judge_mismatch(const Inquiry& inquiry, TimePoint now) {
@@ -138,21 +138,21 @@ void StallInquiries::judge_mismatch(const Inquiry& inquiry, TimePoint now) {
   }
 }
 
-void StallInquiries::tell(const Inquiry& inquiry, const Stall& stall, TimePoint now) {
-  const StallLog::Reported* const told = log_.find(inquiry.key(), inquiry.since);
-  const bool is_told = told != nullptr && told->story == stall.story;
+void StallInquiries::report(const Inquiry& inquiry, const Stall& stall, TimePoint now) {
+  const StallLog::Reported* const last_report = log_.find(inquiry.key(), inquiry.since);
+  const bool is_reported = last_report != nullptr && last_report->story == stall.story;
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) {
     return endings_.abort(
-        {Code::stalled, is_told ? fmt::format("{} Where it was {} s ago is in the report of then.",
-                                              stall.text, seconds_to_text(now - told->full_at))
-                                : stall.text + stall.stacks});
+        {Code::stalled, is_reported ? fmt::format("{} Where it was {} s ago is in the report of then.",
+                                                  stall.text, seconds_to_text(now - last_report->full_at))
+                                    : stall.text + stall.stacks});
   }
-  const std::string text = is_told ? fmt::format("Still stalled, {}, as reported {} s ago.", stall.head,
-                                                 seconds_to_text(now - told->full_at))
-                                   : stall.text + stall.stacks;
-  log_.note(inquiry.key(), stall.story, !is_told, now);
+  const std::string text = is_reported ? fmt::format("Still stalled, {}, as reported {} s ago.", stall.head,
+                                                     seconds_to_text(now - last_report->full_at))
+                                       : stall.text + stall.stacks;
+  log_.note(inquiry.key(), stall.story, !is_reported, now);
   outbox_.add(
-      WarnAction{text, is_told ? "" : fmt::format("Stalled {}; dabkerun tells the rest.", stall.head)});
+      WarnAction{text, is_reported ? "" : fmt::format("Stalled {}; dabkerun tells the rest.", stall.head)});
   dumps_.ask_after_warning(text, now);
 }
 

@@ -36,11 +36,11 @@ class StallInquiries {
 
  private:
   bool is_known(const Inquiry& inquiry, TimePoint now);
-  bool is_told_of(const Inquiry& inquiry, TimePoint now) const;
+  bool has_been_reported(const Inquiry& inquiry, TimePoint now) const;
   void ask(Inquiry inquiry, TimePoint now);
   void judge(const Inquiry& inquiry, TimePoint now);
   void judge_mismatch(const Inquiry& inquiry, TimePoint now);
-  void tell(const Inquiry& inquiry, const Stall& stall, TimePoint now);
+  void report(const Inquiry& inquiry, const Stall& stall, TimePoint now);
   /// Some of the inquiries are gone.
   void note_deadline();
 

@@ -66,9 +66,9 @@ void StallInspector::look_for_stalls(TimePoint now) {
     if (state_.is_root()) {
       inquiries_.open(std::move(inquiry), now);
     } else {
-      tell({wire::StallSubject::tensor, inquiry.process_set, 0, inquiry.name, age_ms(inquiry.since, now),
-            inquiry.purpose == Inquiry::Purpose::process_set_mismatch},
-           now);
+      notify({wire::StallSubject::tensor, inquiry.process_set, 0, inquiry.name, age_ms(inquiry.since, now),
+              inquiry.purpose == Inquiry::Purpose::process_set_mismatch},
+             now);
     }
   }
 }
@@ -89,15 +89,15 @@ void StallInspector::look_for_long_waits(TimePoint now) {
   if (!state_.is_root())
     state_.tensors.for_each(look_at);  // the root sees its own among those that are incomplete
   if (oldest != nullptr) {
-    tell({wire::StallSubject::tensor, oldest->process_set, 0, oldest->name,
-          age_ms(oldest->waiting.front().since, now), false},
-         now);
+    notify({wire::StallSubject::tensor, oldest->process_set, 0, oldest->name,
+            age_ms(oldest->waiting.front().since, now), false},
+           now);
   }
   for (const auto& [set, join] : state_.joins) {
     if (is_long(join.moved_at))
-      tell({wire::StallSubject::join, set, 0, std::string(name_of(CollectiveKind::join)),
-            age_ms(join.moved_at, now), false},
-           now);
+      notify({wire::StallSubject::join, set, 0, std::string(name_of(CollectiveKind::join)),
+              age_ms(join.moved_at, now), false},
+             now);
   }
 }
 
@@ -122,13 +122,13 @@ TimePoint StallInspector::next_look(TimePoint since, TimePoint now) const {
 
 void StallInspector::note_long_run(const RunningBatch& running, TimePoint now) {
   if (state_.over) return;
-  tell({wire::StallSubject::batch, running.process_set, running.number, running.what,
-        age_ms(running.since, now), false},
-       now);
+  notify({wire::StallSubject::batch, running.process_set, running.number, running.what,
+          age_ms(running.since, now), false},
+         now);
 }
 
 /// The root hears of it, by a message from elsewhere.
-void StallInspector::tell(const wire::NoticeMessage& notice, TimePoint now) {
+void StallInspector::notify(const wire::NoticeMessage& notice, TimePoint now) {
   if (state_.is_root()) return heed(notice, now);
   outbox_.send(state_.parent(), notice);
   if (notice.suspect) return;  // it has not waited for long yet
@@ -167,17 +167,17 @@ void StallInspector::parent_is_silent(TimePoint now) {
       state_.who(state_.options.rank), process_of(state_, state_.parent()));
   if (is_to_fail(age)) return endings_.abort({Code::stalled, text});
   const std::string key = fmt::format("silent {}", state_.parent());
-  const StallLog::Reported* const told = told_of_parent_.find(key, now - age);
+  const StallLog::Reported* const reported = reported_of_parent_.find(key, now - age);
   const std::string line =
-      told == nullptr
+      reported == nullptr
           ? text
           : fmt::format(
                 "Still stalled, for {} s: {} waits for {}, which does not answer, as reported {} s ago.",
                 seconds_to_text(age), what, state_.who(state_.parent()),
-                seconds_to_text(now - told->full_at));
-  told_of_parent_.note(key, "", told == nullptr, now);
+                seconds_to_text(now - reported->full_at));
+  reported_of_parent_.note(key, "", reported == nullptr, now);
   outbox_.add(WarnAction{line});
-  if (told == nullptr)
+  if (reported == nullptr)
     dumps_.obey({kSilentIncidents + static_cast<std::uint64_t>(state_.parent()), false, text});
 }
 

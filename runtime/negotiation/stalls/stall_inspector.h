@@ -66,7 +66,7 @@ class StallInspector {
   void give_stack(const std::string& text, TimePoint now);
 
   /// A child tells of a wait.
-  void tell(const wire::NoticeMessage& notice, TimePoint now);
+  void notify(const wire::NoticeMessage& notice, TimePoint now);
   /// Whatever the parent says, it says that it is there.
   void note_parent() {
     if (word_by_.is_set()) parent_is_heard();
@@ -102,7 +102,7 @@ class StallInspector {
   Deadline stack_by_;         // when answers_ goes without a stack
   StallAnswers answers_;
   StallInquiries inquiries_;
-  StallLog told_of_parent_;
+  StallLog reported_of_parent_;
   wire::NoticeMessage unheard_;  // the longest wait that it was told of
   TimePoint unheard_at_{};
 };

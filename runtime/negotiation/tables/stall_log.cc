@@ -10,8 +10,8 @@ constexpr std::size_t kMostTold = 256;  // where there are more, some are told i
 }  // namespace
 
 const StallLog::Reported* StallLog::find(const std::string& what, TimePoint since) const {
-  const auto told = std::ranges::find(reported_, what, &Reported::what);
-  return told == reported_.end() || told->at < since ? nullptr : &*told;
+  const auto reported = std::ranges::find(reported_, what, &Reported::what);
+  return reported == reported_.end() || reported->at < since ? nullptr : &*reported;
 }
 
 void StallLog::note(const std::string& what, const std::string& story, bool in_full, TimePoint now) {

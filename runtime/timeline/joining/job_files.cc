@@ -72,7 +72,7 @@ void note_record(RankFile& rank, const Record& record) {
 
 }  // namespace
 
-Status tell_progress(const OnProgress& on_progress, std::size_t records) {
+Status report_progress(const OnProgress& on_progress, std::size_t records) {
   if (!on_progress || on_progress(records * sizeof(Record))) return {};
   return {Code::interrupted, "stopped before all records were read"};
 }
@@ -152,7 +152,7 @@ Status JobFiles::look_through(const std::string& path, const OnProgress& on_prog
     if (!is_more) break;
     for (const Record& record : block) note_record(rank, record);
     bytes_ += block.size() * sizeof(Record);
-    DABKE_RETURN_IF_ERROR(tell_progress(on_progress, block.size()));
+    DABKE_RETURN_IF_ERROR(report_progress(on_progress, block.size()));
   }
   rank.missing = file.missing();
   if (file.end()) {

@@ -71,7 +71,7 @@ class JobFiles {
 };
 
 /// Tells of a block of records.
-Status tell_progress(const OnProgress& on_progress, std::size_t records);
+Status report_progress(const OnProgress& on_progress, std::size_t records);
 
 /// "1f3c...", as dabkerun --verbose prints it.
 std::string text_of(const JobId& job);

@@ -94,14 +94,14 @@ Status RecordJoiner::run(JoinSink& sink, const OnProgress& on_progress) {
       end_rank(rank);
     }
   }
-  while (!open_.empty()) tell(open_.begin());
+  while (!open_.empty()) hand_over(open_.begin());
   return {};
 }
 
 Result<bool> RecordJoiner::fetch(std::size_t rank) {
   Reader& reader = readers_[rank];
   while (reader.next == reader.block.size()) {
-    DABKE_RETURN_IF_ERROR(tell_progress(on_progress_, reader.block.size()));
+    DABKE_RETURN_IF_ERROR(report_progress(on_progress_, reader.block.size()));
     reader.next = 0;
     DABKE_ASSIGN_OR_RETURN(const bool is_more, reader.file.next(reader.block));
     if (!is_more) return false;
@@ -180,7 +180,7 @@ void RecordJoiner::take_order(std::size_t rank, const Record& record, std::int64
   ++part.left;
   reader.load.bytes += tensor.bytes;
   sink_->load(rank, at_ns, reader.load);
-  if (open_.size() > kMostOpen) tell(open_.begin());
+  if (open_.size() > kMostOpen) hand_over(open_.begin());
 }
 
 RankPart* RecordJoiner::part_of(std::size_t rank, const BatchKey& key) {
@@ -217,7 +217,7 @@ void RecordJoiner::take_end(std::size_t rank, const Record& record, std::int64_t
   }
   part->backend = record.backend;
   const auto batch = open_.find(place.batch);
-  if (--part->left == 0 && is_complete(batch->second)) tell(batch);
+  if (--part->left == 0 && is_complete(batch->second)) hand_over(batch);
 }
 
 /// What was refused before it had an order. Whatever else has no order here was ordered before the timeline began.
@@ -314,7 +314,7 @@ void RecordJoiner::end_rank(std::size_t rank) {
   reader.submits.clear();
   for (auto batch = open_.begin(); batch != open_.end();) {
     const auto next = std::next(batch);
-    if (is_complete(batch->second)) tell(batch);
+    if (is_complete(batch->second)) hand_over(batch);
     batch = next;
   }
 }
@@ -334,7 +334,7 @@ bool RecordJoiner::is_complete(const JoinedBatch& batch) const {
   return seen >= members;
 }
 
-void RecordJoiner::tell(std::map<BatchKey, JoinedBatch>::iterator batch) {
+void RecordJoiner::hand_over(std::map<BatchKey, JoinedBatch>::iterator batch) {
   sink_->batch(batch->second);
   open_.erase(batch);
 }

@@ -176,7 +176,7 @@ class RecordJoiner {
   RankPart* part_of(std::size_t rank, const BatchKey& key);
   RankPart& add_part(JoinedBatch& batch, std::size_t rank);
   bool is_complete(const JoinedBatch& batch) const;
-  void tell(std::map<BatchKey, JoinedBatch>::iterator batch);
+  void hand_over(std::map<BatchKey, JoinedBatch>::iterator batch);
 
   const JobFiles& files_;
   JoinSink* sink_ = nullptr;

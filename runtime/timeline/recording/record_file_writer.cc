@@ -186,8 +186,8 @@ void RecordFileWriter::end_early(const OutputFile::Written& written) {
   // As a rule over half a block, which takes no more room; where there is no room at all over the last whole one. Where
   // nothing succeeds the reader finds no end.
   for (const std::uint64_t at : {end_, last_block_in_file_}) {
-    OutputFile::Written told;
-    if (at == 0 || !file_.write_at(at, blocks_, told).is_ok()) continue;
+    OutputFile::Written outcome;
+    if (at == 0 || !file_.write_at(at, blocks_, outcome).is_ok()) continue;
     end_ = at + blocks_.size();
     break;
   }

@@ -113,7 +113,7 @@ class QueuedTimeline final : public Timeline {
   void flush();
   /// About how large the records are that were put and the names that were given until now, at their places in the file.
   std::uint64_t put_bytes() const { return queue_.claimed() * file_->bytes_of_record() + names_.bytes(); }
-  void tell(const Status& error);
+  void report(const Status& error);
 
   const bool mark_cycles_;
   const std::uint64_t max_bytes_;
@@ -185,10 +185,10 @@ void QueuedTimeline::write_until_closed() {
     stopped = without_exceptions([&]() -> Status {
       return {Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what())};
     });
-    tell(stopped);
+    report(stopped);
   }
   ended_with_ = without_exceptions([&] { return file_->close(); });
-  if (!ended_with_.is_ok()) tell(ended_with_);
+  if (!ended_with_.is_ok()) report(ended_with_);
   if (ended_with_.is_ok()) ended_with_ = std::move(stopped);
   if (on_closed_) (void)attempt([&] { on_closed_(ended_with_); });
   has_ended_ = true;
@@ -206,7 +206,7 @@ void QueuedTimeline::wait_for_batches() {
 void QueuedTimeline::flush() {
   const std::uint64_t names = names_.bytes();  // of which the file has as many now, at the least
   file_->flush();
-  if (!file_->error().is_ok()) tell(file_->error());
+  if (!file_->error().is_ok()) report(file_->error());
   if (max_bytes_ == 0) return;
   const std::uint64_t limit = max_bytes_ - reserve(max_bytes_) + written_ * file_->bytes_of_record() + names;
   stops_at_ = limit - std::min(limit, file_->bytes());
@@ -218,7 +218,7 @@ bool QueuedTimeline::nears_limit() {
          !has_neared_limit_.exchange(true);
 }
 
-void QueuedTimeline::tell(const Status& error) {
+void QueuedTimeline::report(const Status& error) {
   if (const auto on_error = std::exchange(on_error_, nullptr)) on_error(error);
 }
 

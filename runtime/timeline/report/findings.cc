@@ -253,7 +253,7 @@ class Findings {
         {phases.queue_us, "batches waiting for those before them",
          "The collectives are the bottleneck, not their order: send less, or start them earlier."},
     };
-    if (report_.cost.size() > 1 && !report_.tells_who_was_last()) {
+    if (report_.cost.size() > 1 && !report_.names_last_rank()) {
       add({"exposed",
            by_share(share),
            "The application waits for communication",
@@ -362,7 +362,7 @@ class Findings {
          Severity::low,
          "Nothing stands out",
          !exposed_us_ ? "What the application waits for tensors this trace does not tell."
-         : report_.ranks.size() > 1 && !report_.tells_who_was_last()
+         : report_.ranks.size() > 1 && !report_.names_last_rank()
              ? "What the application waits for tensors is little; who is late this trace does not tell."
              : "No rank holds the others up, and what the application waits for tensors is little.",
          "",

@@ -107,7 +107,7 @@ struct TraceReport {
   std::vector<Cost> cost;  // the dearest first
   std::uint64_t compared = 0;  // batches of which it is known who was last
   Lateness lateness;
-  bool tells_who_was_last() const {
+  bool names_last_rank() const {
     return std::ranges::any_of(cost, [](const Cost& one) { return one.batches_last > 0; });
   }
   /// What ranks wait for others, mean of the ranks: of a step, or of all.

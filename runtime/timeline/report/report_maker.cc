@@ -71,7 +71,7 @@ class ReportMaker {
 };
 
 void ReportMaker::add_steps(TraceReport& report) const {
-  const bool has_waits = facts_.knows_waits();
+  const bool has_waits = facts_.has_waits();
   for (const StepTime& step : facts_.shown_steps()) {
     std::int64_t busy = 0, exposed = 0;
     std::int64_t ranks = 0;
@@ -110,8 +110,8 @@ void ReportMaker::add_steps(TraceReport& report) const {
 }
 
 Intervals ReportMaker::cost_to(std::size_t other, const Intervals& late) const {
-  return facts_.knows_waits() ? common(united(late), facts_.by_rank[other].exposed)
-                              : longest_of_each_cluster(late);
+  return facts_.has_waits() ? common(united(late), facts_.by_rank[other].exposed)
+                            : longest_of_each_cluster(late);
 }
 
 void ReportMaker::add_cost(TraceReport& report) const {

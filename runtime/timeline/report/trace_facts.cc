@@ -27,7 +27,7 @@ void TraceFacts::unite() {
   }
 }
 
-bool TraceFacts::knows_waits() const {
+bool TraceFacts::has_waits() const {
   return std::ranges::any_of(
       by_rank, [](const RankFacts& facts) { return !facts.exposed.empty() || !facts.computing.empty(); });
 }

@@ -80,7 +80,7 @@ struct TraceFacts {
 
   /// Unites what overlaps, and computes what is exposed. Once, when all is there.
   void unite();
-  bool knows_waits() const;
+  bool has_waits() const;
   /// Steps that nobody marks show in the tensors: most come once in each. Where a step begins, in words;
   /// empty: not known.
   std::string infer_steps();

@@ -56,7 +56,7 @@ TEST_CASE("who waits in init in vain for the hosts of others names the rank that
       if (rank == 2) return "";
       if (!gives_up || rank != 0)
         return ops::gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
-      store::tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
+      store::report_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
       return "";
     });
   };

@@ -254,7 +254,7 @@ TEST_CASE("who waits in init for a leader that waits in vain itself names the ra
             test::RankThread self(rank, test::on_one_host(3), config);
             const Status failed = ops::open_shm_backend(self.context(store)).status();
             said[static_cast<std::size_t>(rank)] = failed.message();
-            store::tell_init_failure(*store, rank, failed);  // as the runtime does
+            store::report_init_failure(*store, rank, failed);  // as the runtime does
           });
         }
         threads.clear();
@@ -272,7 +272,7 @@ TEST_CASE("whoever goes away between its link and sharing memory is named by all
     test::RankThread self(rank, test::on_one_host(3), {});
     const Status failed = ops::open_shm_backend(self.context(store)).status();
     said[static_cast<std::size_t>(rank)] = failed.message();
-    store::tell_init_failure(*store, rank, failed);  // as the runtime does
+    store::report_init_failure(*store, rank, failed);  // as the runtime does
   };
   std::jthread leader(open, 0);
   {

@@ -90,7 +90,7 @@ TEST_CASE("the stop of one rank's init reaches the others through init's watch, 
   const auto stopped = store::watch_init(store::with_check(store, check.get(), 2), world_of(0, 2), {});
   const Status own = stopped->get("nothing", deadline_after(kLong)).status();
   CHECK(own.code() == Code::interrupted);
-  store::tell_init_failure(*stopped, 0, own);
+  store::report_init_failure(*stopped, 0, own);
   const auto other = store::watch_init(store, world_of(1, 2), {});
   const Status told = other->get("nothing", deadline_after(kLong)).status();
   CHECK(told.code() == Code::aborted);

@@ -59,7 +59,7 @@ TEST_CASE("the end of a rank that has left in good order, and any end after init
   const auto watched =
       store::watch_init(store, world_of(0, 2), {links::identity_of_this_process(), other.identity()});
   const bool is_clean = GENERATE(true, false);
-  is_clean ? store::tell_clean_end(*store, 1) : watched->init_is_over();
+  is_clean ? store::report_clean_end(*store, 1) : watched->init_is_over();
   other.end();
   CHECK(watched->get("nothing", deadline_after(1)).status().code() == Code::timeout);
   CHECK(watched->trouble(-1).is_ok());
@@ -68,8 +68,8 @@ TEST_CASE("the end of a rank that has left in good order, and any end after init
 TEST_CASE("what the first rank left whose init failed ends the wait of all, on any host") {
   const auto store = store::make_memory_store();
   const auto failing = store::watch_init(store, world_of(2, 3), {});
-  store::tell_init_failure(*failing, 2, {Code::timeout, "rank 2 has no link to rank 1 on b"});
-  store::tell_init_failure(*store, 0, {Code::transport, "too late to be the first"});
+  store::report_init_failure(*failing, 2, {Code::timeout, "rank 2 has no link to rank 1 on b"});
+  store::report_init_failure(*store, 0, {Code::transport, "too late to be the first"});
   const auto seen = store::watch_init(store, world_of(0, 3), {})->get("nothing", deadline_after(kLong));
   CHECK(seen.status().code() == Code::peer_lost);
   CHECK(seen.status().message() == "rank 2 failed in dabke_init: rank 2 has no link to rank 1 on b");
@@ -78,7 +78,7 @@ TEST_CASE("what the first rank left whose init failed ends the wait of all, on a
 TEST_CASE("a link that has ended is a loss unless its rank has left in good order") {
   const auto store = store::make_memory_store();
   const bool is_clean = GENERATE(true, false);
-  if (is_clean) store::tell_clean_end(*store, 1);
+  if (is_clean) store::report_clean_end(*store, 1);
   const auto watched = store::watch_init(store, world_of(0, 2), {});
   (void)watched->trouble(1);
   const auto seen = watched->get("nothing", deadline_after(is_clean ? 2.5 : kLong));

@@ -257,7 +257,7 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
                    Contains("DABKE_START_TIMEOUT_SECONDS"));
   }
   SECTION("a rank that gave up itself has said for whom it waited") {
-    store::tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});
+    store::report_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});
     const auto status = open_links(world, {0}, store, guard, {.limit = 100ms}).status;
     CHECK_THAT(status.message(), Contains("rank 1 has no link to rank 0 on host-a") &&
                                      Contains("(rank 0 gave up: rank 0 has no link to rank 2 on host-c)"));
