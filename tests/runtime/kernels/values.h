@@ -1,6 +1,7 @@
 // What the tests of the kernels compute with, and where they put it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -96,10 +97,10 @@ class Misplaced {
   }
   std::byte* data() { return memory_.data() + start_; }
   bool guards_hold() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if ((i < start_ || i >= start_ + bytes_) && memory_[i] != std::byte{0xA5}) return false;
-    }
-    return true;
+    const auto is_untouched = [](std::byte one) { return one == std::byte{0xA5}; };
+    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(start_);
+    return std::all_of(memory_.begin(), begin, is_untouched) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes_), memory_.end(), is_untouched);
   }
 
  private:
@@ -112,6 +113,9 @@ class Misplaced {
 template <class T>
 std::string check_equal(Misplaced& got, const std::vector<T>& want) {
   if (!got.guards_hold()) return "wrote outside";
+  if constexpr (!std::is_same_v<T, bool>) {  // mostly all bits are the same, and NaNs too
+    if (want.empty() || std::memcmp(got.data(), want.data(), want.size() * sizeof(T)) == 0) return "";
+  }
   for (std::size_t i = 0; i < want.size(); ++i) {
     T value;
     std::memcpy(static_cast<void*>(&value), got.data() + i * sizeof(T), sizeof(T));
