@@ -247,12 +247,14 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
   REQUIRE(job.wait_for_output("waiting", 2));
   ::kill(job.number_after("ready "), SIGUSR2);
   REQUIRE(job.wait_for_error("what the ranks were doing is in "));
+  const auto dumps =
+      dumps_in(place);  // before the end, of which ranks that lose a neighbour write dumps as well
   job.signal(SIGTERM);
   const Finished ended = job.finish();
   CAPTURE(ended.error);
-  CHECK(dumps_in(place).size() == 3);
+  CHECK(dumps.size() == 3);
   CHECK_THAT(ended.error, Contains("dabkerun: hang: allreduce 'waited for' waits for rank 1"));
-  for (const auto& [rank, dump] : dumps_in(place)) CHECK(dump.reason == "rank 1 was sent SIGUSR2");
+  for (const auto& [rank, dump] : dumps) CHECK(dump.reason == "rank 1 was sent SIGUSR2");
 }
 
 TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there are none") {
