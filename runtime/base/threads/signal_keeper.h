@@ -8,9 +8,12 @@
 
 namespace dabke {
 
-/// Every signal is handled at its end as at its beginning. UCX and Open MPI install handlers of their own
+/// Every standard signal is handled at its end as at its beginning. UCX and Open MPI install handlers of their own
 /// when they are loaded or initialised, which print a stack when the process crashes, and one for SIGHUP; an
 /// application that has not asked for MPI has not asked for those.
+///
+/// Real-time signals are left alone. Another thread may begin to take stacks meanwhile (native_stacks.h): without
+/// its handler the signal that it sends would end the process.
 class SignalKeeper {
  public:
   SignalKeeper() {
@@ -30,7 +33,7 @@ class SignalKeeper {
   SignalKeeper& operator=(const SignalKeeper&) = delete;
 
  private:
-  static constexpr int kSignals = 65;
+  static constexpr int kSignals = 32;  // the standard ones are those below
   static std::size_t at(int signal) { return static_cast<std::size_t>(signal); }
 
   std::array<struct sigaction, kSignals> actions_{};

@@ -14,7 +14,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/base/threads/signal_keeper.h"
 #include "runtime/base/threads/thread.h"
+#include "tests/child_process.h"
 #include "tests/patience.h"
 
 namespace {
@@ -175,6 +177,23 @@ TEST_CASE("a signal that the application has taken is left to it") {
   struct sigaction now {};
   ::sigaction(SIGRTMIN + 1, &before, &now);
   CHECK(now.sa_handler == theirs.sa_handler);
+}
+
+TEST_CASE("a library that is loaded while stacks are taken does not take their signal away") {
+  CHECK(status_in_child([] {
+          ::signal(SIGRTMIN + 1, SIG_DFL);  // the tests before this one have taken it
+          struct sigaction theirs {};
+          theirs.sa_handler = [](int) {};
+          {
+            const SignalKeeper application;
+            ::sigaction(SIGUSR1, &theirs, nullptr);  // as such libraries do
+            (void)diagnosis::NativeStacks(std::chrono::seconds(20)).take();
+          }
+          struct sigaction now {};
+          ::sigaction(SIGUSR1, nullptr, &now);
+          if (now.sa_handler != SIG_DFL) return 1;
+          return ::raise(SIGRTMIN + 1);  // ends the process where nobody handles it
+        }) == 0);
 }
 
 TEST_CASE("many takers at the same time do not disturb one another") {
