@@ -5,13 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace dabke::test {
 
-/// A forked child, which ends with the status that `body()` returns. Its owner's end kills it if it still runs.
+/// A forked child, which ends with the status that `body()` returns. Its owner kills it if it still runs.
 class ChildProcess {
  public:
   template <class Body>
@@ -21,7 +22,10 @@ class ChildProcess {
     int status = kThrown;
     try {
       status = body();
-    } catch (...) {  // must not get into the rest of the test
+    } catch (const std::exception& error) {  // must not get into the rest of the test
+      std::fprintf(stderr, "a child of the test threw: %s\n", error.what());
+    } catch (...) {
+      std::fputs("a child of the test threw\n", stderr);
     }
     ::_exit(status);
   }
@@ -60,7 +64,7 @@ int status_in_child(Body body) {
   return ChildProcess(std::move(body)).wait();
 }
 
-/// What `say()` returns in a child of this process.
+/// The text that `say()` returns in a child of this process.
 template <class Say>
 std::string text_in_child(Say say) {
   int ends[2];

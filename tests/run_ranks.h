@@ -66,7 +66,7 @@ class RankThreads {
   std::vector<std::jthread> threads_;
 };
 
-/// What `body(rank)` returns, by rank. `run(call)` runs `call(rank)` once for each rank, on any threads.
+/// The results of `body(rank)`, by rank. `run(call)` runs `call(rank)` once for each rank, on any threads.
 template <class Body, class Run>
 auto collect_from_ranks(int size, Body& body, Run run) {
   using Seen = std::invoke_result_t<Body&, int>;

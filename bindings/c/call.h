@@ -22,7 +22,7 @@ struct Call {
   bool is_group = false;
 };
 
-/// Of one tensor, by the addresses of the entry point's arguments.
+/// A call of one tensor, by the addresses of the entry point's arguments.
 inline Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input,
                    const DLTensor* const* output, const dabke_options* options) {
   return {kind, {name, 1}, {input, 1}, output, options};
@@ -43,7 +43,7 @@ Status check_group(const Call& call);
 /// The options of the call, as this version of the library knows them.
 Result<dabke_options> options_of(const Call& call);
 
-/// The operation that a call asks for. An error is told to the other ranks too, which may have accepted the call.
+/// The operation that a call asks for. The other ranks, which may have accepted the call, get an error too.
 Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options);
 
 /// Tells the other ranks, which may have accepted the call, that this one refuses it, and why.

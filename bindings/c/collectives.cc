@@ -37,12 +37,12 @@ Status run(const Call& call, dabke_handle** handle) {
   return {};
 }
 
-/// What an asynchronous entry point consists of: the call goes on by itself.
+/// An asynchronous entry point: the call goes on by itself.
 dabke_status start_call(const Call& call, dabke_handle** handle) {
   return entry([&] { return start(call, handle); });
 }
 
-/// What a blocking entry point consists of.
+/// A blocking entry point.
 dabke_status run_call(const Call& call, dabke_handle** handle = nullptr) {
   return entry([&] { return run(call, handle); });
 }

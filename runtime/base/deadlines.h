@@ -2,8 +2,8 @@
 //
 //   1. Each part has a Deadline, a row of the list, and sets it whenever its time changes.
 //   2. Whoever drives the parts compares next() alone, and sleeps until then.
-//   3. run() calls the parts whose time has come, in the order in which their rows were made. A row is off once it
-//      is called, so a part that sets no new time is not called again.
+//   3. run() calls the parts whose time has come, in the order in which their rows were made. A row is off once
+//      it is called, so a part that sets no new time is not called again.
 // A list can be one row of another list. Not thread-safe.
 #pragma once
 

@@ -45,7 +45,7 @@ struct Request : CallSpec {
   using CallSpec::dtype;  // each tensor has its own
 };
 
-/// As all messages name the call.
+/// The name of the call in all messages.
 inline std::string name_of_call(const Request& request) { return name_of_call(request.kind, request.name); }
 
 using RequestRef = std::shared_ptr<const Request>;

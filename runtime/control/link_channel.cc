@@ -95,7 +95,7 @@ std::string end_of_process(const LinkNeighbour& peer, std::string_view gloss) {
   return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, gloss);
 }
 
-/// What is said to the others where this rank's set-up fails.
+/// The message to the others where this rank's set-up fails.
 std::function<std::vector<std::byte>(const Status&)> last_words_of(const World& world) {
   return [&world](const Status& why) {
     return words_of(store::init_failure_of(world.name_of(world.rank), why).message());

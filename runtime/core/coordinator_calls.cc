@@ -1,4 +1,4 @@
-// What any thread may ask of the coordinator, and how one that waits for a result drives it meanwhile.
+// The calls of the coordinator that any thread may make. A thread that waits for a result drives it meanwhile.
 #include <algorithm>
 
 #include "runtime/base/threads/exceptions.h"
@@ -13,8 +13,8 @@ namespace {
 constexpr int kYieldsBeforeSleep = 50;
 // The most looks without an event while the coordinator's thread waits for the baton.
 constexpr int kMostLooksWithoutEvent = 1000;
-// Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
-// to them a time slice later, when they are in no cache any more.
+// A thread that has left so many commands gives the core away for a moment. On one core the coordinator would
+// come to them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
 
 bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit; }

@@ -263,7 +263,7 @@ std::optional<negotiation::Negotiator::Running> JobReports::running_batch() cons
                                           name_of_call(batch->kind, batch->name) + more, running->since};
 }
 
-/// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
+/// A batch that was agreed on may hang as well: a rank stops in the middle of it, or the network does.
 void JobReports::look_for_long_runs(TimePoint now) {
   if (lanes_.outstanding() == 0) return;
   constexpr Duration kAgain = std::chrono::seconds(5);  // who was to end the job has not: it may stand still

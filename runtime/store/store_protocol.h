@@ -60,7 +60,7 @@ inline Result<std::string> proof(const JobKey& key, std::string_view message) {
   return to_hex(digest);
 }
 
-/// What the proofs are of.
+/// The texts that the proofs prove.
 inline std::string body_message(std::string_view body) {
   return std::string("dabke store body 2\n").append(body);
 }

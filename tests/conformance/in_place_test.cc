@@ -16,8 +16,8 @@ using Catch::Matchers::Contains;
 
 enum class Form { at_the_input, at_this_ranks_part };
 
-/// A number of tensor `tensor` on rank `rank`; small and whole, so that every sum of them is exact. It repeats after
-/// kPeriod; a row of so many columns, or of a multiple, would look like the next.
+/// A number of tensor `tensor` on rank `rank`; small and whole, so that every sum of them is exact. It repeats
+/// after kPeriod; a row of so many columns, or of a multiple, would look like the next.
 float value(int tensor, int rank, std::int64_t i) {
   return static_cast<float>((i * 7 + tensor * 13 + rank * 29) % 1001);
 }

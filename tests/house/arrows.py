@@ -16,20 +16,20 @@ SOURCES = ("*.cc", "*.c", "*.h", "*.hpp", "*.inc", "*.cu")
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
-def read_rules(text):
-    """{room: rooms that it may include}, from the rows of the table whose last head is "may include"."""
-    rules, in_table = {}, False
+def read_table(text, last_head):
+    """{room: the names in its last column}, from the rows of the tables whose last head is `last_head`."""
+    rows, in_table = {}, False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if not line.startswith("|"):
             in_table = False
-        elif cells[-1] == "may include":
+        elif cells[-1] == last_head:
             in_table = True
         elif in_table and not set(cells[0]) <= set("-: "):
-            rooms, allowed = (re.findall(r"`([^`]+)`", cell) for cell in (cells[0], cells[-1]))
+            rooms, names = (re.findall(r"`([^`]+)`", cell) for cell in (cells[0], cells[-1]))
             for room in rooms:
-                rules[room.rstrip("/")] = [name.rstrip("/") for name in allowed]
-    return rules
+                rows[room.rstrip("/")] = [name.rstrip("/") for name in names]
+    return rows
 
 
 def room_of(path, rules):
@@ -100,7 +100,7 @@ def find_faults(root, rules):
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
-    rules = read_rules((Path(root) / "docs/architecture.md").read_text())
+    rules = read_table((Path(root) / "docs/architecture.md").read_text(), "may include")
     if len(rules) < 10:
         sys.exit("docs/architecture.md has no table of rooms with a column 'may include'")
     faults, checked = find_faults(root, rules)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the namespace of every file against the table of namespaces in docs/architecture.md.
 
-The table's first column lists folders, its last the namespace that their files open; the longest folder that holds a file
-counts. A file may open namespaces inside that one, and those that only declare a name of another room beforehand.
+The table's first column lists folders, its last the namespaces that their files open; of two folders that hold a file
+the inner one counts. A file may open namespaces inside these, and any other to declare a name of it beforehand.
 
 usage: namespaces.py [ROOT]
 """
@@ -11,27 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from arrows import read_table, room_of
+
 NAMESPACE = re.compile(r"^namespace (dabke[a-z_:]*) \{(.*?)^\}", re.MULTILINE | re.DOTALL)
 FORWARD = re.compile(r"\s*((class|struct|enum class) \w+;\s*)*")
 
 
-def read_table(text):
-    """{folder: namespace}, from the rows of the table whose last head is "namespace"."""
-    table, in_table = {}, False
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("|"):
-            in_table = False
-        elif cells[-1] == "namespace":
-            in_table = True
-        elif in_table and not set(cells[0]) <= set("-: "):
-            for folder in re.findall(r"`([^`]+)`", cells[0]):
-                table[folder] = re.findall(r"`([^`]+)`", cells[-1])
-    return table
-
-
 def faults_of(path, text, table):
-    folder = max((each for each in table if path.startswith(each + "/")), key=len, default=None)
+    folder = room_of(path, table)
     if folder is None:
         return
     for found in NAMESPACE.finditer(text):
@@ -43,7 +30,7 @@ def faults_of(path, text, table):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    table = read_table((root / "docs/architecture.md").read_text())
+    table = read_table((root / "docs/architecture.md").read_text(), "namespace")
     files = subprocess.run(["git", "-C", root, "ls-files", "*.h", "*.cc", "*.cu", "*.h.in"], check=True, capture_output=True,
                            text=True).stdout.split()
     faults = [fault for path in files for fault in faults_of(path, (root / path).read_text(), table)]

@@ -1,10 +1,10 @@
-// What must hold of a negotiation, at every order that a rank executes.
+// The invariants of a negotiation, checked at every order that a rank executes.
 //   1. An order means the same on every rank that executes it, and agrees with what the rank submitted.
 //   2. The numbers of a rank's orders only go up.
 //   3. A rank executes orders only of process sets that it is in, and a set has the same ranks everywhere.
 //   4. Every member of a set runs its tensors in the same batches, in the order of their first tensors.
 //   5. A token completes once (pending_tokens.h).
-// What does not hold is thrown as a Violation.
+// A broken one is thrown as a Violation.
 #pragma once
 
 #include <map>

@@ -117,7 +117,7 @@ class Sim final : private ActionSink {
   DeviceTypes busy_planes(const Node& node) const;
   void run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
                    std::vector<std::pair<negotiation::Token, int>> tokens);
-  /// What is to be called for a token that is no longer pending.
+  /// The function to be called for a token that is no longer pending.
   Done take_done(Rank rank, negotiation::Token token);
   Duration delay();
   bool is_recorded(Rank rank) const {

@@ -15,7 +15,7 @@
 
 namespace dabke::test {
 
-/// What a scheduler does with an action of a rank that lives.
+/// A scheduler: does something with each action of a rank that lives.
 class ActionSink {
  public:
   virtual ~ActionSink() = default;
@@ -57,7 +57,7 @@ class Simulation {
   /// The rank stops at once. Its neighbours learn of it by report_loss().
   void kill(Rank rank);
 
-  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
+  /// Checks what holds when nothing is under way any more: nothing pending, and one table of slots on all living
   /// ranks.
   void check_quiet();
 

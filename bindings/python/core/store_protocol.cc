@@ -1,4 +1,4 @@
-// What the launcher's store and its client agree on, for a client in Python that has no job yet.
+// The protocol of the launcher's store, for a client in Python that has no job yet.
 #include "runtime/store/store_protocol.h"
 
 #include <string_view>

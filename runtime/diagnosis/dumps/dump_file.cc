@@ -54,8 +54,8 @@ std::string job_of_dump(std::string_view name) {
   return std::string(name.substr(kDumpPrefix.size(), rank - std::min(rank, kDumpPrefix.size())));
 }
 
-/// The file has no name while it is written, so a rank that is killed meanwhile leaves nothing. Not every file system
-/// has such files.
+/// The file has no name while it is written, so a rank that is killed meanwhile leaves nothing. Not every file
+/// system has such files.
 Result<Fd> open_nameless(const std::string& folder) {
   Fd file(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
   if (!file) return failure("open", folder);

@@ -1,4 +1,4 @@
-// What tests of ranks over links begin with: worlds, handshakes, addresses, and bytes as text.
+// The things that tests of ranks over links begin with: worlds, handshakes, addresses, and bytes as text.
 #pragma once
 
 #include <unistd.h>

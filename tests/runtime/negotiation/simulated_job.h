@@ -50,7 +50,7 @@ class SimulatedJob final : private ActionSink {
   bool all_complete() const;
   /// Simulation::check_quiet().
   void check_quiet() { simulation_.check_quiet(); }
-  /// What this rank ran, as "set:name" in order.
+  /// The calls that this rank ran, as "set:name" in order.
   const std::vector<std::string>& executed(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].executed;
   }

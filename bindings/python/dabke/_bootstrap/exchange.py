@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgumentError
 from .store_rendezvous import StoreRendezvous
 
-# Where nothing says how long: a launcher on several hosts starts the processes one after the other.
+# The limit that holds where none is given. It is long, because a launcher on several hosts starts the processes one after the other.
 PATIENCE_SECONDS = 300.0
 
 # Gives this process's bytes to all, and returns those of all, joined in the order of their numbers.
