@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace dabke::timeline {
 
@@ -61,6 +62,10 @@ std::int64_t length_within_ns(const Intervals& intervals, const Interval& window
   for (; one != intervals.end() && one->begin_ns < window.end_ns; ++one)
     sum += std::min(one->end_ns, window.end_ns) - std::max(one->begin_ns, window.begin_ns);
   return sum;
+}
+
+void add_ns(std::int64_t& sum, std::int64_t length) {
+  if (__builtin_add_overflow(sum, length, &sum)) sum = std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace dabke::timeline

@@ -24,4 +24,7 @@ std::int64_t length_ns(const Intervals& intervals);
 /// How much of them lies in `window`.
 std::int64_t length_within_ns(const Intervals& intervals, const Interval& window);
 
+/// Adds a length to a sum of any number of them. Files may say anything, so the sum ends at the largest number.
+void add_ns(std::int64_t& sum, std::int64_t length);
+
 }  // namespace dabke::timeline

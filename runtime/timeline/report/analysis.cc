@@ -60,12 +60,13 @@ void Analysis::batch(const JoinedBatch& batch) {
       ++known.count;
       known.bytes = std::max(known.bytes, tensor.bytes);
       for (std::size_t phase = TraceFacts::kQueue; phase < TraceFacts::kPhases; ++phase)
-        known.sums[phase] += times[phase];
+        add_ns(known.sums[phase], times[phase]);
       if (tensor.error != 0) note_failure(part.index, tensor);
       facts.unfinished += tensor.end_ns == kNotKnown;
       if (tensor.submit_ns == kNotKnown) continue;
       facts.working.insert(tensor.thread);
-      known.sums[TraceFacts::kNegotiate] += std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns);
+      add_ns(known.sums[TraceFacts::kNegotiate],
+             std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns));
       if (known.first_rank == part.index) known.submits_ns.push_back(tensor.submit_ns);
     }
     if (has_ended(part)) facts.busy.push_back({part.begin_ns(), part.end_ns()});
@@ -176,7 +177,7 @@ void Analysis::communication(std::size_t rank, std::string_view name, std::uint6
   TensorFacts& tensor = facts_.tensors[known->second];
   ++tensor.count;
   tensor.bytes = std::max(tensor.bytes, bytes);
-  tensor.sums[TraceFacts::kCollective] += when.end_ns - when.begin_ns;
+  add_ns(tensor.sums[TraceFacts::kCollective], when.end_ns - when.begin_ns);
   facts_.by_rank[rank].busy.push_back(when);
   facts_.by_rank[rank].phases[TraceFacts::kCollective].push_back(when);
   saw(when);

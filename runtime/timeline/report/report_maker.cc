@@ -79,8 +79,8 @@ void ReportMaker::add_steps(TraceReport& report) const {
       if (facts.busy.empty())
         continue;  // a trace of one rank knows of the others when they are ready, and no more
       ++ranks;
-      busy += length_within_ns(facts.busy, step.when);
-      exposed += length_within_ns(facts.exposed, step.when);
+      add_ns(busy, length_within_ns(facts.busy, step.when));
+      add_ns(exposed, length_within_ns(facts.exposed, step.when));
     }
     ranks = std::max<std::int64_t>(1, ranks);
     TraceReport::Step shown{.step = step.step,
@@ -95,7 +95,7 @@ void ReportMaker::add_steps(TraceReport& report) const {
   for (const RankFacts& facts : facts_.by_rank) {
     if (facts.busy.empty()) continue;
     ++ranks;
-    exposed += length_within_ns(facts.exposed, facts_.of_steps());
+    add_ns(exposed, length_within_ns(facts.exposed, facts_.of_steps()));
   }
   report.exposed_us = us(exposed / std::max<std::int64_t>(1, ranks));
   std::vector<Intervals> hidden;
@@ -104,7 +104,7 @@ void ReportMaker::add_steps(TraceReport& report) const {
   }
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     std::int64_t sum = 0;
-    for (const Intervals& one : hidden) sum += length_within_ns(one, facts_.shown_steps()[i].when);
+    for (const Intervals& one : hidden) add_ns(sum, length_within_ns(one, facts_.shown_steps()[i].when));
     report.steps[i].overlapped_us = us(sum / std::max<std::int64_t>(1, std::ssize(hidden)));
   }
 }
@@ -125,7 +125,7 @@ void ReportMaker::add_cost(TraceReport& report) const {
   for (const Late& one : facts_.late) late[one.rank].push_back(one.when);
   std::int64_t waited = 0;
   for (std::size_t rank = 0; rank < facts_.by_rank.size(); ++rank) {
-    waited += length_within_ns(cost_to(rank, facts_.by_rank[rank].missing), window);
+    add_ns(waited, length_within_ns(cost_to(rank, facts_.by_rank[rank].missing), window));
     const auto others = static_cast<double>(std::max<std::size_t>(1, facts_.by_rank.size() - 1));
     std::vector<double> by_step(steps.size());
     double caused = 0;
@@ -176,7 +176,7 @@ void ReportMaker::add_phases(TraceReport& report) const {
     if (facts.busy.empty()) continue;
     ++ranks;
     for (std::size_t phase = 0; phase < TraceFacts::kPhases; ++phase)
-      sums[phase] += length_within_ns(facts.phases[phase], window);
+      add_ns(sums[phase], length_within_ns(facts.phases[phase], window));
   }
   const double by = std::max(1.0, ranks) * std::max<double>(1, static_cast<double>(facts_.counted_steps()));
   report.phases = {us(sums[TraceFacts::kNegotiate]) / by, us(sums[TraceFacts::kQueue]) / by,
@@ -188,7 +188,7 @@ void ReportMaker::add_tensors(TraceReport& report) const {
   std::vector<std::pair<std::int64_t, const TensorFacts*>> worst;
   for (const TensorFacts& tensor : facts_.tensors) {
     std::int64_t sum = 0;
-    for (const std::int64_t time : tensor.sums) sum += time;
+    for (const std::int64_t time : tensor.sums) add_ns(sum, time);
     if (tensor.count > 0) worst.emplace_back(sum, &tensor);
   }
   std::ranges::stable_sort(worst, std::greater<>(), [](const auto& one) { return one.first; });

@@ -27,11 +27,11 @@ static_assert(kSuccess == ncclSuccess && kUnhandledCudaError == ncclUnhandledCud
               kRemoteError == ncclRemoteError && kInProgress == ncclInProgress);
 static_assert(kSum == ::ncclSum && kProd == ::ncclProd && kMax == ::ncclMax && kMin == ::ncclMin);
 static_assert(kUndefined == NCCL_CONFIG_UNDEF_INT && kLeastVersion == NCCL_VERSION(2, 18, 0));
-static_assert(dabke::ncclInt8 == ::ncclInt8 && dabke::ncclUint8 == ::ncclUint8 &&
-              dabke::ncclInt32 == ::ncclInt32 && dabke::ncclUint32 == ::ncclUint32 &&
-              dabke::ncclInt64 == ::ncclInt64 && dabke::ncclUint64 == ::ncclUint64 &&
-              dabke::ncclFloat16 == ::ncclFloat16 && dabke::ncclFloat32 == ::ncclFloat32 &&
-              dabke::ncclFloat64 == ::ncclFloat64 && dabke::ncclBfloat16 == ::ncclBfloat16);
+static_assert(dabke::ops::ncclInt8 == ::ncclInt8 && dabke::ops::ncclUint8 == ::ncclUint8 &&
+              dabke::ops::ncclInt32 == ::ncclInt32 && dabke::ops::ncclUint32 == ::ncclUint32 &&
+              dabke::ops::ncclInt64 == ::ncclInt64 && dabke::ops::ncclUint64 == ::ncclUint64 &&
+              dabke::ops::ncclFloat16 == ::ncclFloat16 && dabke::ops::ncclFloat32 == ::ncclFloat32 &&
+              dabke::ops::ncclFloat64 == ::ncclFloat64 && dabke::ops::ncclBfloat16 == ::ncclBfloat16);
 
 // Ours is the beginning of theirs, whatever has come behind it.
 #define SAME(ours, theirs) static_assert(offsetof(Settings, ours) == offsetof(ncclConfig_t, theirs), #theirs)

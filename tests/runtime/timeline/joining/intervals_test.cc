@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <cstddef>
+#include <limits>
 #include <random>
 
 #include <catch2/catch.hpp>
@@ -95,6 +96,17 @@ TEST_CASE("moments from one end of the clock to the other are united") {
   constexpr std::int64_t kFar = std::int64_t{1} << 62;
   CHECK(timeline::united({{-kFar, 0}, {0, kFar - 1}}) == timeline::Intervals{{-kFar, kFar - 1}});
   CHECK(timeline::without({{-kFar, kFar - 1}}, {{-1, 1}}) == timeline::Intervals{{-kFar, -1}, {1, kFar - 1}});
+}
+
+TEST_CASE("a sum of lengths that no number can hold is the largest number") {
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t sum = 1;
+  timeline::add_ns(sum, 2);
+  CHECK(sum == 3);
+  timeline::add_ns(sum, kLargest - 3);
+  CHECK(sum == kLargest);
+  timeline::add_ns(sum, std::int64_t{1} << 62);
+  CHECK(sum == kLargest);
 }
 
 TEST_CASE("whatever the intervals, they are the moments that a bitmap says") {
