@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Allreduce between hosts made of network namespaces: Dabke's choice beside Gloo's own algorithms, as a table.
 
-  sudo benchmarks/between_hosts.py                          # two hosts of one rank, then two of two
-  sudo benchmarks/between_hosts.py --ranks 0,0,1,1          # the host of each rank
+sudo benchmarks/between_hosts.py                          # two hosts of one rank, then two of two
+sudo benchmarks/between_hosts.py --ranks 0,0,1,1          # the host of each rank
 """
 
 import argparse
@@ -15,7 +15,9 @@ import namespaces  # noqa: E402
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=str(ROOT / "build/benchmarks/between_hosts"))
     parser.add_argument("--ranks", action="append", help="the host of each rank, such as 0,0,1,1")
     arguments = parser.parse_args()

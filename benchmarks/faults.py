@@ -53,8 +53,10 @@ class Bench:
         self.rank = arguments.build / "benchmarks/faults/faults_rank"
         for program in (self.launcher, self.rank):
             if not program.exists():
-                sys.exit(f"'{program}' is not there: build it with `meson compile -C {arguments.build}`, "
-                         "or name the build by --build")
+                sys.exit(
+                    f"'{program}' is not there: build it with `meson compile -C {arguments.build}`, "
+                    "or name the build by --build"
+                )
         self.random = random.Random(1)
         self.faults = []
 
@@ -68,16 +70,32 @@ class Bench:
         """Seconds until the last survivor knew."""
         victim = self.random.randrange(self.ranks)
         with tempfile.TemporaryDirectory(prefix="faults-") as place:
+
             def start(rank):
-                own = dict(os.environ, **variables, DABKE_RANK=str(rank), DABKE_SIZE=str(self.ranks),
-                           DABKE_RENDEZVOUS=f"file:{place}", DABKE_LOG_LEVEL="fatal")
-                return subprocess.Popen(self.command(options, victim), env=own, text=True, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                own = dict(
+                    os.environ,
+                    **variables,
+                    DABKE_RANK=str(rank),
+                    DABKE_SIZE=str(self.ranks),
+                    DABKE_RENDEZVOUS=f"file:{place}",
+                    DABKE_LOG_LEVEL="fatal",
+                )
+                return subprocess.Popen(
+                    self.command(options, victim),
+                    env=own,
+                    text=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+
             ranks = [start(rank) for rank in range(self.ranks)]
             try:
                 for rank in ranks:
                     if not rank.stdout.readline().startswith("ready"):
-                        sys.exit(f"a rank ended before it was killed: {' '.join(self.command(options, victim))}")
+                        sys.exit(
+                            f"a rank ended before it was killed: {' '.join(self.command(options, victim))}"
+                        )
                 self.dawdle()
                 killed = time.monotonic()
                 ranks[victim].kill()
@@ -89,7 +107,9 @@ class Bench:
                     rank.stdout.close()
         for line in lines:
             if f"rank {victim}" not in line:
-                self.faults.append(f"rank {victim} was killed, and a survivor said: {line.strip() or 'nothing'}")
+                self.faults.append(
+                    f"rank {victim} was killed, and a survivor said: {line.strip() or 'nothing'}"
+                )
         knew = [float(line.split()[1]) for line in lines if line.startswith("knew")]
         return max(knew) - killed if knew else PATIENCE
 
@@ -97,8 +117,14 @@ class Bench:
         """Seconds until dabkerun had ended."""
         victim = self.random.randrange(self.ranks)
         command = [str(self.launcher), "-np", str(self.ranks), *self.command(options, victim)]
-        job = subprocess.Popen(command, env=dict(os.environ, **variables), text=True, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        job = subprocess.Popen(
+            command,
+            env=dict(os.environ, **variables),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         pids = {}
         while len(pids) < self.ranks:
             line = job.stdout.readline()
@@ -118,31 +144,46 @@ class Bench:
             return PATIENCE
         took = time.monotonic() - killed
         if job.returncode != 128 + signal.SIGKILL or f"first failure: rank {victim} on" not in said:
-            self.faults.append(f"rank {victim} was killed, and dabkerun ended with {job.returncode}: {said.strip()}")
+            self.faults.append(
+                f"rank {victim} was killed, and dabkerun ended with {job.returncode}: {said.strip()}"
+            )
         return took
 
     def row(self, name):
         variables, options = ROWS[name]
         knew = [self.survivors(variables, options) for _ in range(self.kills)]
         ended = [self.launcher_time(variables, options) for _ in range(self.kills)]
-        for what, times, promised in (("the survivors knew", knew, PROMISED_TO_SURVIVORS),
-                                      ("dabkerun ended", ended, PROMISED_OF_DABKERUN)):
+        for what, times, promised in (
+            ("the survivors knew", knew, PROMISED_TO_SURVIVORS),
+            ("dabkerun ended", ended, PROMISED_OF_DABKERUN),
+        ):
             if max(times) > promised:
-                self.faults.append(f"{name}: {what} after {max(times):.2f} s, and {promised:g} s are promised")
-        print(f"| {name} | {statistics.median(knew):.3f} | {max(knew):.3f} | {statistics.median(ended):.3f} "
-              f"| {max(ended):.3f} |", flush=True)
+                self.faults.append(
+                    f"{name}: {what} after {max(times):.2f} s, and {promised:g} s are promised"
+                )
+        print(
+            f"| {name} | {statistics.median(knew):.3f} | {max(knew):.3f} | {statistics.median(ended):.3f} "
+            f"| {max(ended):.3f} |",
+            flush=True,
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-np", type=positive, default=3, dest="ranks", help="ranks of each job (default 3)")
     parser.add_argument("--kills", type=positive, default=50, help="kills of each kind in a row (default 50)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="the build folder (default build)")
+    parser.add_argument(
+        "--build", type=pathlib.Path, default=ROOT / "build", help="the build folder (default build)"
+    )
     parser.add_argument("--only", choices=ROWS, help="this row alone")
     arguments = parser.parse_args()
     bench = Bench(arguments)
-    print(f"kill -9 of one of {bench.ranks} ranks, {bench.kills} times. Promised: survivors know within "
-          f"{PROMISED_TO_SURVIVORS:g} s, dabkerun has ended within {PROMISED_OF_DABKERUN:g} s.\n")
+    print(
+        f"kill -9 of one of {bench.ranks} ranks, {bench.kills} times. Promised: survivors know within "
+        f"{PROMISED_TO_SURVIVORS:g} s, dabkerun has ended within {PROMISED_OF_DABKERUN:g} s.\n"
+    )
     print("| what runs | survivors know, median s | worst | dabkerun has ended, median s | worst |")
     print("|---|---|---|---|---|")
     for name in [arguments.only] if arguments.only else ROWS:

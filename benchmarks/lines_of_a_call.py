@@ -15,6 +15,7 @@ passes between the ranks: lines of shared memory that one reads after another ha
 What the kernel touches within system calls is not seen, nor what the other threads of a rank do. Decoding needs capstone
 (Debian: python3-capstone, then run this by /usr/bin/python3), tracing an x86-64 Linux.
 """
+
 import argparse
 import bisect
 import collections
@@ -30,17 +31,44 @@ import time
 
 from touched_lines import LINE, PAGE, HandOvers, Sources, Space, Step, Sum, Touch, pages, parse_maps, sum_by
 
-CLASSES = ["stack", "thread", "heap", "shared segment", "libdabke", "other libraries", "kernel's clock", "program"]
+CLASSES = [
+    "stack",
+    "thread",
+    "heap",
+    "shared segment",
+    "libdabke",
+    "other libraries",
+    "kernel's clock",
+    "program",
+]
 
 # ---- tracing
 
 PTRACE_GETREGS, PTRACE_SINGLESTEP, PTRACE_CONT, PTRACE_DETACH, PTRACE_SEIZE = 12, 9, 7, 17, 0x4206
-REGISTERS = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base "
-             "ds es fs gs").split()
+REGISTERS = (
+    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base "
+    "ds es fs gs"
+).split()
 WALL = 0x40000000
-SYSTEM_CALLS = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 12: "brk", 14: "sigprocmask",
-                24: "sched_yield", 28: "madvise", 35: "nanosleep", 202: "futex", 228: "clock_gettime", 230: "clock_nanosleep",
-                232: "epoll_wait", 281: "epoll_pwait", 234: "tgkill"}
+SYSTEM_CALLS = {
+    0: "read",
+    1: "write",
+    3: "close",
+    9: "mmap",
+    10: "mprotect",
+    11: "munmap",
+    12: "brk",
+    14: "sigprocmask",
+    24: "sched_yield",
+    28: "madvise",
+    35: "nanosleep",
+    202: "futex",
+    228: "clock_gettime",
+    230: "clock_nanosleep",
+    232: "epoll_wait",
+    281: "epoll_pwait",
+    234: "tgkill",
+}
 MAY_SLEEP = {"futex", "epoll_wait", "epoll_pwait", "read", "nanosleep", "clock_nanosleep"}
 
 
@@ -56,22 +84,33 @@ libc.ptrace.restype = ctypes.c_long
 def ptrace(request, pid, address=None, data=None):
     if libc.ptrace(request, pid, address, data) == -1:
         error = ctypes.get_errno()
-        hint = ("; where tracing is forbidden, run this as root, in a container with --cap-add=SYS_PTRACE, and look at "
-                "/proc/sys/kernel/yama/ptrace_scope (0 or 1)" if request == PTRACE_SEIZE else "")
+        hint = (
+            "; where tracing is forbidden, run this as root, in a container with --cap-add=SYS_PTRACE, and look at "
+            "/proc/sys/kernel/yama/ptrace_scope (0 or 1)"
+            if request == PTRACE_SEIZE
+            else ""
+        )
         sys.exit(f"lines_of_a_call: cannot trace process {pid}: {os.strerror(error)}{hint}")
 
 
 class Decoder:
     """What an instruction touches, from its bytes."""
 
-    IMPLICIT = {"push": (-8, True), "call": (-8, True), "pop": (0, False), "ret": (0, False)}  # at the stack pointer
+    IMPLICIT = {
+        "push": (-8, True),
+        "call": (-8, True),
+        "pop": (0, False),
+        "ret": (0, False),
+    }  # at the stack pointer
 
     def __init__(self):
         try:
             import capstone
         except ImportError:
-            sys.exit("lines_of_a_call: Python's module 'capstone' is missing; install Debian's python3-capstone and run this by "
-                     "/usr/bin/python3, or pip install capstone")
+            sys.exit(
+                "lines_of_a_call: Python's module 'capstone' is missing; install Debian's python3-capstone and run this by "
+                "/usr/bin/python3, or pip install capstone"
+            )
         self.x86, self.written = capstone.x86, capstone.CS_AC_WRITE
         self.engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self.engine.detail = True
@@ -89,18 +128,30 @@ class Decoder:
         if mnemonic == "leave":
             touched.append(("rbp", None, 1, 0, None, 8, False))
         if mnemonic not in ("lea", "nop") and not mnemonic.startswith("prefetch"):
-            touched += [self.operand(one, operand, ip) for operand in one.operands if operand.type == self.x86.X86_OP_MEM]
+            touched += [
+                self.operand(one, operand, ip)
+                for operand in one.operands
+                if operand.type == self.x86.X86_OP_MEM
+            ]
         return one.size, touched, mnemonic == "syscall"
 
     def operand(self, one, operand, ip):
         def name(register):
             return one.reg_name(register) if register else None
+
         place, base = operand.mem, name(operand.mem.base)
         displacement = place.disp
         if base == "rip":
             base, displacement = None, displacement + ip + one.size
-        return (base, name(place.index), place.scale, displacement, name(place.segment), operand.size,
-                bool(operand.access & self.written))
+        return (
+            base,
+            name(place.index),
+            place.scale,
+            displacement,
+            name(place.segment),
+            operand.size,
+            bool(operand.access & self.written),
+        )
 
 
 class Rank:
@@ -152,7 +203,9 @@ class Rank:
             try:
                 self.decoded[ip] = self.decoder.decode(os.pread(self.memory.fileno(), 15, ip), ip)
             except OSError:  # the vsyscall page, or the end of a mapping
-                self.decoded[ip] = self.decoder.decode(os.pread(self.memory.fileno(), PAGE - ip % PAGE, ip), ip)
+                self.decoded[ip] = self.decoder.decode(
+                    os.pread(self.memory.fileno(), PAGE - ip % PAGE, ip), ip
+                )
         size, touched, is_call = self.decoded[ip]
         touches = [Touch(self.place(*one[:5]), one[5], one[6]) for one in touched]
         number = registers.rax
@@ -182,7 +235,9 @@ class Symbols:
         if path not in self.files:
             found = {}
             for arguments in (["-D"], []):
-                done = subprocess.run(["nm", *self.options, *arguments, path], capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    ["nm", *self.options, *arguments, path], capture_output=True, text=True, check=False
+                )
                 for row in done.stdout.splitlines():
                     address, kind, *name = row.split(None, 2)
                     if kind in "tTwWiu" and name:
@@ -214,7 +269,9 @@ class Tracing:
     def entry_of(self, rank):
         if rank.rank not in self.entries:
             path = next(one.path for one in rank.space.mappings if "/libdabke.so" in one.path)
-            base = min(one.begin - one.offset for one in rank.space.mappings if one.path == path and one.inode)
+            base = min(
+                one.begin - one.offset for one in rank.space.mappings if one.path == path and one.inode
+            )
             addresses, names = self.symbols.of_file(path)
             self.entries[rank.rank] = base + addresses[names.index("dabke_allreduce")]
         return self.entries[rank.rank]
@@ -232,7 +289,10 @@ class Tracing:
                 step = rank.step()
                 if rank.rank not in back and step.ip == self.entry_of(rank):
                     stack = rank.registers.rsp
-                    back[rank.rank] = int.from_bytes(os.pread(rank.memory.fileno(), 8, stack), "little"), stack + 8
+                    back[rank.rank] = (
+                        int.from_bytes(os.pread(rank.memory.fileno(), 8, stack), "little"),
+                        stack + 8,
+                    )
                 elif back.get(rank.rank) == (step.ip, rank.registers.rsp):
                     going.remove(rank)
                 if rank.rank in back and rank in going:
@@ -259,12 +319,25 @@ def traced_calls(arguments):
     launcher = os.path.join(arguments.build, "launcher", "dabkerun")
     for path in (program, launcher):
         if not os.access(path, os.X_OK):
-            sys.exit(f"lines_of_a_call: there is no {path}; ninja -C {arguments.build} benchmarks/one_call launcher/dabkerun")
+            sys.exit(
+                f"lines_of_a_call: there is no {path}; ninja -C {arguments.build} benchmarks/one_call launcher/dabkerun"
+            )
     folder = tempfile.mkdtemp(prefix="lines_of_a_call.")
     for rank in range(arguments.np):
         os.mkfifo(f"{folder}/go.{rank}")
-    job = subprocess.Popen([launcher, "-np", str(arguments.np), program, folder, str(arguments.warm), str(arguments.calls),
-                            str(arguments.pause)], env={**os.environ, "DABKE_CPU_OPERATIONS": "shm"})
+    job = subprocess.Popen(
+        [
+            launcher,
+            "-np",
+            str(arguments.np),
+            program,
+            folder,
+            str(arguments.warm),
+            str(arguments.calls),
+            str(arguments.pause),
+        ],
+        env={**os.environ, "DABKE_CPU_OPERATIONS": "shm"},
+    )
     try:
         ranks = [Rank(rank, pid_of(folder, rank, job), decoder) for rank in range(arguments.np)]
         for rank in ranks:
@@ -300,7 +373,9 @@ def pid_of(folder, rank, job):
             if text.endswith("\n"):
                 return int(text)
         time.sleep(0.01)
-    sys.exit(f"lines_of_a_call: the job ended with {job.returncode} before rank {rank} was there to be traced")
+    sys.exit(
+        f"lines_of_a_call: the job ended with {job.returncode} before rank {rank} was there to be traced"
+    )
 
 
 # ---- the report
@@ -308,10 +383,14 @@ def pid_of(folder, rank, job):
 
 def print_functions(steps, space, symbols, top):
     sums = sum_by(steps, lambda step: symbols.name(space, step.ip))
-    print(f"{'code':>5} {'data':>5} {'instr.':>7}  function                    (lines of 64 bytes, each counted in all that touch it)")
+    print(
+        f"{'code':>5} {'data':>5} {'instr.':>7}  function                    (lines of 64 bytes, each counted in all that touch it)"
+    )
     order = sorted(sums.items(), key=lambda one: -len(one[1].code) - len(one[1].data))
     for name, one in order[:top]:
-        calls = "  " + ", ".join(f"{count} x {call}" for call, count in one.calls.items()) if one.calls else ""
+        calls = (
+            "  " + ", ".join(f"{count} x {call}" for call, count in one.calls.items()) if one.calls else ""
+        )
         print(f"{len(one.code):5} {len(one.data):5} {one.instructions:7}  {name[:110]}{calls}")
     if len(order) > top:
         print(f"                     and {len(order) - top} more functions")
@@ -321,6 +400,7 @@ def print_totals(total, space):
     def of_library(line):
         mapping = space.find(line * LINE)
         return os.path.basename(mapping.path).split(".so")[0] if mapping else "?"
+
     by_library = collections.defaultdict(list)
     for line in total.code:
         by_library[of_library(line)].append(line)
@@ -328,11 +408,15 @@ def print_totals(total, space):
     for name, some in sorted(by_library.items(), key=lambda one: -len(one[1])):
         print(f"{len(some):7} {pages(some):6} {'':8}  code of {name}")
     print(f"{len(total.code):7} {pages(total.code):6} {'':8}  code")
-    for name, (lines, written, some_pages) in sorted(total.by_class(space).items(), key=lambda one: CLASSES.index(one[0])):
+    for name, (lines, written, some_pages) in sorted(
+        total.by_class(space).items(), key=lambda one: CLASSES.index(one[0])
+    ):
         print(f"{lines:7} {some_pages:6} {written:8}  data: {name}")
     print(f"{len(total.data):7} {pages(total.data):6} {sum(total.data.values()):8}  data")
     calls = ", ".join(f"{count} x {call}" for call, count in total.calls.items()) or "none"
-    print(f"{len(total.code) + len(total.data):7} lines in all, {total.instructions} instructions, system calls: {calls}")
+    print(
+        f"{len(total.code) + len(total.data):7} lines in all, {total.instructions} instructions, system calls: {calls}"
+    )
 
 
 def print_data(steps, space, symbols):
@@ -345,8 +429,10 @@ def print_data(steps, space, symbols):
                 names[symbols.name(space, step.ip)] = True
     print("the lines of data, in the order of first touch:")
     for line, (writes, names) in seen.items():
-        print(f"  {line * LINE:#14x} {space.class_of(line * LINE):15} {'written' if writes else 'read':8}"
-              f"{'; '.join(name[:60] for name in list(names)[:4])}")
+        print(
+            f"  {line * LINE:#14x} {space.class_of(line * LINE):15} {'written' if writes else 'read':8}"
+            f"{'; '.join(name[:60] for name in list(names)[:4])}"
+        )
 
 
 def sources_of(call, space):
@@ -356,8 +442,13 @@ def sources_of(call, space):
     mappings = {id(one) for one in space.mappings if one.path == library}
     steps = [step.ip - base for step in call if id(space.find(step.ip)) in mappings]
     addresses = list(dict.fromkeys(steps))
-    done = subprocess.run(["addr2line", "-e", library], input="\n".join(map(hex, addresses)), capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(
+        ["addr2line", "-e", library],
+        input="\n".join(map(hex, addresses)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     path_of = dict(zip(addresses, (row.rpartition(":")[0] for row in done.stdout.splitlines())))
     sources = Sources()
     for address in steps:
@@ -377,11 +468,15 @@ def print_files(sources):
 
 def print_hand_overs(hand_overs):
     keys = hand_overs.reads | hand_overs.writes
-    print(f"between the ranks: {len(keys)} lines; read {hand_overs.reads.total()} times after another rank had written them, "
-          f"written {hand_overs.writes.total()} times while another rank had them")
+    print(
+        f"between the ranks: {len(keys)} lines; read {hand_overs.reads.total()} times after another rank had written them, "
+        f"written {hand_overs.writes.total()} times while another rank had them"
+    )
     for path, inode, offset in sorted(keys):
         key = path, inode, offset
-        print(f"  {os.path.basename(path)} + {offset:#x}: read {hand_overs.reads[key]}, written {hand_overs.writes[key]}")
+        print(
+            f"  {os.path.basename(path)} + {offset:#x}: read {hand_overs.reads[key]}, written {hand_overs.writes[key]}"
+        )
 
 
 ORDER = """/* The functions of a blocking call on their way from submit to wait, in that order: side by side they lie in a third of the
@@ -397,7 +492,9 @@ SECTIONS {{
 
 def section_of(name):
     """The sections of a function, whatever the compiler has made of it, and whatever processor Highway made it for."""
-    name = re.sub(r"(\d+)(N_[A-Z][A-Z0-9_]*)", lambda found: "*" + found[2][int(found[1]):], name.split(".")[0])
+    name = re.sub(
+        r"(\d+)(N_[A-Z][A-Z0-9_]*)", lambda found: "*" + found[2][int(found[1]) :], name.split(".")[0]
+    )
     return f"    *(.text.{name}*)"
 
 
@@ -418,20 +515,34 @@ def write_order(path, calls, ranks):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("build", help="a build folder")
     parser.add_argument("-np", type=int, default=2, help="ranks (default %(default)s)")
     parser.add_argument("--warm", type=int, default=300, help="calls before (default %(default)s)")
-    parser.add_argument("--calls", type=int, default=4, help="calls that are traced; the last is shown (default %(default)s)")
-    parser.add_argument("--pause", type=int, default=0, help="ms of sleep before each call (default %(default)s)")
+    parser.add_argument(
+        "--calls", type=int, default=4, help="calls that are traced; the last is shown (default %(default)s)"
+    )
+    parser.add_argument(
+        "--pause", type=int, default=0, help="ms of sleep before each call (default %(default)s)"
+    )
     parser.add_argument("--rank", type=int, default=0, help="whose call is shown (default %(default)s)")
     parser.add_argument("--top", type=int, default=40, help="functions that are shown (default %(default)s)")
     parser.add_argument("--data", action="store_true", help="each line of data, too")
-    parser.add_argument("--files", action="store_true", help="each source file of the product, too, in the order of first use")
-    parser.add_argument("--write-order", metavar="FILE", help="writes the linker's script of what the ranks have called, and no table")
+    parser.add_argument(
+        "--files", action="store_true", help="each source file of the product, too, in the order of first use"
+    )
+    parser.add_argument(
+        "--write-order",
+        metavar="FILE",
+        help="writes the linker's script of what the ranks have called, and no table",
+    )
     chosen = parser.parse_args()
     if chosen.calls < 1 or not 0 <= chosen.rank < chosen.np:
-        parser.error(f"--calls {chosen.calls} --rank {chosen.rank}: at least one call, and a rank from 0 to {chosen.np - 1}")
+        parser.error(
+            f"--calls {chosen.calls} --rank {chosen.rank}: at least one call, and a rank from 0 to {chosen.np - 1}"
+        )
     calls, ranks, hand_overs, symbols = traced_calls(chosen)
     if chosen.write_order:
         return write_order(chosen.write_order, calls, ranks)
@@ -446,7 +557,10 @@ def main():
     for step in steps:
         total.add(step)
     print_totals(total, space)
-    print("instructions of each traced call of this rank: " + ", ".join(str(len(one[chosen.rank])) for one in calls))
+    print(
+        "instructions of each traced call of this rank: "
+        + ", ".join(str(len(one[chosen.rank])) for one in calls)
+    )
     print_hand_overs(hand_overs)
     return None
 

@@ -7,6 +7,7 @@ them by it, and compares each with what took turns with it. Medians of the runs 
   dabke-perf allreduce -np 2 --raw --backends shm,shm-plain,shm-streaming --peers mpi -b 64K -f 4 --runs 15 --json seen.json
   benchmarks/near_and_far.py seen.json...
 """
+
 import argparse
 import collections
 import json
@@ -19,7 +20,10 @@ OWN = "dabke shm"
 def phases_of(row, least):
     """The runs of a row of shared memory in each phase, by their numbers; what could not be told is in neither."""
     lines = row["more"].get("line_ns", [])
-    return {"near": [i for i, ns in enumerate(lines) if 0 < ns < least], "far": [i for i, ns in enumerate(lines) if ns >= least]}
+    return {
+        "near": [i for i, ns in enumerate(lines) if 0 < ns < least],
+        "far": [i for i, ns in enumerate(lines) if ns >= least],
+    }
 
 
 def table(files, least):
@@ -34,8 +38,11 @@ def table(files, least):
             own = by_name.get(OWN)
             if own is None:
                 continue
-            pairs = {"shm / plain": (OWN, "dabke shm-plain"), "streaming / plain": ("dabke shm-streaming", "dabke shm-plain"),
-                     "MPI / shm": (f"raw {job}", OWN)}
+            pairs = {
+                "shm / plain": (OWN, "dabke shm-plain"),
+                "streaming / plain": ("dabke shm-streaming", "dabke shm-plain"),
+                "MPI / shm": (f"raw {job}", OWN),
+            }
             for phase, runs in phases_of(own, least).items():
                 into = seen[ranks, memory, phase, size, job]
                 for i in runs:
@@ -43,11 +50,25 @@ def table(files, least):
                     into["us"].append(own["times_us"][i])
                 for column, (one, two) in pairs.items():
                     if one in by_name and two in by_name:
-                        into[column] += [by_name[one]["times_us"][i] / by_name[two]["times_us"][i] for i in runs]
-    rows = [{"ranks": ranks, "memory": memory, "phase": phase, "bytes": size, "job": job, "runs": len(columns["us"]),
-             **{column: statistics.median(values) for column, values in columns.items() if values}}
-            for (ranks, memory, phase, size, job), columns in seen.items() if len(columns["us"]) >= 3]
-    return sorted(rows, key=lambda row: (row["ranks"], row["memory"], row["phase"] == "far", row["bytes"], row["job"]))
+                        into[column] += [
+                            by_name[one]["times_us"][i] / by_name[two]["times_us"][i] for i in runs
+                        ]
+    rows = [
+        {
+            "ranks": ranks,
+            "memory": memory,
+            "phase": phase,
+            "bytes": size,
+            "job": job,
+            "runs": len(columns["us"]),
+            **{column: statistics.median(values) for column, values in columns.items() if values},
+        }
+        for (ranks, memory, phase, size, job), columns in seen.items()
+        if len(columns["us"]) >= 3
+    ]
+    return sorted(
+        rows, key=lambda row: (row["ranks"], row["memory"], row["phase"] == "far", row["bytes"], row["job"])
+    )
 
 
 def cell_of(column, value):
@@ -58,9 +79,13 @@ def cell_of(column, value):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", metavar="FILE", help="of dabke-perf's --json")
-    parser.add_argument("--least", type=float, default=100, metavar="NS", help="how far is far (default %(default)s ns)")
+    parser.add_argument(
+        "--least", type=float, default=100, metavar="NS", help="how far is far (default %(default)s ns)"
+    )
     chosen = parser.parse_args()
     files = []
     for path in chosen.files:
@@ -71,9 +96,23 @@ def main():
             sys.exit(f"near_and_far.py: {path} is not what dabke-perf --json writes: {error}")
     rows = table(files, chosen.least)
     if not rows:
-        sys.exit("near_and_far.py: no row says how long a line took in three runs of a phase: give --raw to dabke-perf, with "
-                 "shm among its backends and 2 ranks or more")
-    columns = ["ranks", "memory", "phase", "bytes", "job", "runs", "line", "us", "shm / plain", "streaming / plain", "MPI / shm"]
+        sys.exit(
+            "near_and_far.py: no row says how long a line took in three runs of a phase: give --raw to dabke-perf, with "
+            "shm among its backends and 2 ranks or more"
+        )
+    columns = [
+        "ranks",
+        "memory",
+        "phase",
+        "bytes",
+        "job",
+        "runs",
+        "line",
+        "us",
+        "shm / plain",
+        "streaming / plain",
+        "MPI / shm",
+    ]
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in rows:
         print("| " + " | ".join(cell_of(column, row.get(column, "")) for column in columns) + " |")

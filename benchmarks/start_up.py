@@ -29,12 +29,17 @@ def positive(text):
 
 def jobs(build, ranks):
     """The commands, by who starts the job. Those are left out whose MPI, or whose program, is not there."""
-    commands = {"dabkerun": [build / "launcher/dabkerun", "-np", ranks, build / "benchmarks/start_up/start_up_dabke"]}
+    commands = {
+        "dabkerun": [build / "launcher/dabkerun", "-np", ranks, build / "benchmarks/start_up/start_up_dabke"]
+    }
     for name in ("openmpi", "mpich"):
         mpirun = shutil.which(f"mpirun.{name}")
         program = build / f"benchmarks/start_up/start_up_{name}"
         if mpirun is None or not program.exists():
-            print(f"{name} is left out: it is not installed, or was not when the build was configured", file=sys.stderr)
+            print(
+                f"{name} is left out: it is not installed, or was not when the build was configured",
+                file=sys.stderr,
+            )
             continue
         commands[name] = [mpirun, *(["--oversubscribe"] if name == "openmpi" else []), "-np", ranks, program]
     return {name: [str(word) for word in command] for name, command in commands.items()}
@@ -43,7 +48,9 @@ def jobs(build, ranks):
 def seconds_of(command):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     begin = time.monotonic()
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
     took = time.monotonic() - begin
     if done.returncode != 0:
         sys.exit(f"'{' '.join(command)}' ended with code {done.returncode}:\n{done.stderr}")
@@ -51,15 +58,21 @@ def seconds_of(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-np", type=positive, default=4, dest="ranks", help="ranks of each job (default 4)")
     parser.add_argument("--runs", type=positive, default=15, help="jobs of each kind (default 15)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="the build folder (default build)")
+    parser.add_argument(
+        "--build", type=pathlib.Path, default=ROOT / "build", help="the build folder (default build)"
+    )
     arguments = parser.parse_args()
     commands = jobs(arguments.build, arguments.ranks)
     for command in commands.values():
         if not pathlib.Path(command[0]).exists():
-            sys.exit(f"'{command[0]}' is not there: build it with `meson compile -C {arguments.build}`, or name the build by --build")
+            sys.exit(
+                f"'{command[0]}' is not there: build it with `meson compile -C {arguments.build}`, or name the build by --build"
+            )
         seconds_of(command)  # what the first start reads from disk is read now
     seen = {name: [] for name in commands}
     for _ in range(arguments.runs):
@@ -72,9 +85,13 @@ def main():
     for name, times in seen.items():
         quarters = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
         ratio = statistics.median(ours / theirs for ours, theirs in zip(seen["dabkerun"], times))
-        print(f"| {name} | {statistics.median(times):.3f} | {quarters[0]:.3f} to {quarters[2]:.3f} | {ratio:.2f} |")
+        print(
+            f"| {name} | {statistics.median(times):.3f} | {quarters[0]:.3f} to {quarters[2]:.3f} | {ratio:.2f} |"
+        )
     met = statistics.median(seen["dabkerun"]) <= TARGET_SECONDS
-    print(f"\nTarget for dabkerun: at most {TARGET_SECONDS} s ({'met' if met else 'MISSED'}), and not slower than Open MPI.")
+    print(
+        f"\nTarget for dabkerun: at most {TARGET_SECONDS} s ({'met' if met else 'MISSED'}), and not slower than Open MPI."
+    )
 
 
 if __name__ == "__main__":

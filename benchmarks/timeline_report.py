@@ -8,6 +8,7 @@ time, whatever else the machine does), the clock beside it, and its memory. The 
   benchmarks/timeline_report.py BUILD                   a release build; the trace goes to a folder in $TMPDIR and is removed
   benchmarks/timeline_report.py BUILD --gigabytes 0.1 --runs 3
 """
+
 import argparse
 import json
 import os
@@ -27,8 +28,20 @@ MOVING = re.compile(r'("ts":|"order":|"batch":"|"id":|"step":|"name":"step )(\d+
 
 def record(build, folder):
     trace = os.path.join(folder, "job.json")
-    done = subprocess.run([os.path.join(build, "launcher/dabkerun"), "-np", str(RANKS), os.path.join(build, "examples/digits"), "--epochs", "4"],
-                          env={**os.environ, "DABKE_TIMELINE": trace}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            os.path.join(build, "launcher/dabkerun"),
+            "-np",
+            str(RANKS),
+            os.path.join(build, "examples/digits"),
+            "--epochs",
+            "4",
+        ],
+        env={**os.environ, "DABKE_TIMELINE": trace},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         sys.exit(f"the job that is recorded failed with {done.returncode}:\n{done.stderr}")
     return trace
@@ -41,7 +54,7 @@ class Event:
         self.texts, self.numbers = [], []
         at = 0
         for found in MOVING.finditer(line):
-            self.texts.append(line[at:found.start(2)])
+            self.texts.append(line[at : found.start(2)])
             kind, number = found[1], found[2]
             if kind == '"batch":"':  # 12.0: of order 12
                 order, dot, part = number.partition(".")
@@ -73,7 +86,9 @@ def repeat(source, path, size):
     largest = {"ts": 0.0, "order": 0, "id": 0, "step": 0}
     for line in moving:
         for found in MOVING.finditer(line):
-            name = {'"ts":': "ts", '"order":': "order", '"batch":"': "order", '"id":': "id"}.get(found[1], "step")
+            name = {'"ts":': "ts", '"order":': "order", '"batch":"': "order", '"id":': "id"}.get(
+                found[1], "step"
+            )
             largest[name] = max(largest[name], type(largest[name])(float(found[2])))
     spans = {name: value + 1 for name, value in largest.items()}
     cut = [Event(line, spans) for line in moving]
@@ -102,8 +117,11 @@ def report(build, path):
     reader = threading.Thread(target=read)
     reader.start()
     start = time.monotonic()
-    process = subprocess.Popen([os.path.join(build, "timeline_viewer/dabke-timeline"), "report", "--json", path],
-                               stdout=subprocess.PIPE, stderr=theirs)
+    process = subprocess.Popen(
+        [os.path.join(build, "timeline_viewer/dabke-timeline"), "report", "--json", path],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
     os.close(theirs)
     out = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -116,7 +134,9 @@ def report(build, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("build")
     parser.add_argument("--gigabytes", type=float, default=1.0, help="how large the trace is [1]")
     parser.add_argument("--runs", type=int, default=3, help="how often it is reported [3]")
@@ -127,11 +147,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="dabke-report-") as folder:
         path = os.path.join(folder, "trace.json")
         times, events = repeat(record(options.build, folder), path, options.gigabytes * 1e9)
-        print(f"{os.path.getsize(path) / 1e9:.2f} GB, {events:,} events: a job of {RANKS} ranks, {times} times", flush=True)
+        print(
+            f"{os.path.getsize(path) / 1e9:.2f} GB, {events:,} events: a job of {RANKS} ranks, {times} times",
+            flush=True,
+        )
         for _ in range(options.runs):
             cpu, wall, memory, has_bar, said = report(options.build, path)
-            print(f"{cpu:.1f} s of one core, {wall:.1f} s by the clock, {memory / 1e6:.0f} MB, {len(said['steps']):,} steps"
-                  f"{'' if has_bar else ', no progress bar'}", flush=True)
+            print(
+                f"{cpu:.1f} s of one core, {wall:.1f} s by the clock, {memory / 1e6:.0f} MB, {len(said['steps']):,} steps"
+                f"{'' if has_bar else ', no progress bar'}",
+                flush=True,
+            )
             fits &= cpu < MOST_CPU_SECONDS * options.gigabytes + 1 and memory < MOST_BYTES and has_bar
             fits &= len(said["steps"]) > times and len(said["ranks"]) == RANKS
     if not fits:

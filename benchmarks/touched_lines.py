@@ -1,4 +1,5 @@
 """What instructions have touched: steps and address spaces in, figures out. lines_of_a_call.py makes them."""
+
 import bisect
 import collections
 import os
@@ -94,7 +95,10 @@ class Sum:
         lines = {}
         for line in self.data:
             lines.setdefault(space.class_of(line * LINE), []).append(line)
-        return {name: (len(some), sum(self.data[one] for one in some), pages(some)) for name, some in lines.items()}
+        return {
+            name: (len(some), sum(self.data[one] for one in some), pages(some))
+            for name, some in lines.items()
+        }
 
 
 def pages(lines):

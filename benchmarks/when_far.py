@@ -9,6 +9,7 @@ and more. Every few seconds this measures it, and when it is long enough runs da
 
 Ends with code 0 when it has measured (or was only to look), 3 when the cores were never far enough apart.
 """
+
 import argparse
 import json
 import os
@@ -18,8 +19,29 @@ import sys
 import tempfile
 import time
 
-LOOK = ["allreduce", "-np", "2", "--raw", "-b", "8", "-e", "8", "--runs", "5", "--seconds", "0.001", "--backends", "shm",
-        "--peers", "none", "--mpi", "none", "--check", "0", "--quiet"]
+LOOK = [
+    "allreduce",
+    "-np",
+    "2",
+    "--raw",
+    "-b",
+    "8",
+    "-e",
+    "8",
+    "--runs",
+    "5",
+    "--seconds",
+    "0.001",
+    "--backends",
+    "shm",
+    "--peers",
+    "none",
+    "--mpi",
+    "none",
+    "--check",
+    "0",
+    "--quiet",
+]
 
 
 def line_ns(program):
@@ -33,18 +55,27 @@ def line_ns(program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     usage="%(prog)s BUILD [OPTION ...] [-- ARGUMENT OF DABKE-PERF ...]")
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s BUILD [OPTION ...] [-- ARGUMENT OF DABKE-PERF ...]",
+    )
     parser.add_argument("build", help="a build folder (--buildtype=release)")
-    parser.add_argument("--least", type=float, default=100, metavar="NS", help="how far is far (default %(default)s ns)")
+    parser.add_argument(
+        "--least", type=float, default=100, metavar="NS", help="how far is far (default %(default)s ns)"
+    )
     parser.add_argument("--minutes", type=float, default=60, help="look for so long (default %(default)s)")
-    parser.add_argument("--every", type=float, default=5, metavar="SECONDS", help="look so often (default %(default)s)")
-    parser.add_argument("--times", type=int, default=1, help="measure in so many far phases, then end (default %(default)s)")
+    parser.add_argument(
+        "--every", type=float, default=5, metavar="SECONDS", help="look so often (default %(default)s)"
+    )
+    parser.add_argument(
+        "--times", type=int, default=1, help="measure in so many far phases, then end (default %(default)s)"
+    )
     # By hand: argparse takes what follows -- for its own where an option stands between it and BUILD.
     own, measure = sys.argv[1:], []
     if "--" in own:
         at = own.index("--")
-        own, measure = own[:at], own[at + 1:]
+        own, measure = own[:at], own[at + 1 :]
     chosen = parser.parse_args(own)
     program = os.path.join(chosen.build, "benchmarks", "perf", "dabke-perf")
     seen, measured = [], 0
@@ -52,7 +83,9 @@ def main():
     while time.monotonic() < end and measured < chosen.times:
         now = line_ns(program)
         is_far = now is not None and now >= chosen.least
-        what = "the cores are busy" if now is None else f"a line takes {now:.0f} ns{': far' if is_far else ''}"
+        what = (
+            "the cores are busy" if now is None else f"a line takes {now:.0f} ns{': far' if is_far else ''}"
+        )
         print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
         if now is not None:
             seen.append(now)
@@ -65,8 +98,10 @@ def main():
         measured += 1
     if seen:
         far = sum(one >= chosen.least for one in seen)
-        print(f"looked {len(seen)} times: {min(seen):.0f} to {max(seen):.0f} ns, median {statistics.median(seen):.0f}; "
-              f"{far} times {chosen.least:.0f} or more")
+        print(
+            f"looked {len(seen)} times: {min(seen):.0f} to {max(seen):.0f} ns, median {statistics.median(seen):.0f}; "
+            f"{far} times {chosen.least:.0f} or more"
+        )
     return 0 if measured or not measure else 3
 
 

@@ -7,6 +7,7 @@ Each rank trains on its own shard of the images. The optimizer averages the grad
 still goes on, so all ranks take the same steps and keep the same weights. What a script for one process has to change is marked
 with (1) to (7).
 """
+
 import argparse
 import math
 import sys
@@ -20,32 +21,40 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import dabke.torch as hvd
 
-DATA = Path(__file__).resolve().parent / 'data' / 'digits.csv'
+DATA = Path(__file__).resolve().parent / "data" / "digits.csv"
 PIXELS, CLASSES = 64, 10
 
 
 def flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--epochs', type=int, default=12)
-    parser.add_argument('--batch-size', type=int, default=32, help='images of one step on each rank (default: 32)')
-    parser.add_argument('--learning-rate', type=float, default=0.02, help='for one rank (default: 0.02)')
-    parser.add_argument('--warmup-epochs', type=float, default=2)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--data', type=Path, default=DATA)
-    parser.add_argument('--checkpoint', type=Path, help='rank 0 writes it after each epoch; training goes on from it if it is there')
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="images of one step on each rank (default: 32)"
+    )
+    parser.add_argument("--learning-rate", type=float, default=0.02, help="for one rank (default: 0.02)")
+    parser.add_argument("--warmup-epochs", type=float, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="rank 0 writes it after each epoch; training goes on from it if it is there",
+    )
     return parser.parse_args()
 
 
 def load(path):
     """Training and held-out images: one fifth, always the same, is held out. Pixels are standardised."""
-    rows = torch.tensor([[float(number) for number in line.split(',')] for line in path.read_text().split()])
+    rows = torch.tensor([[float(number) for number in line.split(",")] for line in path.read_text().split()])
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(1998))
     rows = rows[order]
     training = len(rows) - len(rows) // 5
     pixels, labels = rows[:, :PIXELS], rows[:, PIXELS].long()
     mean, deviation = pixels[:training].mean(0), pixels[:training].std(0).clamp(min=1.0)
     pixels = (pixels - mean) / deviation
-    return TensorDataset(pixels[:training], labels[:training]), TensorDataset(pixels[training:], labels[training:])
+    return TensorDataset(pixels[:training], labels[:training]), TensorDataset(
+        pixels[training:], labels[training:]
+    )
 
 
 class Progress:
@@ -63,14 +72,21 @@ class Progress:
     def step(self, step, loss):
         if self.is_live:
             filled = 20 * (step + 1) // self.steps
-            print(f'\repoch {self.epoch:2}/{self.epochs} [{"#" * filled}{"." * (20 - filled)}] loss {loss:.4f}', end='', flush=True)
+            print(
+                f"\repoch {self.epoch:2}/{self.epochs} [{'#' * filled}{'.' * (20 - filled)}] loss {loss:.4f}",
+                end="",
+                flush=True,
+            )
 
     def epoch_is_over(self, loss, accuracy, images):
         if self.is_shown:
             rate = images / (time.perf_counter() - self.began)
-            clear = '\r\033[K' if self.is_live else ''
-            print(f'{clear}epoch {self.epoch:2}/{self.epochs}: loss {loss:.4f}, held-out accuracy {100 * accuracy:.1f} %, '
-                  f'{rate:,.0f} images/s', flush=True)
+            clear = "\r\033[K" if self.is_live else ""
+            print(
+                f"{clear}epoch {self.epoch:2}/{self.epochs}: loss {loss:.4f}, held-out accuracy {100 * accuracy:.1f} %, "
+                f"{rate:,.0f} images/s",
+                flush=True,
+            )
 
 
 def train_epoch(model, optimizer, schedule, loader, progress):
@@ -86,55 +102,69 @@ def train_epoch(model, optimizer, schedule, loader, progress):
         total += loss.item() * len(labels)
         images += len(labels)
         progress.step(step, loss.item())
-    return hvd.metric_average(total / images, name='loss', weight=images)  # (6) what is reported is everyone's
+    return hvd.metric_average(
+        total / images, name="loss", weight=images
+    )  # (6) what is reported is everyone's
 
 
 @torch.no_grad()
 def accuracy(model, held_out):
     """Each rank looks at every size-th image."""
     model.eval()
-    pixels, labels = (each[hvd.rank()::hvd.size()] for each in held_out.tensors)
+    pixels, labels = (each[hvd.rank() :: hvd.size()] for each in held_out.tensors)
     right = (model(pixels).argmax(1) == labels).double().mean().item() if len(labels) else 0.0
-    return hvd.metric_average(right, name='accuracy', weight=len(labels))
+    return hvd.metric_average(right, name="accuracy", weight=len(labels))
 
 
 def main():
     options = flags()
-    hvd.init()                                                        # (1) join the job
+    hvd.init()  # (1) join the job
     if torch.cuda.is_available():
-        torch.cuda.set_device(hvd.local_rank())                       # (2) a GPU for each rank of a host, where there are any
-    torch.set_num_threads(1)                                          # layers so small are no work for several
+        torch.cuda.set_device(hvd.local_rank())  # (2) a GPU for each rank of a host, where there are any
+    torch.set_num_threads(1)  # layers so small are no work for several
     torch.manual_seed(options.seed)
     training, held_out = load(options.data)
-    sampler = DistributedSampler(training, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed)  # (3) own shard
+    sampler = DistributedSampler(
+        training, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed
+    )  # (3) own shard
     loader = DataLoader(training, batch_size=options.batch_size, sampler=sampler)
 
-    model = nn.Sequential(nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, CLASSES))
-    rate = options.learning_rate * hvd.size()                         # (4) a larger batch wants a higher rate, ...
+    model = nn.Sequential(
+        nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, CLASSES)
+    )
+    rate = options.learning_rate * hvd.size()  # (4) a larger batch wants a higher rate, ...
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # (5) average gradients
+    optimizer = hvd.DistributedOptimizer(
+        optimizer, named_parameters=model.named_parameters()
+    )  # (5) average gradients
 
     done = 0
     if options.checkpoint and hvd.rank() == 0 and options.checkpoint.exists():
         saved = torch.load(options.checkpoint)
-        model.load_state_dict(saved['model'])
-        optimizer.load_state_dict(saved['optimizer'])
-        done = saved['epochs']
-    done = hvd.broadcast_object(done, root_rank=0, name='epochs')
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)         # (7) all begin with what rank 0 has
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        done = saved["epochs"]
+    done = hvd.broadcast_object(done, root_rank=0, name="epochs")
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # (7) all begin with what rank 0 has
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     steps, warmup = len(loader), int(options.warmup_epochs * len(loader))
     for group in optimizer.param_groups:
-        group['lr'], group['initial_lr'] = rate, rate
+        group["lr"], group["initial_lr"] = rate, rate
     left = max(1, options.epochs * steps - warmup)
-    schedule = hvd.WarmupLR(optimizer, warmup,                        # ... but not from the first step on
-                            after=lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / left))),
-                            last_epoch=done * steps - 1)
+    schedule = hvd.WarmupLR(
+        optimizer,
+        warmup,  # ... but not from the first step on
+        after=lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / left))),
+        last_epoch=done * steps - 1,
+    )
     progress = Progress(options.epochs, steps)
     if hvd.rank() == 0:
-        print(f'ranks: {hvd.size()}, training images: {len(training)}, held-out images: {len(held_out)}, '
-              f'batch: {options.batch_size} x {hvd.size()}', flush=True)
+        print(
+            f"ranks: {hvd.size()}, training images: {len(training)}, held-out images: {len(held_out)}, "
+            f"batch: {options.batch_size} x {hvd.size()}",
+            flush=True,
+        )
     reached = accuracy(model, held_out)
     for epoch in range(done + 1, options.epochs + 1):
         progress.start(epoch)
@@ -143,10 +173,13 @@ def main():
         reached = accuracy(model, held_out)
         progress.epoch_is_over(loss, reached, len(training))
         if options.checkpoint and hvd.rank() == 0:
-            torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict(), 'epochs': epoch}, options.checkpoint)
+            torch.save(
+                {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epochs": epoch},
+                options.checkpoint,
+            )
     if hvd.rank() == 0:
-        print(f'held-out accuracy {100 * reached:.1f} %', flush=True)
+        print(f"held-out accuracy {100 * reached:.1f} %", flush=True)
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ submit   `allreduce_async_` of 8 bytes in place with a name, against dabke_allre
          gradients of a step come, each submit timed alone. Then all are waited for.
 blocking `allreduce_` of 8 bytes, against dabke_allreduce.
 """
+
 import argparse
 import ctypes
 import json
@@ -25,7 +26,7 @@ import numpy
 import dabke
 from dabke import _core
 
-INCLUDE = Path(__file__).resolve().parents[2] / 'bindings/c/include'
+INCLUDE = Path(__file__).resolve().parents[2] / "bindings/c/include"
 C_CALLS = r"""
 #include <dabke/dabke.h>
 #include <time.h>
@@ -72,13 +73,15 @@ class InC:
 
     def __init__(self, array):
         with tempfile.TemporaryDirectory() as folder:
-            source, library = Path(folder, 'calls.c'), Path(folder, 'calls.so')
+            source, library = Path(folder, "calls.c"), Path(folder, "calls.so")
             source.write_text(C_CALLS)
-            subprocess.run(['cc', '-O2', '-shared', '-fPIC', f'-I{INCLUDE}', source, '-o', library, loaded_library()],
-                           check=True)
+            subprocess.run(
+                ["cc", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", source, "-o", library, loaded_library()],
+                check=True,
+            )
             calls = ctypes.CDLL(str(library))
         self.data = ctypes.c_void_p(array.ctypes.data)
-        self.names = (ctypes.c_char_p * BURST)(*(f'in C {i}'.encode() for i in range(BURST)))
+        self.names = (ctypes.c_char_p * BURST)(*(f"in C {i}".encode() for i in range(BURST)))
         self.took = (ctypes.c_int64 * BURST)()
         self.submit_in_c, self.blocking = calls.submit, calls.blocking
         self.blocking.restype = ctypes.c_int64
@@ -90,14 +93,14 @@ class InC:
 
 def loaded_library():
     """The very library that the package uses."""
-    with open('/proc/self/maps') as maps:
-        return next(line.split()[-1] for line in maps if 'libdabke.so' in line)
+    with open("/proc/self/maps") as maps:
+        return next(line.split()[-1] for line in maps if "libdabke.so" in line)
 
 
 def submits(count, array, in_c):
     """Nanoseconds of each submit: by the package, by C."""
-    tensors = [array[i:i + 1] for i in range(BURST)]
-    names = [f'in Python {i}' for i in range(BURST)]
+    tensors = [array[i : i + 1] for i in range(BURST)]
+    names = [f"in Python {i}" for i in range(BURST)]
     ours, theirs = [], []
     for _ in range(count // BURST):
         handles = []
@@ -117,7 +120,7 @@ def blocking(count, array, in_c):
     ours, theirs = [], []
     for _ in range(count):
         begin = clock()
-        dabke.allreduce_(one, 'blocking', dabke.Sum)
+        dabke.allreduce_(one, "blocking", dabke.Sum)
         ours.append(clock() - begin)
         theirs.append(in_c.blocking(in_c.data))
     return ours, theirs
@@ -126,30 +129,32 @@ def blocking(count, array, in_c):
 def compared(ours, theirs, tenths):
     """That many tenths of the calls took at most this, in microseconds."""
     python, c = (statistics.quantiles(each, n=10)[tenths - 1] / 1000 for each in (ours, theirs))
-    return {'python': round(python, 2), 'c': round(c, 2), 'added': round(python - c, 2)}
+    return {"python": round(python, 2), "c": round(c, 2), "added": round(python - c, 2)}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--submits', type=int, default=100_000)
-    parser.add_argument('--calls', type=int, default=20_000)
-    parser.add_argument('--check', action='store_true', help='exit with 1 when Python adds more than 5 us')
+    parser.add_argument("--submits", type=int, default=100_000)
+    parser.add_argument("--calls", type=int, default=20_000)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when Python adds more than 5 us")
     options = parser.parse_args()
     dabke.init()
     array = numpy.zeros(BURST)
     in_c = InC(array)
     rows = {}
-    for name, measure, count in (('submit', submits, options.submits), ('blocking', blocking, options.calls)):
+    for name, measure, count in (("submit", submits, options.submits), ("blocking", blocking, options.calls)):
         measure(1000, array, in_c)
         ours, theirs = measure(count, array, in_c)
-        rows[name] = {f'{part}_us': compared(ours, theirs, quantile) for part, quantile in (('median', 5), ('tenth', 1))}
+        rows[name] = {
+            f"{part}_us": compared(ours, theirs, quantile) for part, quantile in (("median", 5), ("tenth", 1))
+        }
     if dabke.rank() == 0:
-        print(json.dumps({'ranks': dabke.size(), **rows}))
+        print(json.dumps({"ranks": dabke.size(), **rows}))
     assert _core.abandoned_operations() == 0
     dabke.shutdown()
-    if options.check and any(row['median_us']['added'] > 5 for row in rows.values()):
-        raise SystemExit('Python adds more than 5 us')
+    if options.check and any(row["median_us"]["added"] > 5 for row in rows.values()):
+        raise SystemExit("Python adds more than 5 us")
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@
 3. The C++ libraries that frameworks bring too (PyTorch has its own gloo and fmt) get symbols of their own. So nothing of
    theirs can meet ours, not even where somebody loads one of them for all, nor by symbols that are unique in the process.
 """
+
 import argparse
 import re
 import shutil
@@ -19,10 +20,12 @@ import tempfile
 from pathlib import Path
 
 # Not carried. libmpi and what it brings are only needed by the modules, which are not looked through.
-SYSTEM = re.compile(r'^(linux-vdso|ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libgcc_s|libstdc\+\+|libcrypto)[.-]')
+SYSTEM = re.compile(
+    r"^(linux-vdso|ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libgcc_s|libstdc\+\+|libcrypto)[.-]"
+)
 # A mangled name in one of these namespaces, or made of one of their types.
-RENAMED = re.compile(r'(?:4gloo|3fmt|6spdlog|3hwy)(?=[^0-9a-z_]|\d)')
-SUFFIX = '_of_dabke'
+RENAMED = re.compile(r"(?:4gloo|3fmt|6spdlog|3hwy)(?=[^0-9a-z_]|\d)")
+SUFFIX = "_of_dabke"
 
 
 def output_of(*command):
@@ -32,7 +35,7 @@ def output_of(*command):
 class Carrier:
     def __init__(self, patchelf, output):
         self.patchelf = patchelf
-        self.lib, self.bin = output / 'lib', output / 'bin'
+        self.lib, self.bin = output / "lib", output / "bin"
         for folder in (self.lib, self.bin):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -48,52 +51,56 @@ class Carrier:
 
     def needed_libraries(self, file):
         """{name: path} of all that `file` needs, directly or not, and that is to be carried."""
-        found = re.findall(r'^\s*(\S+) => (/\S+)', output_of('ldd', file), re.MULTILINE)
-        missing = re.findall(r'^\s*(\S+) => not found', output_of('ldd', file), re.MULTILINE)
+        found = re.findall(r"^\s*(\S+) => (/\S+)", output_of("ldd", file), re.MULTILINE)
+        missing = re.findall(r"^\s*(\S+) => not found", output_of("ldd", file), re.MULTILINE)
         if missing:
-            raise SystemExit(f'{file} needs {", ".join(missing)}, which the loader does not find')
-        return {name: path for name, path in found if not SYSTEM.match(name) and not name.startswith('libdabke')}
+            raise SystemExit(f"{file} needs {', '.join(missing)}, which the loader does not find")
+        return {
+            name: path for name, path in found if not SYSTEM.match(name) and not name.startswith("libdabke")
+        }
 
     def carry(self, libraries):
         for name, path in libraries.items():
             if name in self.carried:
                 continue
-            stem, _, version = name.partition('.so')
-            self.carried[name] = f'{stem}-dabke.so{version}'
+            stem, _, version = name.partition(".so")
+            self.carried[name] = f"{stem}-dabke.so{version}"
             copy = self.copy(path, self.lib / self.carried[name])
-            self.patch('--set-soname', self.carried[name], copy)
+            self.patch("--set-soname", self.carried[name], copy)
 
     def point_to_carried(self, file, origin):
         """Lets `file` find what it needs from its own place."""
-        replacements = [argument for old, new in self.carried.items() for argument in ('--replace-needed', old, new)]
-        self.patch('--set-rpath', origin, *replacements, file)
+        replacements = [
+            argument for old, new in self.carried.items() for argument in ("--replace-needed", old, new)
+        ]
+        self.patch("--set-rpath", origin, *replacements, file)
 
     def rename_symbols(self, files):
         names = set()
         for file in files:
-            listed = output_of('nm', '-D', '--format=posix', '--without-symbol-versions', file)
+            listed = output_of("nm", "-D", "--format=posix", "--without-symbol-versions", file)
             names |= {line.split()[0] for line in listed.splitlines()}
-        renamed = sorted(name for name in names if name.startswith('_Z') and RENAMED.search(name))
-        with tempfile.NamedTemporaryFile('w', suffix='.symbols') as table:
-            table.writelines(f'{name} {name}{SUFFIX}\n' for name in renamed)
+        renamed = sorted(name for name in names if name.startswith("_Z") and RENAMED.search(name))
+        with tempfile.NamedTemporaryFile("w", suffix=".symbols") as table:
+            table.writelines(f"{name} {name}{SUFFIX}\n" for name in renamed)
             table.flush()
             for file in files:
-                self.patch('--rename-dynamic-symbols', table.name, file)
+                self.patch("--rename-dynamic-symbols", table.name, file)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--patchelf', required=True)
-    parser.add_argument('--library', type=Path, required=True)
-    parser.add_argument('--programs', type=Path, nargs='+', required=True)
-    parser.add_argument('--output', type=Path, required=True)
-    parser.add_argument('--modules', type=Path, nargs='*', default=[])
+    parser.add_argument("--patchelf", required=True)
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--programs", type=Path, nargs="+", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--modules", type=Path, nargs="*", default=[])
     arguments = parser.parse_args()
 
     carrier = Carrier(arguments.patchelf, arguments.output)
-    library = carrier.copy(arguments.library, carrier.lib / 'libdabke.so.0')
+    library = carrier.copy(arguments.library, carrier.lib / "libdabke.so.0")
     programs = [carrier.copy(program, carrier.bin / program.name) for program in arguments.programs]
-    module_folder = carrier.lib / 'dabke'
+    module_folder = carrier.lib / "dabke"
     module_folder.mkdir()
     modules = [carrier.copy(module, module_folder / module.name) for module in arguments.modules]
     for file in (arguments.library, *arguments.programs):
@@ -101,13 +108,13 @@ def main():
 
     libraries = [carrier.lib / name for name in carrier.carried.values()]
     for file in (library, *libraries):
-        carrier.point_to_carried(file, '$ORIGIN')
+        carrier.point_to_carried(file, "$ORIGIN")
     for program in programs:
-        carrier.point_to_carried(program, '$ORIGIN/../lib')
+        carrier.point_to_carried(program, "$ORIGIN/../lib")
     for module in modules:
-        carrier.point_to_carried(module, '$ORIGIN/..')
+        carrier.point_to_carried(module, "$ORIGIN/..")
     carrier.rename_symbols([library, *programs, *modules, *libraries])
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ a program that crashed, hung, ended badly after its last test case or ran none; 
 a build directory without tests. Ends with code 0 only when nothing failed. --counts writes "passed failed skipped" and,
 below it, what failed and why.
 """
+
 import argparse
 import json
 import os
@@ -22,14 +23,14 @@ from dataclasses import dataclass, field
 
 from counts import with_reason, write_counts
 
-WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
-REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
-CPU_LINE = re.compile(r'^cpu seconds: ([0-9.]+)$', re.MULTILINE)
+WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrapper.py")
+REPORT_LINE = re.compile(r"^catch2 report: (.+)$", re.MULTILINE)
+CPU_LINE = re.compile(r"^cpu seconds: ([0-9.]+)$", re.MULTILINE)
 MOST_EXPENSIVE = 15  # tests whose CPU time is told
 # The results as Meson's testlog.json says them.
-PASSED = {'OK', 'EXPECTEDFAIL'}
-SKIPPED = 'SKIP'
-SKIP_MARK = 'skipped: '  # what DABKE_SKIP (tests/skip.h) begins its warning with
+PASSED = {"OK", "EXPECTEDFAIL"}
+SKIPPED = "SKIP"
+SKIP_MARK = "skipped: "  # what DABKE_SKIP (tests/skip.h) begins its warning with
 
 
 @dataclass
@@ -53,20 +54,23 @@ class Counts:
 @dataclass
 class CatchReport:
     """What a Catch2 XML report says, however early it ends."""
+
     passed: int = 0
-    failed: list = field(default_factory=list)      # names
-    skipped: list = field(default_factory=list)     # names, with the reasons
-    unfinished: str = ''                            # the test case that was running when the report ended
-    details: dict = field(default_factory=dict)     # of each test case, lines about failed expressions, for people
+    failed: list = field(default_factory=list)  # names
+    skipped: list = field(default_factory=list)  # names, with the reasons
+    unfinished: str = ""  # the test case that was running when the report ended
+    details: dict = field(
+        default_factory=dict
+    )  # of each test case, lines about failed expressions, for people
 
 
 def last_words(entry):
-    return CPU_LINE.sub('', f"{entry.get('stdout') or ''}\n{entry.get('stderr') or ''}").splitlines()
+    return CPU_LINE.sub("", f"{entry.get('stdout') or ''}\n{entry.get('stderr') or ''}").splitlines()
 
 
 def read_catch_report(path):
     report = CatchReport()
-    stack, name, text, ok, why_skipped = [], '', '', None, ''
+    stack, name, text, ok, why_skipped = [], "", "", None, ""
 
     def explain(line):
         report.details.setdefault(name, []).append(line)
@@ -74,33 +78,43 @@ def read_catch_report(path):
     def start(tag, attributes):
         nonlocal name, text, ok, why_skipped
         stack.append(tag)
-        text = ''
-        if tag == 'TestCase':
-            name, ok, why_skipped = attributes.get('name', '?'), None, ''
-        elif tag == 'OverallResult' and stack[-2:-1] == ['TestCase']:
-            ok = attributes.get('success') == 'true'
-        elif tag in ('Expression', 'Exception', 'Failure', 'FatalErrorCondition'):
-            if attributes.get('success') != 'true':
-                explain(f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}: in '{name}': "
-                        f"{attributes.get('type', tag)}")
+        text = ""
+        if tag == "TestCase":
+            name, ok, why_skipped = attributes.get("name", "?"), None, ""
+        elif tag == "OverallResult" and stack[-2:-1] == ["TestCase"]:
+            ok = attributes.get("success") == "true"
+        elif tag in ("Expression", "Exception", "Failure", "FatalErrorCondition"):
+            if attributes.get("success") != "true":
+                explain(
+                    f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}: in '{name}': "
+                    f"{attributes.get('type', tag)}"
+                )
 
     def end(tag):
         nonlocal name, text, why_skipped
         stack.pop()
-        if tag == 'Warning' and text.strip().startswith(SKIP_MARK):
+        if tag == "Warning" and text.strip().startswith(SKIP_MARK):
             why_skipped = text.strip().removeprefix(SKIP_MARK)
-        elif tag in ('Original', 'Expanded', 'Exception', 'Failure', 'FatalErrorCondition', 'Info', 'Warning'):
+        elif tag in (
+            "Original",
+            "Expanded",
+            "Exception",
+            "Failure",
+            "FatalErrorCondition",
+            "Info",
+            "Warning",
+        ):
             if text.strip():
-                explain(f'    {tag.lower()}: {text.strip()}')
-        elif tag == 'TestCase':
+                explain(f"    {tag.lower()}: {text.strip()}")
+        elif tag == "TestCase":
             if ok and why_skipped:
-                report.skipped.append(f'{name} ({why_skipped})')
+                report.skipped.append(f"{name} ({why_skipped})")
             elif ok:
                 report.passed += 1
             else:
                 report.failed.append(name)
-            name = ''
-        text = ''
+            name = ""
+        text = ""
 
     def characters(data):
         nonlocal text
@@ -109,7 +123,7 @@ def read_catch_report(path):
     parser = xml.parsers.expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
     try:
-        with open(path, 'rb') as file:
+        with open(path, "rb") as file:
             parser.ParseFile(file)
     except (OSError, xml.parsers.expat.ExpatError):
         pass  # the program did not come to the end; what it wrote until then counts
@@ -118,49 +132,57 @@ def read_catch_report(path):
 
 
 def how_it_ended(entry):
-    if entry['result'] == 'TIMEOUT':
+    if entry["result"] == "TIMEOUT":
         return f"hung: stopped after {entry.get('duration', 0):.0f} s"
-    code = entry.get('returncode', 0)
+    code = entry.get("returncode", 0)
     if code < 0:
         try:
-            return f'was killed by {signal.Signals(-code).name}'
+            return f"was killed by {signal.Signals(-code).name}"
         except ValueError:
-            return f'was killed by signal {-code}'
-    return f'ended with code {code}'
+            return f"was killed by signal {-code}"
+    return f"ended with code {code}"
 
 
 def count_entry(counts, entry):
     """One line of testlog.json."""
-    name, result = entry['name'], entry['result']
-    if used := CPU_LINE.search(entry.get('stdout') or ''):
-        counts.cpu_seconds[name.rsplit(' / ', 1)[-1].rsplit(':', 1)[-1]] = float(used.group(1))
-    match = REPORT_LINE.search(entry.get('stdout') or '')
+    name, result = entry["name"], entry["result"]
+    if used := CPU_LINE.search(entry.get("stdout") or ""):
+        counts.cpu_seconds[name.rsplit(" / ", 1)[-1].rsplit(":", 1)[-1]] = float(used.group(1))
+    match = REPORT_LINE.search(entry.get("stdout") or "")
     if not match:
         if result in PASSED:
             counts.passed += 1
         elif result == SKIPPED:
             counts.skip(name)
         else:
-            counts.fail(with_reason(f'{name}: {how_it_ended(entry)}', last_words(entry)))
+            counts.fail(with_reason(f"{name}: {how_it_ended(entry)}", last_words(entry)))
         return
     report = read_catch_report(match.group(1))
     counts.passed += report.passed
     for case in report.skipped:
-        counts.skip(f'{name}: {case}')
+        counts.skip(f"{name}: {case}")
     for case in report.failed:
-        counts.fail(with_reason(f'{name}: {case}', report.details.get(case, [])))
+        counts.fail(with_reason(f"{name}: {case}", report.details.get(case, [])))
     if report.unfinished:
-        counts.fail(with_reason(f"{name}: {how_it_ended(entry)} in '{report.unfinished}'; what comes after it did not run",
-                                last_words(entry)))
+        counts.fail(
+            with_reason(
+                f"{name}: {how_it_ended(entry)} in '{report.unfinished}'; what comes after it did not run",
+                last_words(entry),
+            )
+        )
     if report.failed or report.unfinished:
         return
     if result == SKIPPED:
         counts.skip(name)
     elif result not in PASSED:
-        counts.fail(with_reason(f'{name}: {how_it_ended(entry)} after {report.passed} test cases that passed',
-                                last_words(entry)))
+        counts.fail(
+            with_reason(
+                f"{name}: {how_it_ended(entry)} after {report.passed} test cases that passed",
+                last_words(entry),
+            )
+        )
     elif not report.passed and not report.skipped:
-        counts.fail(f'{name}: ran no test case')
+        counts.fail(f"{name}: ran no test case")
 
 
 def count_log(lines, expected_names):
@@ -172,58 +194,86 @@ def count_log(lines, expected_names):
             continue
         entry = json.loads(line)
         # "room:test" or "project:room / test", depending on Meson's version and the test's suites.
-        name = entry['name'].rsplit(' / ', 1)[-1]
-        for candidate in (name, name.rsplit(':', 1)[-1]):
+        name = entry["name"].rsplit(" / ", 1)[-1]
+        for candidate in (name, name.rsplit(":", 1)[-1]):
             if candidate in missing:
                 missing.remove(candidate)
                 break
         count_entry(counts, entry)
     for name in missing:
-        counts.fail(f'{name}: was not run')
+        counts.fail(f"{name}: was not run")
     if counts.passed + counts.failed + counts.skipped == 0:
-        counts.fail('there was no test to run')
+        counts.fail("there was no test to run")
     return counts
 
 
 def meson_command():
     """The one that quickstart chose, or the one on the PATH."""
-    return os.environ.get('MESON', 'meson')
+    return os.environ.get("MESON", "meson")
 
 
 def logs_in(folder):
     # Meson puts the wrapper's name behind the log's.
-    return [os.path.join(folder, name) for name in os.listdir(folder)
-            if name.startswith('dabke-tests') and name.endswith('.json')]
+    return [
+        os.path.join(folder, name)
+        for name in os.listdir(folder)
+        if name.startswith("dabke-tests") and name.endswith(".json")
+    ]
 
 
 def tests_in(build_dir, suites):
     """The names of those in one of the suites; of all when there are none."""
-    listed = subprocess.run([meson_command(), 'introspect', '--tests', build_dir], check=True, capture_output=True)
-    return [test['name'] for test in json.loads(listed.stdout)
-            if not suites or any(suite.rsplit(':', 1)[-1] in suites for suite in test['suite'])]
+    listed = subprocess.run(
+        [meson_command(), "introspect", "--tests", build_dir], check=True, capture_output=True
+    )
+    return [
+        test["name"]
+        for test in json.loads(listed.stdout)
+        if not suites or any(suite.rsplit(":", 1)[-1] in suites for suite in test["suite"])
+    ]
 
 
 def run(build_dir, tests, suites, timeout_multiplier, per_core):
-    folder = os.path.join(build_dir, 'meson-logs')
-    reports = os.path.join(folder, 'catch2')
+    folder = os.path.join(build_dir, "meson-logs")
+    reports = os.path.join(folder, "catch2")
     shutil.rmtree(reports, ignore_errors=True)
     os.makedirs(reports)
     for log in logs_in(folder):
         os.remove(log)
     tests = tests or tests_in(build_dir, suites)
     # The settings of whoever runs this are not the tests'.
-    environment = {name: value for name, value in os.environ.items()
-                   if name.startswith('DABKE_TEST_') or not name.startswith(('DABKE_', 'HOROVOD_'))}
-    environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("DABKE_TEST_") or not name.startswith(("DABKE_", "HOROVOD_"))
+    }
+    environment["DABKE_TEST_REPORTS"] = os.path.abspath(reports)
     if not tests:
         return count_log([], [])  # and not all, as Meson takes it
-    subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
-                    '--num-processes', str(per_core * (os.cpu_count() or 1)),
-                    '--logbase', 'dabke-tests', '--wrapper', shlex.join([sys.executable, WRAPPER]),
-                    '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
+    subprocess.run(
+        [
+            meson_command(),
+            "test",
+            "-C",
+            build_dir,
+            "--no-rebuild",
+            "--print-errorlogs",
+            "--num-processes",
+            str(per_core * (os.cpu_count() or 1)),
+            "--logbase",
+            "dabke-tests",
+            "--wrapper",
+            shlex.join([sys.executable, WRAPPER]),
+            "--timeout-multiplier",
+            str(timeout_multiplier),
+            *tests,
+        ],
+        env=environment,
+        check=False,
+    )
     lines = []
     for log in logs_in(folder):
-        with open(log, encoding='utf-8', errors='replace') as file:
+        with open(log, encoding="utf-8", errors="replace") as file:
             lines += file
     return count_log(lines, tests)
 
@@ -231,39 +281,55 @@ def run(build_dir, tests, suites, timeout_multiplier, per_core):
 def say_cpu_seconds(label, by_test):
     """Where the machine's time went: what a test waits for costs nothing, and what it computes others wait for."""
     dearest = sorted(by_test.items(), key=lambda item: -item[1])[:MOST_EXPENSIVE]
-    print(f'{label}CPU time: {sum(by_test.values()):.0f} s; of these', ', '.join(f'{name} {used:.0f}' for name, used in dearest))
+    print(
+        f"{label}CPU time: {sum(by_test.values()):.0f} s; of these",
+        ", ".join(f"{name} {used:.0f}" for name, used in dearest),
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('build_dir')
-    parser.add_argument('--label', default='')
-    parser.add_argument('--counts')
-    parser.add_argument('tests', nargs='*', metavar='TEST', help='as meson test --list names them; all, if none is given')
-    parser.add_argument('--suite', action='append', default=[], metavar='NAME',
-                        help='where no TEST is given: unit, process, long or hosts; may be given again; all, if it is not')
-    parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("build_dir")
+    parser.add_argument("--label", default="")
+    parser.add_argument("--counts")
+    parser.add_argument(
+        "tests", nargs="*", metavar="TEST", help="as meson test --list names them; all, if none is given"
+    )
+    parser.add_argument(
+        "--suite",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="where no TEST is given: unit, process, long or hosts; may be given again; all, if it is not",
+    )
+    parser.add_argument("--timeout-multiplier", type=float, default=1, metavar="N")
     # Tests wait for processes of their own, and for time-outs, two thirds of the time.
-    parser.add_argument('--per-core', type=int, default=3, metavar='N', help='how many tests run at a time for each core (3)')
+    parser.add_argument(
+        "--per-core", type=int, default=3, metavar="N", help="how many tests run at a time for each core (3)"
+    )
     options = parser.parse_args()
     # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    counts = run(options.build_dir, options.tests, options.suite, options.timeout_multiplier, options.per_core)
-    label = f'[{options.label}] ' if options.label else ''
+    counts = run(
+        options.build_dir, options.tests, options.suite, options.timeout_multiplier, options.per_core
+    )
+    label = f"[{options.label}] " if options.label else ""
     for text in counts.skips:
-        print(f'SKIPPED {label}{text}')
-    failures = [f'FAILED {label}{text}' for text in counts.failures]
+        print(f"SKIPPED {label}{text}")
+    failures = [f"FAILED {label}{text}" for text in counts.failures]
     for text in failures:
         print(text)
     if counts.cpu_seconds:
         say_cpu_seconds(label, counts.cpu_seconds)
-    print(f'{label}{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped')
+    print(f"{label}{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
     if options.counts:
         write_counts(options.counts, counts.passed, counts.failed, counts.skipped, failures)
     return 1 if counts.failed else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

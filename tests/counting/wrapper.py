@@ -3,6 +3,7 @@
 
 Any other program is run as it is. Of each it says what it has computed, and it ends as its program ended.
 """
+
 import hashlib
 import mmap
 import os
@@ -11,15 +12,15 @@ import signal
 import subprocess
 import sys
 
-MARK = b'A Catch2 test executable'  # what Catch2 answers to --libidentify; looked for, so that nothing is run to find out
+MARK = b"A Catch2 test executable"  # what Catch2 answers to --libidentify; looked for, so that nothing is run to find out
 
 MOST_DETAILS = 60  # lines about failed checks that are printed
 
 
 def is_catch2(path):
     try:
-        with open(path, 'rb') as file:
-            if file.read(4) != b'\x7fELF':
+        with open(path, "rb") as file:
+            if file.read(4) != b"\x7fELF":
                 return False
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 return content.find(MARK) >= 0
@@ -58,30 +59,33 @@ def run_measured(command):
     """Its return code; what it and those that it waited for have computed is said on a line that run.py looks for."""
     returncode = run_passing_signals_on(command)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f'cpu seconds: {used.ru_utime + used.ru_stime:.2f}', flush=True)
+    print(f"cpu seconds: {used.ru_utime + used.ru_stime:.2f}", flush=True)
     return returncode
 
 
 def main():
     command = sys.argv[1:]
-    folder = os.environ.get('DABKE_TEST_REPORTS')
+    folder = os.environ.get("DABKE_TEST_REPORTS")
     if not folder or not is_catch2(command[0]):
         end_as(run_measured(command))
     # Several tests may be one program with other arguments or environment.
-    key = hashlib.sha256('\0'.join([*command, *(f'{k}={v}' for k, v in sorted(os.environ.items()))]).encode()).hexdigest()
-    report = os.path.join(folder, f'{os.path.basename(command[0])}-{key[:16]}.xml')
-    print(f'catch2 report: {report}', flush=True)
-    returncode = run_measured([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
+    key = hashlib.sha256(
+        "\0".join([*command, *(f"{k}={v}" for k, v in sorted(os.environ.items()))]).encode()
+    ).hexdigest()
+    report = os.path.join(folder, f"{os.path.basename(command[0])}-{key[:16]}.xml")
+    print(f"catch2 report: {report}", flush=True)
+    returncode = run_measured([*command, "--reporter", "xml", "--out", report, "--durations", "yes"])
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
+
         details = [line for lines in read_catch_report(report).details.values() for line in lines]
-        print(*details[:MOST_DETAILS], sep='\n')
+        print(*details[:MOST_DETAILS], sep="\n")
         if len(details) > MOST_DETAILS:
-            print(f'... and {len(details) - MOST_DETAILS} lines more in {report}')
+            print(f"... and {len(details) - MOST_DETAILS} lines more in {report}")
         sys.stdout.flush()
     end_as(returncode)
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main()

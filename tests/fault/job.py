@@ -1,4 +1,5 @@
 """One job of real processes: started, watched until it has ended or is over its time, and cleared away."""
+
 import collections
 import contextlib
 import functools
@@ -15,22 +16,23 @@ from dataclasses import dataclass, field
 
 import plan as plans
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'multiproc/hosts'))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "multiproc/hosts"))
 import namespaces  # noqa: E402 (pylint: disable=wrong-import-position)
 
 LIMIT_SECONDS = 90
-PATIENCE_SECONDS = 20        # without any progress, in which a rank calls itself hung
+PATIENCE_SECONDS = 20  # without any progress, in which a rank calls itself hung
 PEER_TIMEOUT_SECONDS = 2
 START_TIMEOUT_SECONDS = 10
 # What of a job may still be ending when its last process has: the process that strikes, a launcher's children.
 LINGER_SECONDS = 9
 MPI_ENVIRONMENT = {
-    'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
-    'OMPI_MCA_btl_vader_single_copy_mechanism': 'none',
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
 }
 
 
-FAKETIME = '/usr/$LIB/faketime/libfaketimeMT.so.1'  # which the dynamic loader completes
+FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"  # which the dynamic loader completes
 
 
 def remove_group(group):
@@ -49,17 +51,17 @@ def remove_group(group):
 def remove_clocks(journal):
     """What libfaketime leaves of a process that was killed."""
     for _, _, text in journal:
-        word, _, pid = text.partition(' ')
-        if word == 'begun':
-            for name in (f'faketime_shm_{pid}', f'sem.faketime_sem_{pid}'):
-                pathlib.Path('/dev/shm', name).unlink(missing_ok=True)
+        word, _, pid = text.partition(" ")
+        if word == "begun":
+            for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+                pathlib.Path("/dev/shm", name).unlink(missing_ok=True)
 
 
 @dataclass
 class Outcome:
-    codes: list                   # of the processes that were started: the ranks, or the one launcher. None: had to be killed
-    said: str                     # all that they wrote
-    journal: list                 # (seconds, rank, text)
+    codes: list  # of the processes that were started: the ranks, or the one launcher. None: had to be killed
+    said: str  # all that they wrote
+    journal: list  # (seconds, rank, text)
     began: float
     ended: dict = field(default_factory=dict)  # {the process's index in codes: when}
     seconds: float = 0
@@ -93,12 +95,12 @@ class Stillness:
 def processes_with(word):
     """(pid, command line) of those whose environment has it. Only what a job has started has its folder there."""
     found = []
-    for entry in pathlib.Path('/proc').iterdir():
+    for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if word.encode() in (entry / 'environ').read_bytes():
-                line = (entry / 'cmdline').read_bytes().replace(b'\0', b' ').decode(errors='replace')
+            if word.encode() in (entry / "environ").read_bytes():
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 if line:  # else a zombie
                     found.append((int(entry.name), line.strip()))
         except OSError:
@@ -110,16 +112,16 @@ class Job:
     def __init__(self, plan, build, worker_command, python_build):
         """`worker_command`: without the program."""
         self.plan = plan
-        self.hand = str(build / 'tests' / 'storm' / 'storm_worker')
+        self.hand = str(build / "tests" / "storm" / "storm_worker")
         self.worker_command = [*worker_command, str(plan.program)]
         self.python_build = python_build
-        self.dabkerun = str(build / 'launcher' / 'dabkerun')
+        self.dabkerun = str(build / "launcher" / "dabkerun")
 
     def run(self, stopped):
         """`stopped`: an Event that ends it early."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix='dabke-fault-'))
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="dabke-fault-"))
         try:
-            for name in ('tmp', 'first', 'again'):
+            for name in ("tmp", "first", "again"):
                 (folder / name).mkdir()
             return self._run(folder, stopped)
         finally:
@@ -128,73 +130,89 @@ class Job:
     def environment(self, folder):
         plan = self.plan
         dead = sorted({fault.rank for fault in plan.faults if fault.effect == plans.DEATH})
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(('STORM_', 'DABKE_', 'HOROVOD_'))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("STORM_", "DABKE_", "HOROVOD_"))
+        }
         own = {
-            'STORM_JOURNAL': str(folder / 'journal'), 'STORM_STEADY': str(plan.steady),
-            'STORM_FAULTS': plan.lines,
-            'STORM_DEAD': ','.join(map(str, dead)), 'STORM_PATIENCE': str(PATIENCE_SECONDS),
-            'DABKE_PEER_TIMEOUT_SECONDS': str(PEER_TIMEOUT_SECONDS),
-            'DABKE_START_TIMEOUT_SECONDS': str(START_TIMEOUT_SECONDS), 'TMPDIR': str(folder / 'tmp'),
+            "STORM_JOURNAL": str(folder / "journal"),
+            "STORM_STEADY": str(plan.steady),
+            "STORM_FAULTS": plan.lines,
+            "STORM_DEAD": ",".join(map(str, dead)),
+            "STORM_PATIENCE": str(PATIENCE_SECONDS),
+            "DABKE_PEER_TIMEOUT_SECONDS": str(PEER_TIMEOUT_SECONDS),
+            "DABKE_START_TIMEOUT_SECONDS": str(START_TIMEOUT_SECONDS),
+            "TMPDIR": str(folder / "tmp"),
         }
         if plan.devices:
-            own['STORM_DEVICES'] = '1'
+            own["STORM_DEVICES"] = "1"
         if plan.python:
-            own |= {'STORM_WORKER': self.hand, 'PYTHONPATH': str(self.python_build / 'bindings' / 'python')}
-        if plan.start == 'processes':
-            own['DABKE_RENDEZVOUS'] = f'file:{folder}/first'
-        if plan.start in ('processes', 'hosts'):
+            own |= {"STORM_WORKER": self.hand, "PYTHONPATH": str(self.python_build / "bindings" / "python")}
+        if plan.start == "processes":
+            own["DABKE_RENDEZVOUS"] = f"file:{folder}/first"
+        if plan.start in ("processes", "hosts"):
             # Who still lacks something, or is cut off, makes no other job with the rest.
             if all(fault.effect in (plans.NOTHING, plans.DEATH) for fault in plan.faults):
-                own['STORM_AGAIN'] = f'file:{folder}/again'
-        if plan.start == 'openmpi':
-            own |= {**MPI_ENVIRONMENT, 'OMPI_MCA_orte_tmpdir_base': str(folder / 'tmp')}
+                own["STORM_AGAIN"] = f"file:{folder}/again"
+        if plan.start == "openmpi":
+            own |= {**MPI_ENVIRONMENT, "OMPI_MCA_orte_tmpdir_base": str(folder / "tmp")}
         return {**kept, **own}
 
     def _limits(self, folder, stack):
         """Environment that what its faults need is told by; made, and taken away with the stack."""
         told = {}
         kinds = {fault.kind for fault in self.plan.faults}
-        name = f'dabke-fault-{os.getpid()}-{self.plan.seed}'
-        for kind, variable, controller in (('memory limit', 'STORM_MEMORY', 'memory'), ('thread limit', 'STORM_PIDS', 'pids')):
+        name = f"dabke-fault-{os.getpid()}-{self.plan.seed}"
+        for kind, variable, controller in (
+            ("memory limit", "STORM_MEMORY", "memory"),
+            ("thread limit", "STORM_PIDS", "pids"),
+        ):
             if kind in kinds:
-                group = pathlib.Path('/sys/fs/cgroup') / controller / name
+                group = pathlib.Path("/sys/fs/cgroup") / controller / name
                 try:
                     group.mkdir()
                 except OSError as error:
-                    raise namespaces.NotPermitted(f'{group}: {error}') from error
+                    raise namespaces.NotPermitted(f"{group}: {error}") from error
                 stack.callback(remove_group, group)
                 told[variable] = str(group)
-        if 'full disk' in kinds:
-            disk = folder / 'disk'
+        if "full disk" in kinds:
+            disk = folder / "disk"
             disk.mkdir()
-            if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16k', 'none', disk], capture_output=True).returncode != 0:
-                raise namespaces.NotPermitted('mount')
-            stack.callback(subprocess.run, ['umount', '-l', disk], check=True)
-            told |= {'DABKE_TIMELINE': f'{disk}/timeline.json', 'STORM_WITHOUT': 'traces'}
-        if 'clock step' in kinds:
-            if shutil.which('faketime') is None:
-                raise namespaces.NotPermitted('faketime is not installed')
-            (folder / 'clock').write_text('+0\n', encoding='utf-8')
-            told['FAKETIME_TIMESTAMP_FILE'] = str(folder / 'clock')
+            if (
+                subprocess.run(
+                    ["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True
+                ).returncode
+                != 0
+            ):
+                raise namespaces.NotPermitted("mount")
+            stack.callback(subprocess.run, ["umount", "-l", disk], check=True)
+            told |= {"DABKE_TIMELINE": f"{disk}/timeline.json", "STORM_WITHOUT": "traces"}
+        if "clock step" in kinds:
+            if shutil.which("faketime") is None:
+                raise namespaces.NotPermitted("faketime is not installed")
+            (folder / "clock").write_text("+0\n", encoding="utf-8")
+            told["FAKETIME_TIMESTAMP_FILE"] = str(folder / "clock")
         return told
 
     def commands(self):
         """(command, environment more) of those that all start here."""
         plan, worker = self.plan, self.worker_command
-        if plan.start == 'processes':
-            return [(worker, {'DABKE_RANK': str(rank), 'DABKE_SIZE': str(plan.ranks), **self.clock_of(rank)})
-                    for rank in range(plan.ranks)]
-        if plan.start == 'dabkerun':
-            return [([self.dabkerun, '-np', str(plan.ranks), *worker], {})]
-        more = ['--oversubscribe'] if plan.start == 'openmpi' else []
-        return [([f'mpirun.{plan.start}', *more, '-np', str(plan.ranks), *worker], {})]
+        if plan.start == "processes":
+            return [
+                (worker, {"DABKE_RANK": str(rank), "DABKE_SIZE": str(plan.ranks), **self.clock_of(rank)})
+                for rank in range(plan.ranks)
+            ]
+        if plan.start == "dabkerun":
+            return [([self.dabkerun, "-np", str(plan.ranks), *worker], {})]
+        more = ["--oversubscribe"] if plan.start == "openmpi" else []
+        return [([f"mpirun.{plan.start}", *more, "-np", str(plan.ranks), *worker], {})]
 
     def clock_of(self, rank):
         """A rank whose clock steps has one of its own. The steady clock of a machine does not step."""
-        if not any(fault.kind == 'clock step' and fault.rank == rank for fault in self.plan.faults):
+        if not any(fault.kind == "clock step" and fault.rank == rank for fault in self.plan.faults):
             return {}
-        return {'LD_PRELOAD': FAKETIME, 'FAKETIME_NO_CACHE': '1', 'FAKETIME_DONT_FAKE_MONOTONIC': '1'}
+        return {"LD_PRELOAD": FAKETIME, "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
     def _run(self, folder, stopped):
         environment = self.environment(folder)
@@ -202,37 +220,57 @@ class Job:
             environment |= self._limits(folder, stack)
             start = functools.partial(self._start, self.commands())
             if self.plan.places:
-                name = f'dabke{os.getpid()}f{self.plan.seed}'
-                hosts = stack.enter_context(namespaces.Hosts(max(self.plan.places) + 1, name, self.plan.wires))
-                environment['STORM_SWITCH'] = hosts.switch
-                start = functools.partial(self._start_by_agents if self.plan.start == 'agents' else self._start_on_hosts, hosts)
+                name = f"dabke{os.getpid()}f{self.plan.seed}"
+                hosts = stack.enter_context(
+                    namespaces.Hosts(max(self.plan.places) + 1, name, self.plan.wires)
+                )
+                environment["STORM_SWITCH"] = hosts.switch
+                start = functools.partial(
+                    self._start_by_agents if self.plan.start == "agents" else self._start_on_hosts, hosts
+                )
             stillness = stack.enter_context(Stillness())
             began = time.monotonic()
             started, output = start(folder, environment)
             codes, ended = self._wait(started, began + LIMIT_SECONDS, stopped)
             seconds = time.monotonic() - began
-            left = self._clear(folder, environment['STORM_JOURNAL'])
-            journal = journal_of(folder / 'journal')
+            left = self._clear(folder, environment["STORM_JOURNAL"])
+            journal = journal_of(folder / "journal")
             remove_clocks(journal)
-            said = '\n'.join(pathlib.Path(path).read_text(encoding='utf-8', errors='replace') for path in output)
+            said = "\n".join(
+                pathlib.Path(path).read_text(encoding="utf-8", errors="replace") for path in output
+            )
         return Outcome(codes, said, journal, began, ended, seconds, stillness.longest, left)
 
     @staticmethod
     def _start(commands, folder, environment):
         """(processes, files of what they say)"""
-        with open(folder / 'said', 'wb') as said:
-            return [subprocess.Popen(command, env={**environment, **more}, stdin=subprocess.DEVNULL, stdout=said,
-                                     stderr=subprocess.STDOUT, start_new_session=True)
-                    for command, more in commands], [folder / 'said']
+        with open(folder / "said", "wb") as said:
+            return [
+                subprocess.Popen(
+                    command,
+                    env={**environment, **more},
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                for command, more in commands
+            ], [folder / "said"]
 
     def _start_by_agents(self, hosts, folder, environment):
         """Hosts go by the names of their namespaces."""
-        shell = folder / 'shell'
-        shell.write_text('#!/bin/sh\nexec ip netns exec "$1" sh -c "$2"\n', encoding='ascii')
+        shell = folder / "shell"
+        shell.write_text('#!/bin/sh\nexec ip netns exec "$1" sh -c "$2"\n', encoding="ascii")
         shell.chmod(0o755)
         slots = collections.Counter(map(hosts.name_of, self.plan.places))
-        command = [self.dabkerun, '-H', ','.join(f'{host}:{count}' for host, count in slots.items()),
-                   '--remote-shell', str(shell), *self.worker_command]
+        command = [
+            self.dabkerun,
+            "-H",
+            ",".join(f"{host}:{count}" for host, count in slots.items()),
+            "--remote-shell",
+            str(shell),
+            *self.worker_command,
+        ]
         return self._start([(command, {})], folder, environment)
 
     def _start_on_hosts(self, hosts, _, environment):
@@ -273,16 +311,18 @@ class Job:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        return [f'process {pid}: {line}' for pid, line in left] + sorted(
-            str(path.relative_to(folder)) for path in (folder / 'tmp').rglob('*')
-            if not path.is_dir() and not path.parent.name.startswith('dabke-storm.'))  # what the program itself writes
+        return [f"process {pid}: {line}" for pid, line in left] + sorted(
+            str(path.relative_to(folder))
+            for path in (folder / "tmp").rglob("*")
+            if not path.is_dir() and not path.parent.name.startswith("dabke-storm.")
+        )  # what the program itself writes
 
 
 def journal_of(path):
     lines = []
     if path.exists():
-        for line in path.read_text(encoding='utf-8', errors='replace').split('\n'):
-            words = line.split(' ', 2)
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            words = line.split(" ", 2)
             if len(words) == 3:
                 lines.append((int(words[0]) * 1e-6, int(words[1]), words[2]))
     return sorted(lines)

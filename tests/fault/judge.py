@@ -1,4 +1,5 @@
 """What must be true of a job that something has befallen. A pure function of what was planned and what was seen."""
+
 import re
 import signal
 from dataclasses import dataclass, field
@@ -6,55 +7,67 @@ from dataclasses import dataclass, field
 import job as jobs
 from plan import DEATH, FAILURE, NOTHING, SILENCE
 
-DEATH_SECONDS = 2.0      # in which the survivors must know of a death
+DEATH_SECONDS = 2.0  # in which the survivors must know of a death
 SILENCE_SECONDS = jobs.PEER_TIMEOUT_SECONDS + 3.0  # one more to the next empty message, two as for a death
 
 
 @dataclass
 class Verdict:
     failures: list = field(default_factory=list)
-    struck: list = field(default_factory=list)        # the faults that came
+    struck: list = field(default_factory=list)  # the faults that came
     know_seconds: dict = field(default_factory=dict)  # {rank: after the first fault that may end a job}
-    init_seconds: dict = field(default_factory=dict)  # the same of those that waited in init for a rank that never came
+    init_seconds: dict = field(
+        default_factory=dict
+    )  # the same of those that waited in init for a rank that never came
 
 
-BLAMES = [r'\blost rank (\d+)', r'\brank (\d+) on \S+ has not said', r'\bwaited .*? for ranks? (\d+(?:, \d+)*)',
-          r'\bhas no link to rank (\d+)',
-          # of two, who has failed is either
-          r'\brank (\d+) shares no memory with rank (\d+)', r'\bfailed on rank (\d+): .*?\bconnecting to rank (\d+)']
+BLAMES = [
+    r"\blost rank (\d+)",
+    r"\brank (\d+) on \S+ has not said",
+    r"\bwaited .*? for ranks? (\d+(?:, \d+)*)",
+    r"\bhas no link to rank (\d+)",
+    # of two, who has failed is either
+    r"\brank (\d+) shares no memory with rank (\d+)",
+    r"\bfailed on rank (\d+): .*?\bconnecting to rank (\d+)",
+]
 
 
 def blamed_in(message, rank):
     """Whom a message that this rank got is about: who says so is not blamed, nor is who only comes later in it. Who came when
     the epoch had ended already is told of its end behind what it waited for itself; it may have ended by what rank 0 lacked."""
-    for part in reversed(re.split(r'\bOf epoch \d+ rank 0 said: ', message)):
+    for part in reversed(re.split(r"\bOf epoch \d+ rank 0 said: ", message)):
         for told in BLAMES:
             if found := re.search(told, part):
-                return [int(number) for group in found.groups() for number in group.split(', ')]
-        if named := [int(number) for number in re.findall(r'\brank (\d+)', part) if int(number) != rank]:
+                return [int(number) for group in found.groups() for number in group.split(", ")]
+        if named := [int(number) for number in re.findall(r"\brank (\d+)", part) if int(number) != rank]:
             return named[:1]
     return []
 
 
 def never_came(text):
     """Nobody can know of a rank that had not come to the others: they wait for it, as for any that is late."""
-    return re.search(r'dabke_init: .*\bwaited [\d.]+ s in epoch\b', text) is not None
+    return re.search(r"dabke_init: .*\bwaited [\d.]+ s in epoch\b", text) is not None
 
 
 class Judge:
     def __init__(self, plan, outcome):
         self.plan, self.outcome = plan, outcome
         self.verdict = Verdict()
-        self.struck_at = {number: outcome.began for number, fault in enumerate(plan.faults) if not fault.action}
+        self.struck_at = {
+            number: outcome.began for number, fault in enumerate(plan.faults) if not fault.action
+        }
         for at, _, text in outcome.journal:
-            if text.startswith('fault '):
+            if text.startswith("fault "):
                 self.struck_at.setdefault(int(text.split()[1]), at)
         self.verdict.struck = [plan.faults[number] for number in sorted(self.struck_at)]
         self.dead = {fault.rank for fault in self.verdict.struck if fault.effect == DEATH}
         # What becomes of these is their own affair: they may fail, or have been away for so long that others went on.
-        self.free = {fault.rank for fault in self.verdict.struck
-                     if fault.effect == FAILURE or fault.effect == SILENCE and fault.action == 'stop'}
-        self.done = {rank for _, rank, text in outcome.journal if text == 'done'}
+        self.free = {
+            fault.rank
+            for fault in self.verdict.struck
+            if fault.effect == FAILURE or fault.effect == SILENCE and fault.action == "stop"
+        }
+        self.done = {rank for _, rank, text in outcome.journal if text == "done"}
 
     def fail(self, text):
         self.verdict.failures.append(text)
@@ -66,66 +79,80 @@ class Judge:
             if rank not in self.dead:
                 self.judge_survivor(rank)
         for what in self.outcome.left:
-            self.fail(f'left behind: {what}')
+            self.fail(f"left behind: {what}")
         return self.verdict
 
     def culprits_for(self, rank):
         """Whom this rank may blame."""
         culprits = self.dead | self.free
-        if self.dead and self.plan.start in ('mpich', 'openmpi'):  # mpirun kills the others, in any order
+        if self.dead and self.plan.start in ("mpich", "openmpi"):  # mpirun kills the others, in any order
             culprits |= set(range(self.plan.ranks)) - self.done - {rank}
         for fault in self.verdict.struck:
-            if fault.effect == SILENCE and fault.action != 'stop':  # a cut host and the others lose each other
+            if (
+                fault.effect == SILENCE and fault.action != "stop"
+            ):  # a cut host and the others lose each other
                 host = self.plan.places[fault.rank]
                 mine = self.plan.places[rank]
-                culprits |= {of for of, place in enumerate(self.plan.places) if (place == host) != (mine == host)}
+                culprits |= {
+                    of for of, place in enumerate(self.plan.places) if (place == host) != (mine == host)
+                }
         return culprits
 
     def judge_words(self):
         """A wrong result, a handle that does not end, a callback that comes twice: the ranks say so themselves."""
-        for rank, line in re.findall(r'storm: seed \d+, rank (\d+): (.*)', self.outcome.said)[:3]:
+        for rank, line in re.findall(r"storm: seed \d+, rank (\d+): (.*)", self.outcome.said)[:3]:
             # A rank that lacks something may say so in any words, but it has no wrong result.
-            lacks = int(rank) in self.free and re.search('ended with|was refused|has no thread|no memory', line)
+            lacks = int(rank) in self.free and re.search(
+                "ended with|was refused|has no thread|no memory", line
+            )
             # DABKE_CPU_OPERATIONS=shm, beside a rank that had no descriptor left for the memory
-            lacks = lacks or self.free and 'dabke_init ended with unsupported' in line
+            lacks = lacks or self.free and "dabke_init ended with unsupported" in line
             if not lacks:
-                self.fail(f'rank {rank}: {line[:1000]}')
-        for line in re.findall(r'.*(?:Assertion|Sanitizer|terminate called).*', self.outcome.said)[:3]:
+                self.fail(f"rank {rank}: {line[:1000]}")
+        for line in re.findall(r".*(?:Assertion|Sanitizer|terminate called).*", self.outcome.said)[:3]:
             self.fail(line[:1000])
 
     def judge_ends(self):
         codes = self.outcome.codes
         if None in codes:
-            self.fail(f'hung: not ended after {jobs.LIMIT_SECONDS} s')
-        elif len(codes) == self.plan.ranks and self.plan.start in ('processes', 'hosts'):
+            self.fail(f"hung: not ended after {jobs.LIMIT_SECONDS} s")
+        elif len(codes) == self.plan.ranks and self.plan.start in ("processes", "hosts"):
             for rank, code in enumerate(codes):
                 # What has ended by itself before it was struck is right too.
                 if self.free and code == 1:
                     continue  # it said why, and that has been judged
-                killed = (-signal.SIGKILL, 1) if self.plan.start == 'hosts' else (-signal.SIGKILL,)  # 1: unshare's
+                killed = (
+                    (-signal.SIGKILL, 1) if self.plan.start == "hosts" else (-signal.SIGKILL,)
+                )  # 1: unshare's
                 if not (code in killed and rank in self.dead) and not (code == 0 and rank in self.done):
-                    self.fail(f'rank {rank} ended with code {code}')
+                    self.fail(f"rank {rank} ended with code {code}")
         elif not self.dead:
             if self.free:
                 return
             if codes != [0] or len(self.done) != self.plan.ranks:
-                self.fail(f'{self.plan.start} ended with code {codes[0]}, {len(self.done)} ranks came to the end')
-        elif self.plan.start in ('dabkerun', 'agents') and not (self.dead <= self.done and codes == [0]):
+                self.fail(
+                    f"{self.plan.start} ended with code {codes[0]}, {len(self.done)} ranks came to the end"
+                )
+        elif self.plan.start in ("dabkerun", "agents") and not (self.dead <= self.done and codes == [0]):
             self.judge_dabkerun(codes[0])
 
     def judge_dabkerun(self, code):
-        first = re.search(r'dabkerun: first failure: rank (\d+)', self.outcome.said)
+        first = re.search(r"dabkerun: first failure: rank (\d+)", self.outcome.said)
         if code != 128 + signal.SIGKILL or first is None or int(first[1]) not in self.dead:
-            self.fail(f'dabkerun ended with code {code} and blames {first[0] if first else "nobody"}, not {sorted(self.dead)}')
+            self.fail(
+                f"dabkerun ended with code {code} and blames {first[0] if first else 'nobody'}, not {sorted(self.dead)}"
+            )
 
     def judge_survivor(self, rank):
-        losses = [(at, text) for at, of, text in self.outcome.journal if of == rank and text.startswith('lost ')]
-        if self.dead and self.plan.start in ('mpich', 'openmpi'):
+        losses = [
+            (at, text) for at, of, text in self.outcome.journal if of == rank and text.startswith("lost ")
+        ]
+        if self.dead and self.plan.start in ("mpich", "openmpi"):
             # Which mpirun has killed with the others.
-            losses = [(at, text) for at, text in losses if 'no answer from the rendezvous store' not in text]
+            losses = [(at, text) for at, text in losses if "no answer from the rendezvous store" not in text]
         culprits = self.culprits_for(rank)
         if losses and not culprits:
-            self.fail(f'rank {rank} lost its job, and nobody was to blame: {losses[0][1][:1000]}')
+            self.fail(f"rank {rank} lost its job, and nobody was to blame: {losses[0][1][:1000]}")
             return
         if rank in self.free:
             return
@@ -136,33 +163,48 @@ class Judge:
 
     def judge_cause(self, rank, text, culprits):
         """lost STATUS WHAT: MESSAGE. The message names whoever is to blame before anybody else."""
-        message = text.rpartition(' by ranks ')[2].partition(': ')[2] if ' by ranks ' in text else text.partition(': ')[2]
+        message = (
+            text.rpartition(" by ranks ")[2].partition(": ")[2]
+            if " by ranks " in text
+            else text.partition(": ")[2]
+        )
         if not message.strip():
             return  # a call without a handle
-        if any(fault.effect == SILENCE and fault.action == 'stop' and self.plan.places[fault.rank] == self.plan.places[rank]
-               for fault in self.verdict.struck):
+        if any(
+            fault.effect == SILENCE
+            and fault.action == "stop"
+            and self.plan.places[fault.rank] == self.plan.places[rank]
+            for fault in self.verdict.struck
+        ):
             # To its own host a silent rank is only slow, and who has given it up cannot tell those that report through it,
             # which see its connections end.
-            if re.search(r'\blost the connection to rank \d+', message):
-                culprits = culprits | {of for _, of, text in self.outcome.journal if text.startswith('lost ')} - {rank}
+            if re.search(r"\blost the connection to rank \d+", message):
+                culprits = culprits | {
+                    of for _, of, text in self.outcome.journal if text.startswith("lost ")
+                } - {rank}
         if not any(number in culprits for number in blamed_in(message, rank)):
-            self.fail(f'rank {rank} blames not {sorted(culprits)}: {text[:1000]}')
+            self.fail(f"rank {rank} blames not {sorted(culprits)}: {text[:1000]}")
 
     def onset(self, number):
         """When others could first see of it. None: it came to nothing."""
         fault, struck = self.plan.faults[number], self.struck_at[number]
         ended = self.outcome.ended.get(fault.rank)
-        if fault.kind == 'memory limit':
+        if fault.kind == "memory limit":
             return ended
-        if fault.effect == FAILURE and fault.kind != 'garbage':  # a limit is met later, or never
-            own = [at for at, of, text in self.outcome.journal if of == fault.rank and text.startswith('lost ')]
+        if fault.effect == FAILURE and fault.kind != "garbage":  # a limit is met later, or never
+            own = [
+                at for at, of, text in self.outcome.journal if of == fault.rank and text.startswith("lost ")
+            ]
             seen = [at for at in (*own, ended) if at is not None]
             return max(struck, min(seen)) if seen else None
         return struck
 
     def last_to_init(self, before, ranks):
         """When the last of these ranks came to an init, before that time."""
-        return max((at for at, of, text in self.outcome.journal if text == 'init' and of in ranks and at <= before), default=0)
+        return max(
+            (at for at, of, text in self.outcome.journal if text == "init" and of in ranks and at <= before),
+            default=0,
+        )
 
     def judge_time(self, rank, at, text):
         first, limit = None, 0
@@ -176,17 +218,22 @@ class Judge:
             first = began if first is None else min(first, began)
             limit = max(limit, began + (SILENCE_SECONDS if fault.effect == SILENCE else DEATH_SECONDS))
             if never_came(text):
-                limit = max(limit, max(began, self.last_to_init(at, {rank})) + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS)
-            elif 'dabke_init: ' in text:  # in which the others wait for all that are late
+                limit = max(
+                    limit,
+                    max(began, self.last_to_init(at, {rank})) + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS,
+                )
+            elif "dabke_init: " in text:  # in which the others wait for all that are late
                 limit = max(limit, self.last_to_init(at, range(self.plan.ranks)) + DEATH_SECONDS)
         if first is None:
-            self.fail(f'rank {rank} lost its job before anything came of the faults')
+            self.fail(f"rank {rank} lost its job before anything came of the faults")
             return
         known = self.verdict.init_seconds if never_came(text) else self.verdict.know_seconds
         known[rank] = round(max(0.0, at - first), 4)
         limit += self.plan.stop_seconds + 2 * self.outcome.machine_stood_still
         if at > limit:
-            self.fail(f'rank {rank} knew only {at - first:.2f} s after the first fault ({limit - first:.2f} are allowed)')
+            self.fail(
+                f"rank {rank} knew only {at - first:.2f} s after the first fault ({limit - first:.2f} are allowed)"
+            )
 
 
 def judge(plan, outcome):

@@ -1,4 +1,5 @@
 """From a seed to a job and what befalls it. The same seed gives the same plan, whatever ran before."""
+
 import random
 import re
 import subprocess
@@ -6,71 +7,75 @@ from dataclasses import dataclass, field
 
 MOST_TRIES = 50
 # Named as in the summary; each comes where the storm's program has such a point.
-PHASES = ['init', 'first steps', 'steady state', 'join', 'process sets', 'shutdown', 'throughout']
-POINTS = {'init': 'init', 'join': 'join', 'process sets': 'change', 'shutdown': 'leave'}
+PHASES = ["init", "first steps", "steady state", "join", "process sets", "shutdown", "throughout"]
+POINTS = {"init": "init", "join": "join", "process sets": "change", "shutdown": "leave"}
 FIRST_STEPS = 2
 
 # What a fault may lead to. Between these two times of silence either may come, so nothing is drawn there.
-NOTHING, DEATH, SILENCE, FAILURE = 'nothing', 'death', 'silence', 'failure'
+NOTHING, DEATH, SILENCE, FAILURE = "nothing", "death", "silence", "failure"
 SHORT_STOP_SECONDS, SHORT_CUT_SECONDS = 1.0, 0.3
 LONG_SECONDS = 6.0
-FROM_THE_BEGINNING = ('full disk',)
+FROM_THE_BEGINNING = ("full disk",)
 
 
 @dataclass(frozen=True)
 class Fault:
     rank: int
     phase: str
-    nth: int        # of the rank's times at the phase's point
-    delay_us: int   # after it
-    kind: str       # as the summary has it
-    effect: str     # the worst that may come of it
-    action: str = ''  # as STORM_FAULTS has it; empty: it is there from the beginning
-    argument: str = ''
+    nth: int  # of the rank's times at the phase's point
+    delay_us: int  # after it
+    kind: str  # as the summary has it
+    effect: str  # the worst that may come of it
+    action: str = ""  # as STORM_FAULTS has it; empty: it is there from the beginning
+    argument: str = ""
     seconds: float = 0  # how long it lasts
 
     def line(self):
         """As STORM_FAULTS has it."""
         if not self.action:
-            return f'{self.rank} never 0 0 kill'
-        point = POINTS.get(self.phase, 'step')
-        return f'{self.rank} {point} {self.nth} {self.delay_us} {self.action} {self.argument}'.rstrip()
+            return f"{self.rank} never 0 0 kill"
+        point = POINTS.get(self.phase, "step")
+        return f"{self.rank} {point} {self.nth} {self.delay_us} {self.action} {self.argument}".rstrip()
 
     def __str__(self):
-        what = f'{self.kind} {self.argument}'.rstrip()
-        return f'rank {self.rank}: {what}, {self.phase} ({self.nth}), after {self.delay_us} us'
+        what = f"{self.kind} {self.argument}".rstrip()
+        return f"rank {self.rank}: {what}, {self.phase} ({self.nth}), after {self.delay_us} us"
 
 
 @dataclass
 class Plan:
     seed: int
-    program: int     # the storm's seed
-    steady: int      # STORM_STEADY
+    program: int  # the storm's seed
+    steady: int  # STORM_STEADY
     ranks: int
-    start: str       # processes, hosts (processes in network namespaces), dabkerun, agents (dabkerun's on such hosts), mpich,
-                     # openmpi
-    places: list     # the host of each rank, where there are several
+    start: str  # processes, hosts (processes in network namespaces), dabkerun, agents (dabkerun's on such hosts), mpich,
+    # openmpi
+    places: list  # the host of each rank, where there are several
     operations: str  # what DABKE_CPU_OPERATIONS and DABKE_CONTROLLER say, for the summary
     faults: list = field(default_factory=list)
     wires: dict = field(default_factory=dict)  # {host: what becomes of its frames}
-    python: bool = False   # the ranks are Python's
+    python: bool = False  # the ranks are Python's
     devices: bool = False  # some of the tensors are on CUDA devices, of the double
 
     def __str__(self):
-        where = f' on hosts {self.places}' if self.places else ''
-        kind = 'Python ranks' if self.python else 'ranks'
-        devices = ', some tensors on devices' if self.devices else ''
-        return '; '.join([f'{self.ranks} {kind} by {self.start}{where}, {self.operations}, storm program {self.program}{devices}',
-                          *map(str, self.faults)])
+        where = f" on hosts {self.places}" if self.places else ""
+        kind = "Python ranks" if self.python else "ranks"
+        devices = ", some tensors on devices" if self.devices else ""
+        return "; ".join(
+            [
+                f"{self.ranks} {kind} by {self.start}{where}, {self.operations}, storm program {self.program}{devices}",
+                *map(str, self.faults),
+            ]
+        )
 
     @property
     def lines(self):
         """STORM_FAULTS, whose lines are numbered as the faults are."""
-        return '\n'.join(fault.line() for fault in self.faults)
+        return "\n".join(fault.line() for fault in self.faults)
 
     @property
     def stop_seconds(self):
-        return sum(fault.seconds for fault in self.faults if fault.action == 'stop')
+        return sum(fault.seconds for fault in self.faults if fault.action == "stop")
 
 
 class Worker:
@@ -80,37 +85,47 @@ class Worker:
         self.command = list(command)
 
     def _said(self, what, program, steady):
-        done = subprocess.run([*self.command, what, str(program)], check=True, capture_output=True, encoding='utf-8', errors='replace',
-                              env={'STORM_STEADY': str(steady)})
-        return done.stdout.split('\n')
+        done = subprocess.run(
+            [*self.command, what, str(program)],
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env={"STORM_STEADY": str(steady)},
+        )
+        return done.stdout.split("\n")
 
     def shown(self, program, steady):
         """(ranks, starter, ranks a host, the epochs' knobs)"""
-        lines = self._said('--show', program, steady)
-        ranks, starter, each = re.match(r'seed \d+: (\d+) ranks, (\w+), (\d+) a host', lines[0]).groups()
-        return int(ranks), starter, int(each), [
-            dict(re.findall(r'DABKE_(\w+)=([^,\s]*)', line)) for line in lines if line.startswith('epoch:')]
+        lines = self._said("--show", program, steady)
+        ranks, starter, each = re.match(r"seed \d+: (\d+) ranks, (\w+), (\d+) a host", lines[0]).groups()
+        return (
+            int(ranks),
+            starter,
+            int(each),
+            [dict(re.findall(r"DABKE_(\w+)=([^,\s]*)", line)) for line in lines if line.startswith("epoch:")],
+        )
 
     def points(self, program, steady):
         """{rank: {point: how often}}"""
         points = {}
-        for line in filter(None, self._said('--points', program, steady)):
+        for line in filter(None, self._said("--points", program, steady)):
             rank, point, count = line.split()
             points.setdefault(int(rank), {})[point] = int(count)
         return points
 
 
 def is_of_python(seed):
-    return random.Random(f'python {seed}').random() < 0.1
+    return random.Random(f"python {seed}").random() < 0.1
 
 
 def is_on_devices(seed):
-    return not is_of_python(seed) and random.Random(f'devices {seed}').random() < 0.2
+    return not is_of_python(seed) and random.Random(f"devices {seed}").random() < 0.2
 
 
 def plan_of(seed, worker):
     """`worker`: the one of such a seed."""
-    draw = random.Random(f'fault {seed}')
+    draw = random.Random(f"fault {seed}")
     steady = draw.randint(5, 25)
     for attempt in range(MOST_TRIES):
         program = seed * MOST_TRIES + attempt
@@ -118,18 +133,33 @@ def plan_of(seed, worker):
         if ranks > 1:
             break
     places = []
-    if start == 'dabkerun':
-        start = draw.choices(['processes', 'dabkerun'], [75, 25])[0]
-    if start == 'processes' and 0 < each < ranks and draw.random() < 0.6:
-        start = 'hosts'
-    if start == 'dabkerun' and 0 < each < ranks:
-        start = 'agents'
-    if start in ('hosts', 'agents'):
+    if start == "dabkerun":
+        start = draw.choices(["processes", "dabkerun"], [75, 25])[0]
+    if start == "processes" and 0 < each < ranks and draw.random() < 0.6:
+        start = "hosts"
+    if start == "dabkerun" and 0 < each < ranks:
+        start = "agents"
+    if start in ("hosts", "agents"):
         places = [rank // each for rank in range(ranks)]
-    operations = ' and '.join(sorted({'/'.join(epoch.get(name, 'auto') for name in ('CPU_OPERATIONS', 'CONTROLLER'))
-                                      for epoch in knobs}))
-    plan = Plan(seed, program, steady, ranks, start, places, operations, python=is_of_python(seed),
-                devices=is_on_devices(seed))
+    operations = " and ".join(
+        sorted(
+            {
+                "/".join(epoch.get(name, "auto") for name in ("CPU_OPERATIONS", "CONTROLLER"))
+                for epoch in knobs
+            }
+        )
+    )
+    plan = Plan(
+        seed,
+        program,
+        steady,
+        ranks,
+        start,
+        places,
+        operations,
+        python=is_of_python(seed),
+        devices=is_on_devices(seed),
+    )
     points = worker.points(program, steady)
     for _ in range(draw.choices([1, 2, 3], [70, 20, 10])[0]):
         add_fault(draw, plan, points)
@@ -138,77 +168,102 @@ def plan_of(seed, worker):
 
 def takes_garbage(plan):
     """Where messages go over TCP links of ours alone: Gloo's connections have no messages that could be told apart."""
-    ways = plan.operations.split(' and ')
-    if plan.start == 'hosts':
-        return all(way in ('tcp/auto', 'tcp/tcp') for way in ways)
-    return plan.start == 'processes' and all(way in ('tcp/tcp', 'shm/tcp') for way in ways)
+    ways = plan.operations.split(" and ")
+    if plan.start == "hosts":
+        return all(way in ("tcp/auto", "tcp/tcp") for way in ways)
+    return plan.start == "processes" and all(way in ("tcp/tcp", "shm/tcp") for way in ways)
 
 
 def times_of(phase, points):
     """Which of a rank's times at the phase's point are in that phase."""
-    steps = points['step']
-    if phase == 'first steps':
+    steps = points["step"]
+    if phase == "first steps":
         return range(min(FIRST_STEPS, steps))
-    if phase == 'steady state':
+    if phase == "steady state":
         return range(FIRST_STEPS, steps)
     return range(points[POINTS[phase]]) if phase in POINTS else range(0)
 
 
 def add_fault(draw, plan, points):
     rank = draw.randrange(plan.ranks)
-    kinds = {'kill': 6, 'stop': 6}
+    kinds = {"kill": 6, "stop": 6}
     if plan.places:
-        kinds |= {'link down and up': 6, 'lossy wire': 3}
-    if plan.start in ('processes', 'dabkerun'):
-        kinds |= {'full disk': 1}
-    if plan.start == 'processes':
-        kinds |= {'memory limit': 2, 'descriptor limit': 2, 'thread limit': 2, 'clock step': 2}
+        kinds |= {"link down and up": 6, "lossy wire": 3}
+    if plan.start in ("processes", "dabkerun"):
+        kinds |= {"full disk": 1}
+    if plan.start == "processes":
+        kinds |= {"memory limit": 2, "descriptor limit": 2, "thread limit": 2, "clock step": 2}
     if takes_garbage(plan):
-        kinds['garbage'] = 20
+        kinds["garbage"] = 20
     kind = draw.choices(list(kinds), list(kinds.values()))[0]
     if kind in FROM_THE_BEGINNING:
-        plan.faults.append(Fault(rank, 'throughout', 0, 0, kind, NOTHING))
+        plan.faults.append(Fault(rank, "throughout", 0, 0, kind, NOTHING))
         return
-    if kind == 'lossy wire':
+    if kind == "lossy wire":
         host = plan.places[rank]
-        plan.wires[host] = {'seed': plan.seed, 'delay': round(draw.uniform(0, 0.004), 4), 'jitter': 0.0005,
-                            'loss': round(draw.uniform(0, 0.02), 3), 'reorder': round(draw.uniform(0, 0.1), 3)}
-        plan.faults.append(Fault(rank, 'throughout', 0, 0, kind, NOTHING))
+        plan.wires[host] = {
+            "seed": plan.seed,
+            "delay": round(draw.uniform(0, 0.004), 4),
+            "jitter": 0.0005,
+            "loss": round(draw.uniform(0, 0.02), 3),
+            "reorder": round(draw.uniform(0, 0.1), 3),
+        }
+        plan.faults.append(Fault(rank, "throughout", 0, 0, kind, NOTHING))
         return
-    if kind == 'garbage':  # between two messages is before the first step
-        plan.faults.append(Fault(rank, 'first steps', 0, 0, kind, FAILURE, 'garbage', str(draw.randint(16, 400))))
+    if kind == "garbage":  # between two messages is before the first step
+        plan.faults.append(
+            Fault(rank, "first steps", 0, 0, kind, FAILURE, "garbage", str(draw.randint(16, 400)))
+        )
         return
     # A rank that dies inside MPI's own start is its launcher's affair: Open MPI's may then wait for ever.
-    barred = 'init' if kind == 'kill' and plan.start in ('mpich', 'openmpi') else ''
+    barred = "init" if kind == "kill" and plan.start in ("mpich", "openmpi") else ""
     phase = draw.choice([phase for phase in PHASES if phase != barred and times_of(phase, points[rank])])
     nth = draw.choice(times_of(phase, points[rank]))
-    delay_us = int(10 ** draw.uniform(0, 5 if phase == 'init' else 4))
+    delay_us = int(10 ** draw.uniform(0, 5 if phase == "init" else 4))
     plan.faults.append(Fault(rank, phase, nth, delay_us, kind, **form_of(draw, plan, rank, kind)))
 
 
 def form_of(draw, plan, rank, kind):
     """What the fault is and may lead to: the rest of its members."""
-    if kind == 'kill':
-        return {'effect': DEATH, 'action': 'kill'}
-    if kind == 'memory limit':
-        return {'effect': DEATH, 'action': 'shell',
-                'argument': f'echo {draw.randint(256, 16384)}K > $STORM_MEMORY/memory.limit_in_bytes; '
-                            'echo $STORM_VICTIM > $STORM_MEMORY/cgroup.procs'}
-    if kind == 'thread limit':
-        return {'effect': FAILURE, 'action': 'shell',
-                'argument': 'echo 1 > $STORM_PIDS/pids.max; echo $STORM_VICTIM > $STORM_PIDS/cgroup.procs'}
-    if kind == 'descriptor limit':
-        return {'effect': FAILURE, 'action': 'files', 'argument': str(draw.randint(0, 3))}
-    if kind == 'clock step':
-        return {'effect': NOTHING, 'action': 'shell',
-                'argument': f'echo {draw.choice(["+3600", "-3600", "+86400000", "-7"])} > $FAKETIME_TIMESTAMP_FILE'}
+    if kind == "kill":
+        return {"effect": DEATH, "action": "kill"}
+    if kind == "memory limit":
+        return {
+            "effect": DEATH,
+            "action": "shell",
+            "argument": f"echo {draw.randint(256, 16384)}K > $STORM_MEMORY/memory.limit_in_bytes; "
+            "echo $STORM_VICTIM > $STORM_MEMORY/cgroup.procs",
+        }
+    if kind == "thread limit":
+        return {
+            "effect": FAILURE,
+            "action": "shell",
+            "argument": "echo 1 > $STORM_PIDS/pids.max; echo $STORM_VICTIM > $STORM_PIDS/cgroup.procs",
+        }
+    if kind == "descriptor limit":
+        return {"effect": FAILURE, "action": "files", "argument": str(draw.randint(0, 3))}
+    if kind == "clock step":
+        return {
+            "effect": NOTHING,
+            "action": "shell",
+            "argument": f"echo {draw.choice(['+3600', '-3600', '+86400000', '-7'])} > $FAKETIME_TIMESTAMP_FILE",
+        }
     is_long = bool(plan.places) and draw.random() < 0.4
-    if kind == 'stop':
+    if kind == "stop":
         # On one host a stopped rank is slow, however long.
         most = SHORT_STOP_SECONDS if plan.places else 2.5
         seconds = LONG_SECONDS if is_long else round(draw.uniform(0.05, most), 2)
-        return {'effect': SILENCE if is_long else NOTHING, 'action': 'stop', 'argument': str(seconds), 'seconds': seconds}
+        return {
+            "effect": SILENCE if is_long else NOTHING,
+            "action": "stop",
+            "argument": str(seconds),
+            "seconds": seconds,
+        }
     seconds = LONG_SECONDS if is_long else round(draw.uniform(0.02, SHORT_CUT_SECONDS), 2)
-    port = f'ip -n $STORM_SWITCH link set port{plan.places[rank]}'
-    return {'effect': SILENCE if is_long else NOTHING, 'action': 'shell', 'seconds': seconds,
-            'argument': f'{port} down; sleep {seconds}; {port} up'}
+    port = f"ip -n $STORM_SWITCH link set port{plan.places[rank]}"
+    return {
+        "effect": SILENCE if is_long else NOTHING,
+        "action": "shell",
+        "seconds": seconds,
+        "argument": f"{port} down; sleep {seconds}; {port} up",
+    }

@@ -10,6 +10,7 @@ A kernel without netem will do. The n-th frame of one direction meets the same f
     --loss     the part of the frames that is lost
     --reorder  the part of the frames that is kept for three delays (5 ms at least) while others pass
 """
+
 import argparse
 import ctypes
 import fcntl
@@ -31,12 +32,12 @@ class NotPermitted(Exception):
 
 def tap_in(namespace, name):
     """The frames of a network device that is there only while this is open. The calling process goes to the namespace."""
-    with open(f'/run/netns/{namespace}', 'rb') as place:
+    with open(f"/run/netns/{namespace}", "rb") as place:
         if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0) != 0:
-            raise NotPermitted(f'setns: {os.strerror(ctypes.get_errno())}')
-    device = os.open('/dev/net/tun', os.O_RDWR | os.O_NONBLOCK)
+            raise NotPermitted(f"setns: {os.strerror(ctypes.get_errno())}")
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     set_interface, tap_without_header = 0x400454CA, 0x1002  # TUNSETIFF, IFF_TAP | IFF_NO_PI
-    fcntl.ioctl(device, set_interface, struct.pack('16sH', name.encode(), tap_without_header))
+    fcntl.ioctl(device, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
     return device
 
 
@@ -80,22 +81,29 @@ def carry(devices, directions):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('ends', nargs=2, metavar='NAMESPACE:DEVICE')
-    parser.add_argument('--seed', type=int, default=0)
-    for name in ('delay', 'jitter', 'loss', 'reorder'):
-        parser.add_argument(f'--{name}', type=float, default=0)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("ends", nargs=2, metavar="NAMESPACE:DEVICE")
+    parser.add_argument("--seed", type=int, default=0)
+    for name in ("delay", "jitter", "loss", "reorder"):
+        parser.add_argument(f"--{name}", type=float, default=0)
     options = parser.parse_args()
     try:
-        devices = [tap_in(*end.split(':')) for end in options.ends]
+        devices = [tap_in(*end.split(":")) for end in options.ends]
     except (NotPermitted, OSError) as error:
         print(error, flush=True)
         return 1
-    print('ready', flush=True)
-    carry(devices, [Direction(f'{options.seed} {way}', options.delay, options.jitter, options.loss, options.reorder)
-                    for way in (0, 1)])
+    print("ready", flush=True)
+    carry(
+        devices,
+        [
+            Direction(f"{options.seed} {way}", options.delay, options.jitter, options.loss, options.reorder)
+            for way in (0, 1)
+        ],
+    )
     return 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

@@ -5,6 +5,7 @@ The double's memory is the host's, so any MPI can stand for one that is CUDA-awa
 
     mpi_test.py GPU_WORKER MODULE_PATH FOLDER_OF_DOUBLES
 """
+
 import os
 import shutil
 import subprocess
@@ -13,30 +14,48 @@ import unittest
 
 DOUBLES, MODULES, WORKER = sys.argv.pop(), sys.argv.pop(), sys.argv.pop()
 # {mpirun: its flags, how it says what is in the environment}
-MPIS = {'mpirun.mpich': [], 'mpirun.openmpi': ['--oversubscribe', '--allow-run-as-root']}
-FEW = '80'  # cases of the matrix: many rounds of a non-blocking collective take MPICH long with more ranks than cores
+MPIS = {"mpirun.mpich": [], "mpirun.openmpi": ["--oversubscribe", "--allow-run-as-root"]}
+FEW = "80"  # cases of the matrix: many rounds of a non-blocking collective take MPICH long with more ranks than cores
 
 
 class MpiOnDevices(unittest.TestCase):
     def mpis(self):
-        found = [name for name in MPIS if shutil.which(name) and
-                 os.path.exists(os.path.join(MODULES, f'mpi-{name.split(".")[1]}.so'))]
+        found = [
+            name
+            for name in MPIS
+            if shutil.which(name) and os.path.exists(os.path.join(MODULES, f"mpi-{name.split('.')[1]}.so"))
+        ]
         if not found:
-            self.skipTest('there is no mpirun of a module of this build')
+            self.skipTest("there is no mpirun of a module of this build")
         return found
 
     def run_job(self, mpirun, command, **variables):
-        environment = {**os.environ, 'LD_LIBRARY_PATH': DOUBLES, 'DABKE_MODULE_PATH': MODULES, 'DABKE_GPU_OPERATIONS': 'mpi',
-                       'DABKE_TEST_MATRIX': 'pairwise', 'DABKE_LOG_LEVEL': 'info', **variables}
-        done = subprocess.run([mpirun, *MPIS[mpirun], *command], env=environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=540, check=False, errors='replace')
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": DOUBLES,
+            "DABKE_MODULE_PATH": MODULES,
+            "DABKE_GPU_OPERATIONS": "mpi",
+            "DABKE_TEST_MATRIX": "pairwise",
+            "DABKE_LOG_LEVEL": "info",
+            **variables,
+        }
+        done = subprocess.run(
+            [mpirun, *MPIS[mpirun], *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=540,
+            check=False,
+            errors="replace",
+        )
         return done.returncode, done.stdout
 
     def conformance(self, mpirun, ranks, **variables):
-        command = ['-np', str(ranks), 'timeout', '-k', '5', '480', WORKER, 'conformance', FEW]
-        code, output = self.run_job(mpirun, command, DABKE_PROFILE='1', **variables)
+        command = ["-np", str(ranks), "timeout", "-k", "5", "480", WORKER, "conformance", FEW]
+        code, output = self.run_job(mpirun, command, DABKE_PROFILE="1", **variables)
         self.assertEqual(code, 0, output)
-        self.assertIn(f'{FEW} cases passed', output)
+        self.assertIn(f"{FEW} cases passed", output)
         return output
 
     def test_an_mpi_that_does_not_say_that_it_is_cuda_aware_gets_copies_on_the_host(self):
@@ -44,30 +63,50 @@ class MpiOnDevices(unittest.TestCase):
             for ranks in (2, 4):
                 with self.subTest(mpirun=mpirun, ranks=ranks):
                     output = self.conformance(mpirun, ranks)
-                    self.assertIn('is not given pointers to the memory of CUDA devices, as it says itself', output)
-                    self.assertRegex(output, r'\nallreduce +staged ')
-                    self.assertNotRegex(output, r'\nallreduce +mpi ')
+                    self.assertIn(
+                        "is not given pointers to the memory of CUDA devices, as it says itself", output
+                    )
+                    self.assertRegex(output, r"\nallreduce +staged ")
+                    self.assertNotRegex(output, r"\nallreduce +mpi ")
 
     def test_one_that_takes_them_gets_pointers_of_the_device(self):
         for mpirun in self.mpis():
             for ranks in (2, 3):
                 with self.subTest(mpirun=mpirun, ranks=ranks):
-                    output = self.conformance(mpirun, ranks, DABKE_MPI_CUDA_AWARE='yes')
-                    self.assertIn('is given pointers to the memory of CUDA devices, as DABKE_MPI_CUDA_AWARE=yes', output)
-                    for collective in ('allreduce', 'broadcast'):
-                        self.assertRegex(output, rf'\n{collective} +mpi ')
-                        self.assertNotRegex(output, rf'\n{collective} +staged ')
+                    output = self.conformance(mpirun, ranks, DABKE_MPI_CUDA_AWARE="yes")
+                    self.assertIn(
+                        "is given pointers to the memory of CUDA devices, as DABKE_MPI_CUDA_AWARE=yes", output
+                    )
+                    for collective in ("allreduce", "broadcast"):
+                        self.assertRegex(output, rf"\n{collective} +mpi ")
+                        self.assertNotRegex(output, rf"\n{collective} +staged ")
 
     def test_ranks_that_were_told_differently_end_with_an_error_that_says_so(self):
         mpirun = self.mpis()[0]
-        if mpirun != 'mpirun.mpich':
-            self.skipTest('it needs mpirun.mpich')
-        worker = ['timeout', '-k', '5', '120', WORKER, 'conformance', '4']
-        code, output = self.run_job(mpirun, ['-np', '1', '-env', 'DABKE_MPI_CUDA_AWARE', 'yes', *worker, ':',
-                                             '-np', '1', '-env', 'DABKE_MPI_CUDA_AWARE', 'no', *worker])
+        if mpirun != "mpirun.mpich":
+            self.skipTest("it needs mpirun.mpich")
+        worker = ["timeout", "-k", "5", "120", WORKER, "conformance", "4"]
+        code, output = self.run_job(
+            mpirun,
+            [
+                "-np",
+                "1",
+                "-env",
+                "DABKE_MPI_CUDA_AWARE",
+                "yes",
+                *worker,
+                ":",
+                "-np",
+                "1",
+                "-env",
+                "DABKE_MPI_CUDA_AWARE",
+                "no",
+                *worker,
+            ],
+        )
         self.assertNotEqual(code, 0, output)
-        self.assertRegex(output, r'device route (direct|host)')
+        self.assertRegex(output, r"device route (direct|host)")
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     unittest.main()

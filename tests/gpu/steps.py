@@ -4,6 +4,7 @@
 Steps: kernels sanitizer conformance loss measure torch; without one, all. Ends with code 1 where there is no CUDA device, or
 where a step has failed that must not. What of two ways is not expected to work with this NCCL is recorded, and fails nothing.
 """
+
 import argparse
 import ctypes
 import datetime
@@ -39,48 +40,48 @@ class Negotiator:
     ranks: list  # how many share a GPU, one job after the other
     seconds: int  # of a rank in a job
     environment: dict = field(default_factory=dict)
-    device: str = ''
+    device: str = ""
     devices: int = 0
-    software: str = ''
+    software: str = ""
     nccl_version: int = 0
     rows: list = field(default_factory=list)
 
     def program(self, name):
-        return os.path.join(self.folder, 'bin', name)
+        return os.path.join(self.folder, "bin", name)
 
 
 def describe_time(seconds):
-    return f'{seconds:.1f} s' if seconds < 60 else f'{seconds / 60:.0f} min {seconds % 60:.0f} s'
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.0f} min {seconds % 60:.0f} s"
 
 
 def nccl_of_python():
     """That of pip, in the Python that runs this; the loader's where there is none."""
     try:
-        found = importlib.util.find_spec('nvidia.nccl')
+        found = importlib.util.find_spec("nvidia.nccl")
     except ImportError:
         found = None
     for folder in found.submodule_search_locations if found else ():
-        file = os.path.join(folder, 'lib', 'libnccl.so.2')
+        file = os.path.join(folder, "lib", "libnccl.so.2")
         if os.path.exists(file):
             return file
-    return ''
+    return ""
 
 
 def open_machine(options):
     folder = options.pack
     machine = Negotiator(folder, options.logs, options.double, options.ranks, options.seconds)
-    libraries = [os.path.join(folder, 'lib')]
-    machine.environment = {**os.environ, 'DABKE_MODULE_PATH': os.path.join(folder, 'lib', 'dabke')}
+    libraries = [os.path.join(folder, "lib")]
+    machine.environment = {**os.environ, "DABKE_MODULE_PATH": os.path.join(folder, "lib", "dabke")}
     nccl = nccl_of_python()
     if options.double:
-        libraries.insert(0, os.path.join(folder, 'double'))
-        nccl = os.path.join(folder, 'double', 'libnccl.so.2')
-        machine.environment.update(FAKE_CUDA_DEVICES='1', DABKE_TEST_MATRIX='pairwise')
-    if nccl and 'DABKE_NCCL_LIBRARY' not in os.environ:
-        machine.environment['DABKE_NCCL_LIBRARY'] = nccl
-    if os.environ.get('LD_LIBRARY_PATH'):
-        libraries.append(os.environ['LD_LIBRARY_PATH'])
-    machine.environment['LD_LIBRARY_PATH'] = ':'.join(libraries)
+        libraries.insert(0, os.path.join(folder, "double"))
+        nccl = os.path.join(folder, "double", "libnccl.so.2")
+        machine.environment.update(FAKE_CUDA_DEVICES="1", DABKE_TEST_MATRIX="pairwise")
+    if nccl and "DABKE_NCCL_LIBRARY" not in os.environ:
+        machine.environment["DABKE_NCCL_LIBRARY"] = nccl
+    if os.environ.get("LD_LIBRARY_PATH"):
+        libraries.append(os.environ["LD_LIBRARY_PATH"])
+    machine.environment["LD_LIBRARY_PATH"] = ":".join(libraries)
     return machine
 
 
@@ -90,86 +91,119 @@ def run(machine, log, command, more=None):
     environment = {**machine.environment, **(more or {})}
     limit = machine.seconds + KILL_AFTER_SECONDS + DABKERUN_SECONDS
     try:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors='replace', timeout=limit, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=limit,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         code, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as error:
-        said = error.stdout or b''
-        code, output = None, (said.decode(errors='replace') if isinstance(said, bytes) else said)
-        output += f'\nended after {limit} s\n'
+        said = error.stdout or b""
+        code, output = None, (said.decode(errors="replace") if isinstance(said, bytes) else said)
+        output += f"\nended after {limit} s\n"
     except OSError as error:
-        code, output = None, f'{error}\n'
-    with open(os.path.join(machine.logs, log + '.log'), 'w', encoding='utf-8') as file:
-        file.write(' '.join(command) + '\n' + output)
+        code, output = None, f"{error}\n"
+    with open(os.path.join(machine.logs, log + ".log"), "w", encoding="utf-8") as file:
+        file.write(" ".join(command) + "\n" + output)
     return code, output, time.monotonic() - begun
 
 
 def why(code, output):
     """The line that says most of what went wrong."""
-    if code in (124, 137) or (code is None and 'ended after' in output):
-        return 'did not end in time'
-    lines = [re.sub(r'^\[\d+\]<std(out|err)>:\s*', '', line).strip() for line in output.splitlines()]
-    lines = [re.sub(r'^\[[^]]* error\] ', '', line) for line in lines if line and 'fake_cuda:' not in line]
-    return f'code {code}: {lines[0][:300] if lines else "nothing was said"}'
+    if code in (124, 137) or (code is None and "ended after" in output):
+        return "did not end in time"
+    lines = [re.sub(r"^\[\d+\]<std(out|err)>:\s*", "", line).strip() for line in output.splitlines()]
+    lines = [re.sub(r"^\[[^]]* error\] ", "", line) for line in lines if line and "fake_cuda:" not in line]
+    return f"code {code}: {lines[0][:300] if lines else 'nothing was said'}"
 
 
-def record(machine, what, how, result, must_pass=True, passed='passed'):
+def record(machine, what, how, result, must_pass=True, passed="passed"):
     code, output, seconds = result
     if code == 0:
-        counted = re.findall(r'(\d+ [a-z ]+ passed)', output)
-        row = Row(what, how, f'{counted[0] if counted else passed}, {describe_time(seconds)}')
+        counted = re.findall(r"(\d+ [a-z ]+ passed)", output)
+        row = Row(what, how, f"{counted[0] if counted else passed}, {describe_time(seconds)}")
     elif must_pass:
-        row = Row(what, how, f'**failed**: {why(code, output)}', has_failed=True)
+        row = Row(what, how, f"**failed**: {why(code, output)}", has_failed=True)
     else:
-        row = Row(what, how, f'does not work here: {why(code, output)}')
+        row = Row(what, how, f"does not work here: {why(code, output)}")
     machine.rows.append(row)
-    print(f'{row.what}: {row.seen}', flush=True)
+    print(f"{row.what}: {row.seen}", flush=True)
     if row.has_failed:
-        print('\n'.join(output.splitlines()[-20:]), flush=True)
+        print("\n".join(output.splitlines()[-20:]), flush=True)
     return code == 0
 
 
 def look_at_device(machine):
     """Whether there is one; else says why not."""
-    code, output, _ = run(machine, 'device', limited_to(min(120, machine.seconds), [machine.program('gpu_worker'), 'device']))
-    version = re.search(r'^NCCL version (\d+)$', output, re.MULTILINE)
-    devices = re.findall(r'^device \d+: (.+)$', output, re.MULTILINE)
+    code, output, _ = run(
+        machine, "device", limited_to(min(120, machine.seconds), [machine.program("gpu_worker"), "device"])
+    )
+    version = re.search(r"^NCCL version (\d+)$", output, re.MULTILINE)
+    devices = re.findall(r"^device \d+: (.+)$", output, re.MULTILINE)
     if code != 0 or not version or not devices:
-        said = [line for line in output.splitlines() if 'fake_cuda:' not in line]
-        print('There is no CUDA device that can be used here: ' + (' '.join(said).strip() or f'code {code}'))
+        said = [line for line in output.splitlines() if "fake_cuda:" not in line]
+        print("There is no CUDA device that can be used here: " + (" ".join(said).strip() or f"code {code}"))
         return False
     machine.nccl_version = int(version[1])
     machine.device, machine.devices = devices[0], len(devices)
-    machine.software = next(line for line in output.splitlines() if line.startswith('NCCL ') and 'CUDA driver' in line)
-    print(f'{len(devices)} x {machine.device}; {machine.software}', flush=True)
+    machine.software = next(
+        line for line in output.splitlines() if line.startswith("NCCL ") and "CUDA driver" in line
+    )
+    print(f"{len(devices)} x {machine.device}; {machine.software}", flush=True)
     return True
 
 
 def check_kernels(machine):
-    command = limited_to(machine.seconds, [machine.program('gpu_worker'), 'kernels'])
-    record(machine, "the kernels give the host's bits", '`gpu_worker kernels`', run(machine, 'kernels', command))
+    command = limited_to(machine.seconds, [machine.program("gpu_worker"), "kernels"])
+    record(
+        machine, "the kernels give the host's bits", "`gpu_worker kernels`", run(machine, "kernels", command)
+    )
 
 
 def check_with_sanitizer(machine):
-    what, how = 'the kernels touch no memory but theirs', '`compute-sanitizer gpu_worker kernels`'
-    tool = shutil.which('compute-sanitizer') or '/usr/local/cuda/bin/compute-sanitizer'
+    what, how = "the kernels touch no memory but theirs", "`compute-sanitizer gpu_worker kernels`"
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if machine.is_double or not os.path.exists(tool):
-        machine.rows.append(Row(what, how, 'not run: ' + ('there is no device code' if machine.is_double else 'it is not there')))
+        machine.rows.append(
+            Row(
+                what,
+                how,
+                "not run: " + ("there is no device code" if machine.is_double else "it is not there"),
+            )
+        )
         return
-    command = limited_to(machine.seconds, [tool, '--tool', 'memcheck', '--error-exitcode', '9', machine.program('gpu_worker'), 'kernels'])
-    result = run(machine, 'sanitizer', command)
+    command = limited_to(
+        machine.seconds,
+        [tool, "--tool", "memcheck", "--error-exitcode", "9", machine.program("gpu_worker"), "kernels"],
+    )
+    result = run(machine, "sanitizer", command)
     # A machine may let nobody debug its GPU; an error that was found is another matter.
-    record(machine, what, how, result, must_pass='ERROR SUMMARY' in result[1] and result[0] == 9)
+    record(machine, what, how, result, must_pass="ERROR SUMMARY" in result[1] and result[0] == 9)
 
 
 def check_conformance(machine):
-    worker = [machine.program('gpu_worker'), 'conformance']
-    record(machine, 'conformance, 1 rank', 'every collective, dtype, reduce operation and length',
-           run(machine, 'conformance-1', on_ranks(machine, 1, worker)))
+    worker = [machine.program("gpu_worker"), "conformance"]
+    record(
+        machine,
+        "conformance, 1 rank",
+        "every collective, dtype, reduce operation and length",
+        run(machine, "conformance-1", on_ranks(machine, 1, worker)),
+    )
     for ranks in machine.ranks:
         for number, way in enumerate(ways_of(machine, ranks) + ways_by_host(machine, ranks)):
-            result = run(machine, f'conformance-{ranks}-{number}', on_ranks(machine, ranks, worker, way), way.environment)
-            record(machine, f'conformance, {ranks} ranks', way.name, result, way.must_work)
+            result = run(
+                machine,
+                f"conformance-{ranks}-{number}",
+                on_ranks(machine, ranks, worker, way),
+                way.environment,
+            )
+            record(machine, f"conformance, {ranks} ranks", way.name, result, way.must_work)
 
 
 def record_with_figures(machine, what, how, result):
@@ -179,44 +213,66 @@ def record_with_figures(machine, what, how, result):
 
 def record_figures(machine, result, how):
     if result[0] != 0:
-        record(machine, 'figures', how, result)
+        record(machine, "figures", how, result)
     record_its_figures(machine, result, how)
 
 
 def record_its_figures(machine, result, how):
     _, output, _ = result
-    for what, figure in re.findall(r'^\[\d+\]<stdout>:figure: (.+?) \| (.+)$', output, re.MULTILINE):
-        machine.rows.append(Row(what, how, figure if not machine.is_double else 'ran; a double has no figures'))
-        print(f'{what}: {machine.rows[-1].seen}', flush=True)
+    for what, figure in re.findall(r"^\[\d+\]<stdout>:figure: (.+?) \| (.+)$", output, re.MULTILINE):
+        machine.rows.append(
+            Row(what, how, figure if not machine.is_double else "ran; a double has no figures")
+        )
+        print(f"{what}: {machine.rows[-1].seen}", flush=True)
 
 
 def measure(machine):
-    program = [machine.program('gpu_worker'), 'measure'] + ([str(1 << 20)] if machine.is_double else [])
-    record_figures(machine, run(machine, 'clock', on_ranks(machine, 1, [machine.program('gpu_worker'), 'clock'])), '`gpu_worker clock`')
-    record_figures(machine, run(machine, 'measure-1', on_ranks(machine, 1, program)), '`gpu_worker measure`')
+    program = [machine.program("gpu_worker"), "measure"] + ([str(1 << 20)] if machine.is_double else [])
+    record_figures(
+        machine,
+        run(machine, "clock", on_ranks(machine, 1, [machine.program("gpu_worker"), "clock"])),
+        "`gpu_worker clock`",
+    )
+    record_figures(machine, run(machine, "measure-1", on_ranks(machine, 1, program)), "`gpu_worker measure`")
     way = way_that_works(machine, 2)
-    record_figures(machine, run(machine, 'measure-2', on_ranks(machine, 2, program, way), way.environment),
-                   f'`gpu_worker measure`, {way.name}')
+    record_figures(
+        machine,
+        run(machine, "measure-2", on_ranks(machine, 2, program, way), way.environment),
+        f"`gpu_worker measure`, {way.name}",
+    )
     # Among as many as there may be: of two ranks a sum is rounded once, whatever it is kept in.
     ranks = max(machine.ranks)
     way = way_that_works(machine, ranks)
-    result = run(machine, 'arithmetic', on_ranks(machine, ranks, [machine.program('gpu_worker'), 'arithmetic'], way), way.environment)
-    record_figures(machine, result, f'`gpu_worker arithmetic`, {way.name}')
+    result = run(
+        machine,
+        "arithmetic",
+        on_ranks(machine, ranks, [machine.program("gpu_worker"), "arithmetic"], way),
+        way.environment,
+    )
+    record_figures(machine, result, f"`gpu_worker arithmetic`, {way.name}")
 
 
 def check_loss(machine):
     """The last rank is killed; that the others end well is all that dabkerun is to see."""
     for ranks in sorted({2, max(machine.ranks)}):
         way = way_that_works(machine, ranks)
-        forgiving = ['sh', '-c', f'"$@"; code=$?; [ $DABKE_RANK = {ranks - 1} ] || exit $code', 'rank',
-                     machine.program('gpu_worker'), 'loss']
-        result = run(machine, f'loss-{ranks}', on_ranks(machine, ranks, forgiving, way), way.environment)
-        record_with_figures(machine, f'a rank of {ranks} is killed amid collectives', f'`gpu_worker loss`, {way.name}', result)
+        forgiving = [
+            "sh",
+            "-c",
+            f'"$@"; code=$?; [ $DABKE_RANK = {ranks - 1} ] || exit $code',
+            "rank",
+            machine.program("gpu_worker"),
+            "loss",
+        ]
+        result = run(machine, f"loss-{ranks}", on_ranks(machine, ranks, forgiving, way), way.environment)
+        record_with_figures(
+            machine, f"a rank of {ranks} is killed amid collectives", f"`gpu_worker loss`, {way.name}", result
+        )
 
 
 def libraries_for_python(machine):
     """A folder with those of the package's that this machine has not itself: PyTorch and Python have been built with its own."""
-    carried, folder = os.path.join(machine.folder, 'python', 'lib'), os.path.join(machine.logs, 'python-lib')
+    carried, folder = os.path.join(machine.folder, "python", "lib"), os.path.join(machine.logs, "python-lib")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for name in os.listdir(carried):
@@ -230,79 +286,113 @@ def libraries_for_python(machine):
 def why_no_torch(machine, variables):
     """Why `dabke.torch` cannot be tried; empty where it can."""
     if machine.is_double:
-        return 'it needs a GPU'
-    if 'PYTHONPATH' not in variables:
-        return 'the folder was packed without the Python package'
-    for log, program in (('torch-there', 'import torch; assert torch.cuda.is_available(), "PyTorch sees no CUDA device"'),
-                         ('torch-package', 'import dabke.torch')):
-        code, output, _ = run(machine, log, [sys.executable, '-c', program], variables)
+        return "it needs a GPU"
+    if "PYTHONPATH" not in variables:
+        return "the folder was packed without the Python package"
+    for log, program in (
+        ("torch-there", 'import torch; assert torch.cuda.is_available(), "PyTorch sees no CUDA device"'),
+        ("torch-package", "import dabke.torch"),
+    ):
+        code, output, _ = run(machine, log, [sys.executable, "-c", program], variables)
         if code != 0:
-            return (output.strip().splitlines() or [f'code {code}'])[-1]
-    return ''
+            return (output.strip().splitlines() or [f"code {code}"])[-1]
+    return ""
 
 
 def check_torch(machine):
-    what, how = '`dabke.torch`: CUDA tensors, streams, `DistributedOptimizer`', '`torch_job.py tensors`'
-    ddp, ddp_how = 'torch.distributed over dabke: CUDA tensors, futures, DDP', '`torch_job.py ddp`'
-    package = os.path.join(machine.folder, 'python')
+    what, how = "`dabke.torch`: CUDA tensors, streams, `DistributedOptimizer`", "`torch_job.py tensors`"
+    ddp, ddp_how = "torch.distributed over dabke: CUDA tensors, futures, DDP", "`torch_job.py ddp`"
+    package = os.path.join(machine.folder, "python")
     variables = {}
     if os.path.exists(package):
-        inherited = os.environ.get('LD_LIBRARY_PATH')
-        variables = {'PYTHONPATH': package,
-                     'LD_LIBRARY_PATH': libraries_for_python(machine) + (':' + inherited if inherited else '')}
+        inherited = os.environ.get("LD_LIBRARY_PATH")
+        variables = {
+            "PYTHONPATH": package,
+            "LD_LIBRARY_PATH": libraries_for_python(machine) + (":" + inherited if inherited else ""),
+        }
     reason = why_no_torch(machine, variables)
     if reason:
-        machine.rows += [Row(what, how, f'not run: {reason}'), Row(ddp, ddp_how, f'not run: {reason}')]
+        machine.rows += [Row(what, how, f"not run: {reason}"), Row(ddp, ddp_how, f"not run: {reason}")]
         return
     # The module is that of the package's library, which finds it beside itself, and NCCL is PyTorch's.
-    program = ['env', '-u', 'DABKE_MODULE_PATH', '-u', 'DABKE_NCCL_LIBRARY', *(f'{name}={value}' for name, value in variables.items()),
-               sys.executable, os.path.join(machine.folder, 'torch_job.py')]
-    for part, row, its_how in (('tensors', what, how), ('ddp', ddp, ddp_how)):
-        result = run(machine, f'torch-{part}-1', on_ranks(machine, 1, [*program, part]))
-        record_with_figures(machine, row + ', 1 rank', its_how, result)
+    program = [
+        "env",
+        "-u",
+        "DABKE_MODULE_PATH",
+        "-u",
+        "DABKE_NCCL_LIBRARY",
+        *(f"{name}={value}" for name, value in variables.items()),
+        sys.executable,
+        os.path.join(machine.folder, "torch_job.py"),
+    ]
+    for part, row, its_how in (("tensors", what, how), ("ddp", ddp, ddp_how)):
+        result = run(machine, f"torch-{part}-1", on_ranks(machine, 1, [*program, part]))
+        record_with_figures(machine, row + ", 1 rank", its_how, result)
         way = way_that_works(machine, 2)
-        result = run(machine, f'torch-{part}-2', on_ranks(machine, 2, [*program, part], way), way.environment)
-        record_with_figures(machine, row + ', 2 ranks', f'{its_how}, {way.name}', result)
+        result = run(machine, f"torch-{part}-2", on_ranks(machine, 2, [*program, part], way), way.environment)
+        record_with_figures(machine, row + ", 2 ranks", f"{its_how}, {way.name}", result)
 
 
 def table_of(machine):
     today = datetime.date.today().isoformat()
     if machine.is_double:
-        head = f'## DOUBLE, {today}: there was no GPU, and nothing here says anything about one'
+        head = f"## DOUBLE, {today}: there was no GPU, and nothing here says anything about one"
     else:
-        head = f'## {today}, {machine.devices} x {machine.device}, {machine.software.split(", ")[-1]}'
-    lines = [head, '', machine.software, '', '| what | how | seen |', '| --- | --- | --- |']
-    lines += [f'| {row.what} | {row.how} | {row.seen.replace("|", "/")} |' for row in machine.rows]
-    return '\n'.join(lines) + '\n'
+        head = f"## {today}, {machine.devices} x {machine.device}, {machine.software.split(', ')[-1]}"
+    lines = [head, "", machine.software, "", "| what | how | seen |", "| --- | --- | --- |"]
+    lines += [f"| {row.what} | {row.how} | {row.seen.replace('|', '/')} |" for row in machine.rows]
+    return "\n".join(lines) + "\n"
 
 
-STEPS = {'kernels': check_kernels, 'sanitizer': check_with_sanitizer, 'conformance': check_conformance, 'loss': check_loss,
-         'measure': measure, 'torch': check_torch}
+STEPS = {
+    "kernels": check_kernels,
+    "sanitizer": check_with_sanitizer,
+    "conformance": check_conformance,
+    "loss": check_loss,
+    "measure": measure,
+    "torch": check_torch,
+}
 
 
 def find_pack():
     """This folder, where it was packed; else the one that `pack` makes by default."""
-    if os.path.exists(os.path.join(HERE, 'bin', 'gpu_worker')):
+    if os.path.exists(os.path.join(HERE, "bin", "gpu_worker")):
         return HERE
-    return os.path.join(os.path.dirname(os.path.dirname(HERE)), 'build-gpu')
+    return os.path.join(os.path.dirname(os.path.dirname(HERE)), "build-gpu")
 
 
 def main():
-    parser = argparse.ArgumentParser(prog='run.sh', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('steps', nargs='*', metavar='STEP', help=' '.join(STEPS))
-    parser.add_argument('--ranks', type=lambda text: [int(one) for one in text.split(',')], default=[2, 3, 4],
-                        help='how many share a GPU in `conformance`, one job after the other (2,3,4)')
-    parser.add_argument('--seconds', type=int, default=RANK_SECONDS, help=f'after which a rank is ended ({RANK_SECONDS})')
-    parser.add_argument('--pack', default=find_pack(), help='the folder that `run.sh pack` has made')
-    parser.add_argument('--double', action='store_true', help='on the doubles of tests/fake_cuda: tries this script, and no GPU')
-    parser.add_argument('--logs', default='gpu-logs', help='the folder for what the steps say, and for the table (results.md)')
+    parser = argparse.ArgumentParser(
+        prog="run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=" ".join(STEPS))
+    parser.add_argument(
+        "--ranks",
+        type=lambda text: [int(one) for one in text.split(",")],
+        default=[2, 3, 4],
+        help="how many share a GPU in `conformance`, one job after the other (2,3,4)",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=RANK_SECONDS, help=f"after which a rank is ended ({RANK_SECONDS})"
+    )
+    parser.add_argument("--pack", default=find_pack(), help="the folder that `run.sh pack` has made")
+    parser.add_argument(
+        "--double",
+        action="store_true",
+        help="on the doubles of tests/fake_cuda: tries this script, and no GPU",
+    )
+    parser.add_argument(
+        "--logs", default="gpu-logs", help="the folder for what the steps say, and for the table (results.md)"
+    )
     options = parser.parse_args()
     unknown = [step for step in options.steps if step not in STEPS]
     if unknown:
-        parser.error(f'there is no step {", ".join(unknown)}; there are: {" ".join(STEPS)}')
+        parser.error(f"there is no step {', '.join(unknown)}; there are: {' '.join(STEPS)}")
     options.pack, options.logs = os.path.abspath(options.pack), os.path.abspath(options.logs)
-    if not os.path.exists(os.path.join(options.pack, 'bin', 'gpu_worker')):
-        raise SystemExit(f'there is nothing in {options.pack}: run tests/gpu/run.sh pack where Dabke is built')
+    if not os.path.exists(os.path.join(options.pack, "bin", "gpu_worker")):
+        raise SystemExit(
+            f"there is nothing in {options.pack}: run tests/gpu/run.sh pack where Dabke is built"
+        )
     os.makedirs(options.logs, exist_ok=True)
     machine = open_machine(options)
     if not look_at_device(machine):
@@ -310,11 +400,11 @@ def main():
     for name in options.steps or STEPS:
         STEPS[name](machine)
     table = table_of(machine)
-    with open(os.path.join(options.logs, 'results.md'), 'w', encoding='utf-8') as file:
+    with open(os.path.join(options.logs, "results.md"), "w", encoding="utf-8") as file:
         file.write(table)
-    print('\n' + table, end='')
+    print("\n" + table, end="")
     return 1 if any(row.has_failed for row in machine.rows) else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

@@ -5,6 +5,7 @@
 
 --cpu: on the host, to try the program itself; DDP is beside gloo then, and nothing is said of streams.
 """
+
 import statistics
 import sys
 import threading
@@ -40,7 +41,7 @@ class Late:
 
     def check_host_is_early(self):
         took = time.monotonic() - self.begun
-        assert took < SLEEP_SECONDS / 2, f'the host waited for {took:.3f} s'
+        assert took < SLEEP_SECONDS / 2, f"the host waited for {took:.3f} s"
 
 
 # ---- dabke.torch ----
@@ -51,32 +52,38 @@ def check_tensors(hvd, device):
     ranks = size * (size + 1) // 2
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64):
         x = (torch.arange(1001, device=device) % 7 * (rank + 1)).to(dtype)
-        got = hvd.allreduce(x, name=f'sum.{dtype}', op=hvd.Sum)
-        assert got.device == x.device and torch.equal(got, (torch.arange(1001, device=device) % 7 * ranks).to(dtype)), got
-    got = hvd.allgather(torch.full((rank + 1, 3), float(rank), device=device), name='rows')
+        got = hvd.allreduce(x, name=f"sum.{dtype}", op=hvd.Sum)
+        assert got.device == x.device and torch.equal(
+            got, (torch.arange(1001, device=device) % 7 * ranks).to(dtype)
+        ), got
+    got = hvd.allgather(torch.full((rank + 1, 3), float(rank), device=device), name="rows")
     want = torch.cat([torch.full((other + 1, 3), float(other), device=device) for other in range(size)])
     assert torch.equal(got, want), got
-    got = hvd.broadcast(torch.full((5,), float(rank), device=device), root_rank=size - 1, name='root')
+    got = hvd.broadcast(torch.full((5,), float(rank), device=device), root_rank=size - 1, name="root")
     assert torch.equal(got, torch.full((5,), float(size - 1), device=device)), got
 
 
 def check_streams(hvd, device):
     """The stream waits for the result and the host does not; on another stream, too."""
-    if device.type != 'cuda':
+    if device.type != "cuda":
         return
     late, other = Late(device), torch.cuda.Stream(device)
     ranks = hvd.size() * (hvd.size() + 1) / 2
     for stream in (torch.cuda.current_stream(device), other):
         with torch.cuda.stream(stream):
             for _ in range(3):
-                got = hvd.allreduce(late.write(float(hvd.rank() + 1)), name='late', op=hvd.Sum) * 2
+                got = hvd.allreduce(late.write(float(hvd.rank() + 1)), name="late", op=hvd.Sum) * 2
                 late.check_host_is_early()
                 assert got.eq(2 * ranks).all(), got  # which waits for the stream
 
 
 def make_model(device):
     torch.manual_seed(7)
-    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).double().to(device)
+    return (
+        torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+        .double()
+        .to(device)
+    )
 
 
 def weights_of(model):
@@ -98,13 +105,13 @@ def train(model, optimizer, samples, size):
 def check_trained(model, optimizer, rank, size):
     """Each rank trains on its part of the samples, and gets what one process gets of them all."""
     got = train(model, optimizer, slice(rank * SAMPLES, (rank + 1) * SAMPLES), size)
-    alone = make_model('cpu')
+    alone = make_model("cpu")
     want = train(alone, torch.optim.SGD(alone.parameters(), lr=RATE), slice(None), size)
     assert torch.allclose(got, want, rtol=1e-9, atol=1e-12), (got - want).abs().max()
 
 
 def check_optimizer(hvd, device):
-    for how in ({}, {'groups': 1}):
+    for how in ({}, {"groups": 1}):
         model = make_model(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), **how)
@@ -125,7 +132,7 @@ def run_tensors(device_of):
     device_streams.raise_failures()
     assert len(device_streams._unobserved) < 100, len(device_streams._unobserved)
     if hvd.rank() == 0:
-        print(f'PyTorch {torch.__version__}, {hvd.size()} ranks: {len(groups)} groups of checks passed')
+        print(f"PyTorch {torch.__version__}, {hvd.size()} ranks: {len(groups)} groups of checks passed")
     hvd.shutdown()
 
 
@@ -172,7 +179,7 @@ def check_collectives(dist, device):
 
 def check_futures(dist, device):
     """wait() and futures make streams wait, and the host does not."""
-    if device.type != 'cuda':
+    if device.type != "cuda":
         return
     late, size = Late(device), dist.get_world_size()
     total = size * (size + 1) / 2
@@ -186,7 +193,11 @@ def check_futures(dist, device):
             assert doubled.eq(2 * total).all(), doubled
             x = late.write(float(dist.get_rank() + 1))
             called = threading.Event()
-            future = dist.all_reduce(x, async_op=True).get_future().then(lambda done: (called.set(), done.value()[0] * 2)[1])
+            future = (
+                dist.all_reduce(x, async_op=True)
+                .get_future()
+                .then(lambda done: (called.set(), done.value()[0] * 2)[1])
+            )
             assert called.wait(60)
             doubled = future.wait() + 1
             late.check_host_is_early()
@@ -196,7 +207,9 @@ def check_futures(dist, device):
 def check_ddp(dist, device):
     model = make_model(device)
     parallel = torch.nn.parallel.DistributedDataParallel(model)
-    check_trained(parallel, torch.optim.SGD(parallel.parameters(), lr=RATE), dist.get_rank(), dist.get_world_size())
+    check_trained(
+        parallel, torch.optim.SGD(parallel.parameters(), lr=RATE), dist.get_rank(), dist.get_world_size()
+    )
 
 
 class Trained:
@@ -211,7 +224,7 @@ class Trained:
         self.device, self.generator = device, torch.Generator().manual_seed(11 + torch.distributed.get_rank())
 
     def settle(self):
-        if self.device.type == 'cuda':
+        if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         torch.distributed.barrier()
 
@@ -223,52 +236,61 @@ class Trained:
             self.optimizer.zero_grad()
             self.parallel(x).square().mean().backward()
             self.optimizer.step()
-        if self.device.type == 'cuda':
+        if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return (time.monotonic() - begun) / STEPS_OF_TURN
 
 
 def compare_ddp(dist, device):
     """DDP over dabke and over the other backend, in turns; the weights, and the times as pairs."""
-    other = 'nccl' if device.type == 'cuda' else 'gloo'
+    other = "nccl" if device.type == "cuda" else "gloo"
     ours, theirs = Trained(device, None), Trained(device, dist.new_group(backend=other))
-    turns = [(ours.seconds_of_turn(), theirs.seconds_of_turn()) for _ in range(TURNS + 2)][2:]  # the first warm up
+    turns = [(ours.seconds_of_turn(), theirs.seconds_of_turn()) for _ in range(TURNS + 2)][
+        2:
+    ]  # the first warm up
     got, want = weights_of(ours.model), weights_of(theirs.model)
-    assert torch.isfinite(got).all() and torch.allclose(got, want, rtol=1e-4, atol=1e-6), (got - want).abs().max()
+    assert torch.isfinite(got).all() and torch.allclose(got, want, rtol=1e-4, atol=1e-6), (
+        (got - want).abs().max()
+    )
     ratios = sorted(mine / its for mine, its in turns)
     mine, its = (statistics.median(each) * 1e3 for each in zip(*turns))
     if dist.get_rank() == 0:
         size = dist.get_world_size()
-        print(f'figure: a step of DDP, {got.numel() * 4 / (1 << 20):.1f} MiB of gradients, {size} rank{"s" if size > 1 else ""} | '
-              f'{mine:.3f} ms over dabke, {its:.3f} ms over {other}: {statistics.median(ratios):.3f} times, paired '
-              f'({ratios[0]:.3f} to {ratios[-1]:.3f}); the weights after {(TURNS + 2) * STEPS_OF_TURN} steps are equal within 1e-4')
+        print(
+            f"figure: a step of DDP, {got.numel() * 4 / (1 << 20):.1f} MiB of gradients, {size} rank{'s' if size > 1 else ''} | "
+            f"{mine:.3f} ms over dabke, {its:.3f} ms over {other}: {statistics.median(ratios):.3f} times, paired "
+            f"({ratios[0]:.3f} to {ratios[-1]:.3f}); the weights after {(TURNS + 2) * STEPS_OF_TURN} steps are equal within 1e-4"
+        )
 
 
 def run_ddp(device_of):
     import dabke.distributed  # noqa: F401
     import torch.distributed as dist
 
-    dist.init_process_group('dabke')
+    dist.init_process_group("dabke")
     import dabke
+
     device = device_of(dabke.local_rank())
     groups = (check_collectives, check_futures, check_ddp, compare_ddp)
     for check in groups:
         check(dist, device)
     if dist.get_rank() == 0:
-        print(f'PyTorch {torch.__version__}, {dist.get_world_size()} ranks: {len(groups)} groups of checks passed')
+        print(
+            f"PyTorch {torch.__version__}, {dist.get_world_size()} ranks: {len(groups)} groups of checks passed"
+        )
     dist.destroy_process_group()
 
 
 def main():
     def device_of(local_rank):
-        if '--cpu' in sys.argv:
-            return torch.device('cpu')
-        device = torch.device('cuda', local_rank % torch.cuda.device_count())
+        if "--cpu" in sys.argv:
+            return torch.device("cpu")
+        device = torch.device("cuda", local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
         return device
 
-    {'tensors': run_tensors, 'ddp': run_ddp}[sys.argv[1]](device_of)
+    {"tensors": run_tensors, "ddp": run_ddp}[sys.argv[1]](device_of)
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main()

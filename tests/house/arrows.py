@@ -7,6 +7,7 @@ include anything. No way along the includes leads from a room back to it.
 
 usage: arrows.py [ROOT]
 """
+
 import re
 import subprocess
 import sys
@@ -34,10 +35,12 @@ def read_table(text, last_head):
 
 def room_of(path, rules):
     """The room with the longest name that holds the file; None for a file in none of them."""
+
     def holds(room):
         if room.endswith("/*"):
-            return path.startswith(room[:-1]) and "/" in path[len(room) - 1:]
+            return path.startswith(room[:-1]) and "/" in path[len(room) - 1 :]
         return path.startswith(room + "/")
+
     return max(filter(holds, rules), key=len, default=None)
 
 
@@ -57,7 +60,7 @@ def circle_in(arrows):
 
     def follow(room):
         if room in way:
-            return way[way.index(room):] + [room]
+            return way[way.index(room) :] + [room]
         if room in done:
             return []
         way.append(room)
@@ -71,7 +74,9 @@ def circle_in(arrows):
 
 
 def find_faults(root, rules):
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", *SOURCES], check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", *SOURCES], check=True, capture_output=True, text=True
+    )
     faults, checked, arrows = [], 0, {}
     for path in filter(None, listed.stdout.split("\0")):
         room = room_of(path, rules)

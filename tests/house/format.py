@@ -3,6 +3,7 @@
 
 usage: format.py ROOT
 """
+
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,9 @@ def main():
     if len(files) < 100:
         print(f"only {len(files)} files were found: the search is broken")
         return 1
-    checked = subprocess.run(["clang-format-14", "--dry-run", "--Werror", *files], cwd=root, capture_output=True, text=True)
+    checked = subprocess.run(
+        ["clang-format-14", "--dry-run", "--Werror", *files], cwd=root, capture_output=True, text=True
+    )
     faults = [line for line in checked.stderr.splitlines() if "error:" in line]
     print("\n".join(faults) or f"{len(files)} files are well formatted")
     if faults:

@@ -19,7 +19,7 @@ def literals_of(source):
     """Each run of literals with nothing but space between is one text."""
     text, end = [], -1
     for found in LITERAL.finditer(source):
-        if end >= 0 and source[end:found.start()].strip() == "":
+        if end >= 0 and source[end : found.start()].strip() == "":
             text[-1] += found[1]
         else:
             text.append(found[1])
@@ -36,7 +36,12 @@ def rows_of(page):
     """What is wrong, what is said first, the exit code."""
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if line.startswith("| ") and len(cells) == 3 and not line.startswith("| ---") and cells[2] != "exit code":
+        if (
+            line.startswith("| ")
+            and len(cells) == 3
+            and not line.startswith("| ---")
+            and cells[2] != "exit code"
+        ):
             yield cells
 
 
@@ -50,15 +55,23 @@ def parts_of(text):
 def main():
     root = pathlib.Path(sys.argv[1])
     page = (root / "docs" / "launcher.md").read_text(encoding="utf-8")
-    source = [words_of(HOLE.sub("\x00", text)) for folder in ("launcher", "runtime/base") for path in sorted((root / folder).rglob("*.cc"))
-              + sorted((root / folder).rglob("*.h")) for text in literals_of(path.read_text(encoding="utf-8"))]
+    source = [
+        words_of(HOLE.sub("\x00", text))
+        for folder in ("launcher", "runtime/base")
+        for path in sorted((root / folder).rglob("*.cc")) + sorted((root / folder).rglob("*.h"))
+        for text in literals_of(path.read_text(encoding="utf-8"))
+    ]
     rows = list(rows_of(page))
     wrong = []
     compared = 0
     for what, said, _ in rows:
         parts = list(parts_of(said))
         compared += len(parts)
-        wrong += [f"'{what}': dabkerun does not say '{part}'" for part in parts if not any(part in text for text in source)]
+        wrong += [
+            f"'{what}': dabkerun does not say '{part}'"
+            for part in parts
+            if not any(part in text for text in source)
+        ]
     for name in re.findall(r"`([\w/]+\.(?:py|cc))", page):
         if not (root / name).exists() and not any((root / "tests/multiproc").rglob(name)):
             wrong.append(f"there is no test {name}")

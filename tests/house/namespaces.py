@@ -6,6 +6,7 @@ the inner one counts. A file may open namespaces inside these, and any other to 
 
 usage: namespaces.py [ROOT]
 """
+
 import re
 import subprocess
 import sys
@@ -23,7 +24,9 @@ def faults_of(path, text, table):
         return
     for found in NAMESPACE.finditer(text):
         name = found[1]
-        is_allowed = name in table[folder] or any(name.startswith(each + "::") for each in table[folder] if each != "dabke")
+        is_allowed = name in table[folder] or any(
+            name.startswith(each + "::") for each in table[folder] if each != "dabke"
+        )
         if not is_allowed and not FORWARD.fullmatch(found[2]):
             yield f"{path} opens {name}; what lies in {folder} is in {' or '.join(table[folder])}"
 
@@ -31,8 +34,12 @@ def faults_of(path, text, table):
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     table = read_table((root / "docs/architecture.md").read_text(), "namespace")
-    files = subprocess.run(["git", "-C", root, "ls-files", "*.h", "*.cc", "*.cu", "*.h.in"], check=True, capture_output=True,
-                           text=True).stdout.split()
+    files = subprocess.run(
+        ["git", "-C", root, "ls-files", "*.h", "*.cc", "*.cu", "*.h.in"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
     faults = [fault for path in files for fault in faults_of(path, (root / path).read_text(), table)]
     print("\n".join(faults) or f"{len(files)} files are in the namespaces of their {len(table)} folders")
     sys.exit(bool(faults) or not table)

@@ -6,6 +6,7 @@ when more than a twentieth of the names are missing; few are, whenever the compi
 
 usage: order_of_call.py BUILD       a folder of --buildtype=release, whose library is not stripped
 """
+
 import os
 import re
 import subprocess
@@ -29,7 +30,11 @@ def symbols_of(library):
 
 def missing_from(patterns, symbols):
     names = "\n".join(symbols)
-    return [each for each in patterns if not re.search(f"^{re.escape(each).replace(re.escape('*'), '.*')}$", names, re.MULTILINE)]
+    return [
+        each
+        for each in patterns
+        if not re.search(f"^{re.escape(each).replace(re.escape('*'), '.*')}$", names, re.MULTILINE)
+    ]
 
 
 def main():
@@ -41,15 +46,21 @@ def main():
         sys.exit(f"there is no {library}: ninja -C {build}")
     patterns, symbols = read_patterns(SCRIPT.read_text(encoding="utf-8")), symbols_of(library)
     if not patterns or not symbols:
-        sys.exit(f"{SCRIPT} has {len(patterns)} names, and {library} {len(symbols)} symbols: the check is broken, or it is stripped")
+        sys.exit(
+            f"{SCRIPT} has {len(patterns)} names, and {library} {len(symbols)} symbols: the check is broken, or it is stripped"
+        )
     missing = missing_from(patterns, symbols)
     if len(missing) * SHARE > len(patterns):
         print("\n".join(missing[:SHOWN]))
-        sys.exit(f"{len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are not in {library}, as those above. "
-                 f"They have other names now, or are gone; write the file anew:\n"
-                 f"  meson configure {build} -Dbenchmarks=enabled && ninja -C {build} benchmarks/one_call launcher/dabkerun && "
-                 f"benchmarks/lines_of_a_call.py {build} --write-order bindings/c/order_of_call.ld")
-    print(f"{len(patterns) - len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are in {library}")
+        sys.exit(
+            f"{len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are not in {library}, as those above. "
+            f"They have other names now, or are gone; write the file anew:\n"
+            f"  meson configure {build} -Dbenchmarks=enabled && ninja -C {build} benchmarks/one_call launcher/dabkerun && "
+            f"benchmarks/lines_of_a_call.py {build} --write-order bindings/c/order_of_call.ld"
+        )
+    print(
+        f"{len(patterns) - len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are in {library}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What order_of_call.py takes for a name of the library."""
+
 import unittest
 
 import order_of_call
@@ -16,7 +17,9 @@ SECTIONS {
 
 class OrderOfCall(unittest.TestCase):
     def test_the_names_are_those_of_the_sections(self):
-        self.assertEqual(order_of_call.read_patterns(SCRIPT), ["dabke_allreduce*", "_ZN5dabke7kernels*12reduce_dtypeE*"])
+        self.assertEqual(
+            order_of_call.read_patterns(SCRIPT), ["dabke_allreduce*", "_ZN5dabke7kernels*12reduce_dtypeE*"]
+        )
 
     def test_a_name_is_there_whatever_the_compiler_or_highway_has_added_to_it(self):
         symbols = ["dabke_allreduce.cold", "_ZN5dabke7kernels6N_AVX212reduce_dtypeEv"]

@@ -8,6 +8,7 @@
 
 usage: python_imports.py [ROOT]
 """
+
 import ast
 import subprocess
 import sys
@@ -19,7 +20,21 @@ PACKAGE = "dabke"
 FOLDER = "bindings/python"
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # each has the layer dabke.<framework>
 STAND_FOR = {"dabke.distributed": "dabke.torch", "dabke.autoload": "dabke.distributed"}
-OLD_TYPES = {"Optional", "Union", "Dict", "List", "Tuple", "Set", "FrozenSet", "Type", "Callable", "Sequence", "Iterable", "Iterator", "Mapping"}
+OLD_TYPES = {
+    "Optional",
+    "Union",
+    "Dict",
+    "List",
+    "Tuple",
+    "Set",
+    "FrozenSet",
+    "Type",
+    "Callable",
+    "Sequence",
+    "Iterable",
+    "Iterator",
+    "Mapping",
+}
 
 
 def module_name(path):
@@ -36,8 +51,12 @@ def imported_by(tree, module, is_package):
                 yield alias.name, [], node.lineno
         elif isinstance(node, ast.ImportFrom):
             base = module.split(".")
-            above = base[:len(base) - node.level + is_package] if node.level else []
-            yield ".".join(above + ([node.module] if node.module else [])), [alias.name for alias in node.names], node.lineno
+            above = base[: len(base) - node.level + is_package] if node.level else []
+            yield (
+                ".".join(above + ([node.module] if node.module else [])),
+                [alias.name for alias in node.names],
+                node.lineno,
+            )
 
 
 def is_within(module, layer):
@@ -70,7 +89,9 @@ def arrows_of(tree, module, is_package, modules):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", f"{FOLDER}/*.py"], check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", f"{FOLDER}/*.py"], check=True, capture_output=True, text=True
+    )
     paths = [path for path in listed.stdout.split("\0") if path]
     modules = {module_name(path) for path in paths} | {f"{PACKAGE}._core"}  # which is compiled
     faults, seen, checked, arrows = [], 0, 0, {}
@@ -84,11 +105,17 @@ def main():
         if is_within(module, PACKAGE):
             faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports)]
         else:  # the alias of Horovod's names is above all layers
-            faults += [f"{path}:{line}: {text}" for line, text in faults_of(module, imports) if text.startswith("typing.")]
+            faults += [
+                f"{path}:{line}: {text}"
+                for line, text in faults_of(module, imports)
+                if text.startswith("typing.")
+            ]
     if circle := circle_in(arrows):
         faults.append("a circle: " + " -> ".join(circle))
     if checked < 200 or seen < 15:
-        faults.append(f"only {checked} imports were seen, those of torch in {seen} modules: the search is broken")
+        faults.append(
+            f"only {checked} imports were seen, those of torch in {seen} modules: the search is broken"
+        )
     print("\n".join(faults) or f"{checked} imports of the Python package follow its layers")
     sys.exit(bool(faults))
 

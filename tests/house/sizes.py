@@ -13,6 +13,7 @@ labels have a line to themselves. Of #if and #else the first part counts.
 
 usage: sizes.py [--list] [ROOT]     --list: the ten largest classes and functions instead
 """
+
 import re
 import subprocess
 import sys
@@ -31,6 +32,7 @@ KNOWN = {}  # (kind, name): lines
 @dataclass
 class Piece:
     """A class body, or a function with the class that it belongs to."""
+
     kind: str
     name: str  # with the classes around it, without namespaces
     space: tuple  # of the namespaces; an unnamed one is its file
@@ -41,7 +43,9 @@ class Piece:
 
 
 LITERAL_OR_COMMENT = re.compile(
-    r'R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-zA-Z_])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+    r'R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-zA-Z_])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/',
+    re.DOTALL,
+)
 
 
 def blank(text):
@@ -72,7 +76,9 @@ def code_of(text):
     """The text with all that is no code blanked: lines and columns stay."""
     text = LITERAL_OR_COMMENT.sub(lambda found: blank(found[0]), text)
     text = without_directives(text)
-    return re.sub(r"^\s*(?:public|private|protected):", lambda found: blank(found[0]), text, flags=re.MULTILINE)
+    return re.sub(
+        r"^\s*(?:public|private|protected):", lambda found: blank(found[0]), text, flags=re.MULTILINE
+    )
 
 
 def without_arguments(head):
@@ -86,8 +92,11 @@ def without_arguments(head):
     return re.sub(r"\b(?:__attribute__|decltype|requires|noexcept)\s*\(\)", "", head)
 
 
-CLASS = re.compile(r"(?:^|\s)(?:class|struct|union)\s+(?:[A-Z_]{3,}(?:\(\))?\s+|\[\[[^\]]*\]\]\s*|alignas\(\)\s*)*"
-                   r"([A-Za-z_]\w*(?:::\w+)*)\s*(?:final\s*)?(?::(?!:).*)?$", re.DOTALL)
+CLASS = re.compile(
+    r"(?:^|\s)(?:class|struct|union)\s+(?:[A-Z_]{3,}(?:\(\))?\s+|\[\[[^\]]*\]\]\s*|alignas\(\)\s*)*"
+    r"([A-Za-z_]\w*(?:::\w+)*)\s*(?:final\s*)?(?::(?!:).*)?$",
+    re.DOTALL,
+)
 FUNCTION = re.compile(r"((?:\w+\s*::\s*)*~?\w+)\s*\(\)")
 LAMBDA = re.compile(r"(\w+)\s*=\s*\[")
 
@@ -123,7 +132,11 @@ def pieces_of(path, text):
         inside = open_braces[-1][0] if open_braces else "namespace"
         if mark == "{":
             head = code[begin:place]
-            kind, name = ("other", "") if inside in ("function", "other") or round_depth else opened_by(head, code[place - 1:place])
+            kind, name = (
+                ("other", "")
+                if inside in ("function", "other") or round_depth
+                else opened_by(head, code[place - 1 : place])
+            )
             first = begin + len(head) - len(head.lstrip())
             open_braces.append((kind, name, code.count("\n", 0, first) + 1, begin, round_depth))
             if kind != "other":
@@ -133,9 +146,23 @@ def pieces_of(path, text):
             if kind in ("class", "function"):
                 outer = [each[1] for each in open_braces if each[0] == "class"]
                 owner, _, _ = name.rpartition("::") if kind == "function" and not outer else ("", "", "")
-                space = tuple(part or path for each in open_braces if each[0] == "namespace" for part in each[1].split("::"))
-                pieces.append(Piece(kind, "::".join(outer + [name]), space, owner, path, line,
-                                    code.count("\n", 0, place) + 2 - line))
+                space = tuple(
+                    part or path
+                    for each in open_braces
+                    if each[0] == "namespace"
+                    for part in each[1].split("::")
+                )
+                pieces.append(
+                    Piece(
+                        kind,
+                        "::".join(outer + [name]),
+                        space,
+                        owner,
+                        path,
+                        line,
+                        code.count("\n", 0, place) + 2 - line,
+                    )
+                )
             # What initialises a member goes on; what was a body, or the value of a variable, is over.
             begin = head_begin if kind == "other" else place + 1
         elif mark == ";" and not round_depth:
@@ -171,7 +198,9 @@ def sizes_of(pieces):
     classes = {}
     for piece in pieces:
         if piece.kind == "class":
-            classes.setdefault((piece.space, piece.name), Size("class", piece.name, piece.path, piece.line, 0)).lines += piece.lines
+            classes.setdefault(
+                (piece.space, piece.name), Size("class", piece.name, piece.path, piece.line, 0)
+            ).lines += piece.lines
     sizes = []
     for piece in pieces:
         if piece.kind != "function":
@@ -189,19 +218,27 @@ def faults_in(sizes, known):
         most = max(MOST[size.kind], known.get((size.kind, size.name), 0))
         largest[size.kind, size.name] = max(largest[size.kind, size.name], size.lines)
         if size.lines > most:
-            faults.append(f"{size.path}:{size.line}: {size.kind} {size.name} has {size.lines} lines, {most} are the most: cut it by its ideas")
+            faults.append(
+                f"{size.path}:{size.line}: {size.kind} {size.name} has {size.lines} lines, {most} are the most: cut it by its ideas"
+            )
     for (kind, name), lines in known.items():
         if largest[kind, name] <= MOST[kind]:
-            faults.append(f"the row of {kind} {name} ({lines}) in KNOWN is not needed any more: {largest[kind, name]} lines are left of it")
+            faults.append(
+                f"the row of {kind} {name} ({lines}) in KNOWN is not needed any more: {largest[kind, name]} lines are left of it"
+            )
     return faults
 
 
 def main():
     arguments = [each for each in sys.argv[1:] if each != "--list"]
     root = Path(arguments[0] if arguments else ".")
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", *ROOMS], check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", *ROOMS], check=True, capture_output=True, text=True
+    ).stdout
     paths = [path for path in listed.split("\0") if path.endswith(SOURCES)]
-    sizes = sizes_of([piece for path in paths for piece in pieces_of(path, (root / path).read_text(encoding="utf-8"))])
+    sizes = sizes_of(
+        [piece for path in paths for piece in pieces_of(path, (root / path).read_text(encoding="utf-8"))]
+    )
     if "--list" in sys.argv:
         for kind in MOST:
             print(f"the largest of kind {kind}:")
@@ -212,7 +249,10 @@ def main():
     if counts["class"] < 300 or counts["function"] < 2000:
         sys.exit(f"only {counts} were seen: the search is broken")
     faults = faults_in(sizes, KNOWN)
-    print("\n".join(faults) or f"{counts['class']} classes and {counts['function']} functions, {len(KNOWN)} of them larger than they should be")
+    print(
+        "\n".join(faults)
+        or f"{counts['class']} classes and {counts['function']} functions, {len(KNOWN)} of them larger than they should be"
+    )
     sys.exit(bool(faults))
 
 

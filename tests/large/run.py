@@ -6,6 +6,7 @@
 Ends with "N passed, N failed, N skipped". It takes some minutes for each backend, and memory that it asks for first, so it is
 no part of the test suites; these have the arithmetic of counts (`tests/runtime`, `tests/ops`).
 """
+
 import argparse
 import os
 import shutil
@@ -13,59 +14,77 @@ import subprocess
 import sys
 from pathlib import Path
 
-RANK = Path(__file__).resolve().parent / 'rank.py'
+RANK = Path(__file__).resolve().parent / "rank.py"
 # What the ranks together have at the most: an input, an output that is as large, a pickle, and what a backend stages.
 NEEDED_GIB = 15
 LIMIT_SECONDS = 1800
 
 
 def dabkerun(path, *variables):
-    return [path, '-np', '2', *(word for each in variables for word in ('-x', each)), sys.executable, str(RANK)]
+    return [
+        path,
+        "-np",
+        "2",
+        *(word for each in variables for word in ("-x", each)),
+        sys.executable,
+        str(RANK),
+    ]
 
 
 def commands(path):
     """{backend: the command that runs it}"""
-    found = {each: dabkerun(path, f'DABKE_CPU_OPERATIONS={each}') for each in ('shm', 'tcp', 'gloo')}
-    for name, flags in (('mpich', []), ('openmpi', ['--allow-run-as-root', '--oversubscribe'])):
-        if mpirun := shutil.which(f'mpirun.{name}'):
-            found[f'mpi-{name}'] = [mpirun, *flags, '-np', '2', 'env', 'DABKE_CONTROLLER=mpi', 'DABKE_CPU_OPERATIONS=mpi',
-                                    sys.executable, str(RANK)]
+    found = {each: dabkerun(path, f"DABKE_CPU_OPERATIONS={each}") for each in ("shm", "tcp", "gloo")}
+    for name, flags in (("mpich", []), ("openmpi", ["--allow-run-as-root", "--oversubscribe"])):
+        if mpirun := shutil.which(f"mpirun.{name}"):
+            found[f"mpi-{name}"] = [
+                mpirun,
+                *flags,
+                "-np",
+                "2",
+                "env",
+                "DABKE_CONTROLLER=mpi",
+                "DABKE_CPU_OPERATIONS=mpi",
+                sys.executable,
+                str(RANK),
+            ]
     return found
 
 
 def free_gib():
-    for line in Path('/proc/meminfo').read_text().splitlines():
-        if line.startswith('MemAvailable:'):
-            return int(line.split()[1]) / 2 ** 20
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) / 2**20
     return 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('dabkerun', type=os.path.abspath)
-    parser.add_argument('backends', nargs='*', help='those to run; default: all that are there')
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dabkerun", type=os.path.abspath)
+    parser.add_argument("backends", nargs="*", help="those to run; default: all that are there")
     options = parser.parse_args()
     known = commands(options.dabkerun)
     for each in options.backends:
         if each not in known:
-            parser.error(f'there is no backend {each!r} here: give some of {", ".join(known)}')
+            parser.error(f"there is no backend {each!r} here: give some of {', '.join(known)}")
     passed = failed = skipped = 0
     for name in options.backends or known:
         if free_gib() < NEEDED_GIB:
-            print(f'SKIPPED {name}: {free_gib():.0f} GiB of memory are free, {NEEDED_GIB} are needed')
+            print(f"SKIPPED {name}: {free_gib():.0f} GiB of memory are free, {NEEDED_GIB} are needed")
             skipped += 1
             continue
-        print(f'{name}:', flush=True)
+        print(f"{name}:", flush=True)
         try:
             code = subprocess.run(known[name], timeout=LIMIT_SECONDS).returncode
         except subprocess.TimeoutExpired:
-            code = f'nothing within {LIMIT_SECONDS} s'
+            code = f"nothing within {LIMIT_SECONDS} s"
         passed, failed = passed + (code == 0), failed + (code != 0)
         if code != 0:
-            print(f'FAILED {name}: {code}')
-    print(f'{passed} passed, {failed} failed, {skipped} skipped')
+            print(f"FAILED {name}: {code}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

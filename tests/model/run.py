@@ -9,6 +9,7 @@ what it is there for; and where a seeded mistake is not found: a model that cann
 jobs, for minutes; what does not fit in memory there is searched in part (Spin's bitstate), and the line says so.
 Ends with code 77 where Spin is missing.
 """
+
 import argparse
 import concurrent.futures
 import os
@@ -23,21 +24,21 @@ import time
 from dataclasses import dataclass
 
 MODELS = pathlib.Path(__file__).resolve().parent
-DEPTH = 20000       # steps of one run; far more than any has
-MEMORY_MIB = 2500   # one verifier's
+DEPTH = 20000  # steps of one run; far more than any has
+MEMORY_MIB = 2500  # one verifier's
 SKIPPED = 77
-CACHE = ['ccache'] if shutil.which('ccache') else []
-TREES = {'chain': [], 'star': ['STAR']}  # 2 reports to 1 and 1 to 0; or both to 0
+CACHE = ["ccache"] if shutil.which("ccache") else []
+TREES = {"chain": [], "star": ["STAR"]}  # 2 reports to 1 and 1 to 0; or both to 0
 
 
 @dataclass
 class Scenario:
-    macros: list                     # as the model describes them
-    events: list                     # what must be reachable
-    trees: tuple = ('chain', 'star')
-    many: bool = False               # states: optimising the verifier takes less time than it saves
+    macros: list  # as the model describes them
+    events: list  # what must be reachable
+    trees: tuple = ("chain", "star")
+    many: bool = False  # states: optimising the verifier takes less time than it saves
     large: bool = False
-    model: str = 'negotiation.pml'
+    model: str = "negotiation.pml"
 
 
 @dataclass
@@ -45,118 +46,237 @@ class Mistake:
     macro: str
     scenario: str
     what: str
-    tree: str = 'chain'
+    tree: str = "chain"
 
 
-COMPLETE = 'all complete'
-TWICE = 'TODO(r, n) 2'
-FEWER = 'TODO(r, n) ((n) == 0 -> 2 : 1)'
-IN_SET = 'PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])'
-UNEVEN = 'TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))'  # rank 2 has less to do, and its last is queued
-CROSSED = 'TODO(r, n) ((r) == 0 -> 0 : ((r) == (n) + 1 -> 2 : 0))'  # ranks 1 and 2 have two of a name each
+COMPLETE = "all complete"
+TWICE = "TODO(r, n) 2"
+FEWER = "TODO(r, n) ((n) == 0 -> 2 : 1)"
+IN_SET = "PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])"
+UNEVEN = "TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))"  # rank 2 has less to do, and its last is queued
+CROSSED = "TODO(r, n) ((r) == 0 -> 0 : ((r) == (n) + 1 -> 2 : 0))"  # ranks 1 and 2 have two of a name each
 # Name 1 comes when name 0 is complete, which is kept back for name 1: with no deadline, until somebody waits for it.
-WAITING = ['LAZY', 'LEARN 0', 'KNOWN', 'NO_DEADLINE', 'PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)']
+WAITING = ["LAZY", "LEARN 0", "KNOWN", "NO_DEADLINE", "PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)"]
 # The same, but ranks 0 and 1 or 1 and 2 wait without a word, and the rank that says so has submitted both.
 AWAITING = WAITING[:-1]
 
 SCENARIOS = {
-    'order': Scenario(['LAZY', TWICE, 'PRIORITY', 'EXECUTED'], [COMPLETE, 'two are ready at one time']),
-    'batches': Scenario(['LAZY', 'NAMES 3', 'M2 3', 'BARRIER', 'BATCHES'],
-                        [COMPLETE, 'two travel together', 'two travel apart']),
-    'cache': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
-                      [COMPLETE, "a report by slot crosses the slot's eviction", 'a slot is evicted under reports',
-                       'no slot can be evicted'], ('chain',)),
-    'cache-star': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
-                           [COMPLETE, "a report by slot crosses the slot's eviction"], ('star',), many=True),
+    "order": Scenario(["LAZY", TWICE, "PRIORITY", "EXECUTED"], [COMPLETE, "two are ready at one time"]),
+    "batches": Scenario(
+        ["LAZY", "NAMES 3", "M2 3", "BARRIER", "BATCHES"],
+        [COMPLETE, "two travel together", "two travel apart"],
+    ),
+    "cache": Scenario(
+        ["LAZY", TWICE, "PLACES 1", "SLOTS 8"],
+        [
+            COMPLETE,
+            "a report by slot crosses the slot's eviction",
+            "a slot is evicted under reports",
+            "no slot can be evicted",
+        ],
+        ("chain",),
+    ),
+    "cache-star": Scenario(
+        ["LAZY", TWICE, "PLACES 1", "SLOTS 8"],
+        [COMPLETE, "a report by slot crosses the slot's eviction"],
+        ("star",),
+        many=True,
+    ),
     # Rank 2, or 1, has nothing to do with name 1.
-    'cache-silent': Scenario(['LAZY', 'TODO(r, n) ((n) == 1 -> 2 : 1)', 'M1 3', 'PLACES 1', 'SLOTS 8', 'MOST_UNTOLD 1'],
-                             [COMPLETE, 'a rank only says what it has seen',
-                              "a report by slot crosses the slot's eviction"]),
-    'cache-root': Scenario(['LAZY', 'TODO(r, n) ((n) == 1 -> 3 : 2)', 'M1 1', 'PLACES 1', 'SLOTS 8'],
-                           [COMPLETE, 'a slot is evicted under what is ready']),
-    'sets': Scenario(['LAZY', 'NAMES 3', TWICE, 'M0 3', 'M1 6', 'M2 5'], [COMPLETE], many=True),
-    'sets-added': Scenario(['LAZY', 'NAMES 4', 'DYNAMIC', 'M1 6', 'PLACES 1', IN_SET],
-                           [COMPLETE, 'a process set is removed while a tensor waits in it']),
-    'join': Scenario(['LAZY', 'JOIN', 'AFTER 1', UNEVEN],
-                     [COMPLETE, 'a join completes a tensor', 'a joined rank runs without data'], many=True),
-    'join-queues': Scenario(['LAZY', 'JOIN', CROSSED], [COMPLETE, 'a rank joins with something queued']),
-    'learn': Scenario(['LAZY', 'LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('chain',),
-                      many=True),
-    'learn-star': Scenario(['LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('star',),
-                           many=True),
-    'learn-evict': Scenario(['NAMES 3', 'LEARN 1', FEWER, 'PLACES 2', 'SLOTS 8'],
-                            [COMPLETE, 'a batch is learned', 'a slot is evicted that is kept back'], ('chain',), many=True),
-    'learn-join': Scenario(['LEARN 1', 'JOIN', UNEVEN], [COMPLETE, 'a batch is learned', 'something is kept back',
-                                                        'a joined rank runs without data'], many=True),
-    'want': Scenario(WAITING + ['SYNC 4', 'POLLS 3'], [COMPLETE, 'a thread waits for what is kept back']),
-    'want-root': Scenario(WAITING + ['SYNC 1', 'POLLS 6'], [COMPLETE, 'a thread waits for what is kept back']),
-    'want-learn': Scenario(['LEARN 2', 'SYNC 1', FEWER],
-                           [COMPLETE, 'a batch is learned', 'a thread waits for what is kept back']),
-    'await': Scenario(AWAITING + ['AWAITS 4', 'POLLS 3', 'PROGRAM(r, n) ((n) == 0 || (r) == 2 || submitted[I(r, 0)] != 0)'],
-                      [COMPLETE, 'a thread waits for what is reported', 'what is waited for elsewhere is not kept back']),
-    'await-root': Scenario(
-        AWAITING + ['AWAITS 1', 'POLLS 6', 'PROGRAM(r, n) ((n) == 0 || (r) == 0 || submitted[I(r, 0)] != 0)'],
-        [COMPLETE, 'a thread waits for what is reported', 'what is waited for elsewhere is not kept back']),
-    'await-evict': Scenario(['NAMES 3', 'LEARN 1', FEWER, 'AWAITS 4', 'PLACES 2', 'SLOTS 8'],
-                            [COMPLETE, 'a thread waits for what is reported',
-                             'an order crosses word that it is waited for'], ('star',), many=True),
-    'leave': Scenario(['LAZY', TWICE, 'M1 3', 'LEAVERS 4'],
-                      ['what waits for a rank that left fails', 'a rank ends after its goodbye',
-                       'an order comes after the end of its set']),
-    'leave-leader': Scenario(['LAZY', TWICE, 'LEAVERS 2'], ['a rank ends after its goodbye'], ('chain',)),
-    'leave-root': Scenario(['LAZY', TWICE, 'LEAVERS 1'], ['a rank ends after its goodbye'], many=True),
-    'leave-last': Scenario(['LAZY', 'LEAVERS 4', 'LEAVE_LAST'], ['a rank ends after its goodbye'], ('chain',)),
-    'leave-all': Scenario(['LAZY', 'LEAVERS 7'], ['a rank ends after its goodbye'], many=True),
-    'leave-join': Scenario(['JOIN', 'LEAVERS 4', FEWER], ['a rank ends after its goodbye', 'a pending join fails']),
-    'crash-root': Scenario([TWICE, 'CRASHER 0'],
-                           ['a rank crashes', 'orders are lost with the parent',
-                            'a crash leaves some with an order and some without'], many=True),
-    'crash-leader': Scenario([TWICE, 'CRASHER 1'],
-                             ['a rank crashes', 'orders are lost with the parent', 'reports are lost with a child',
-                              'a crash leaves some with an order and some without'], ('chain',)),
-    'crash-leaf': Scenario(['LAZY', 'CRASHER 2'], ['a rank crashes', 'reports are lost with a child']),
-    'crash-cache': Scenario([TWICE, 'PLACES 1', 'SLOTS 8', 'M1 6', 'CRASHER 1'], ['a rank crashes']),
-    'crash-join': Scenario(['JOIN', UNEVEN, 'CRASHER 1'], ['a rank crashes', 'a joined rank runs without data'], many=True),
-    'crash-sets': Scenario(['NAMES 4', 'DYNAMIC', 'M1 6', IN_SET, 'CRASHER 1'], ['a rank crashes']),
-    'crash-learn': Scenario(['LEARN 1', FEWER, 'CRASHER 0'], ['a rank crashes', 'something is kept back']),
-    'crash-leave': Scenario(['LEAVERS 4', 'CRASHER 1'], ['a rank crashes', 'a rank ends after its goodbye']),
-    'room': Scenario([], ['orders are held back', 'the wish for a wake-up was taken down in vain'], ('chain',),
-                     model='room.pml'),
-    'baton': Scenario([], ['a helper drives', 'the time of a helper is up', 'something comes to one that lies down',
-                           'something is submitted before the baton is back',
-                           "the coordinator's thread is called for what comes with the baton"], ('chain',),
-                      model='baton.pml'),
+    "cache-silent": Scenario(
+        ["LAZY", "TODO(r, n) ((n) == 1 -> 2 : 1)", "M1 3", "PLACES 1", "SLOTS 8", "MOST_UNTOLD 1"],
+        [COMPLETE, "a rank only says what it has seen", "a report by slot crosses the slot's eviction"],
+    ),
+    "cache-root": Scenario(
+        ["LAZY", "TODO(r, n) ((n) == 1 -> 3 : 2)", "M1 1", "PLACES 1", "SLOTS 8"],
+        [COMPLETE, "a slot is evicted under what is ready"],
+    ),
+    "sets": Scenario(["LAZY", "NAMES 3", TWICE, "M0 3", "M1 6", "M2 5"], [COMPLETE], many=True),
+    "sets-added": Scenario(
+        ["LAZY", "NAMES 4", "DYNAMIC", "M1 6", "PLACES 1", IN_SET],
+        [COMPLETE, "a process set is removed while a tensor waits in it"],
+    ),
+    "join": Scenario(
+        ["LAZY", "JOIN", "AFTER 1", UNEVEN],
+        [COMPLETE, "a join completes a tensor", "a joined rank runs without data"],
+        many=True,
+    ),
+    "join-queues": Scenario(["LAZY", "JOIN", CROSSED], [COMPLETE, "a rank joins with something queued"]),
+    "learn": Scenario(
+        ["LAZY", "LEARN 1", TWICE],
+        [COMPLETE, "a batch is learned", "something is kept back"],
+        ("chain",),
+        many=True,
+    ),
+    "learn-star": Scenario(
+        ["LEARN 1", TWICE], [COMPLETE, "a batch is learned", "something is kept back"], ("star",), many=True
+    ),
+    "learn-evict": Scenario(
+        ["NAMES 3", "LEARN 1", FEWER, "PLACES 2", "SLOTS 8"],
+        [COMPLETE, "a batch is learned", "a slot is evicted that is kept back"],
+        ("chain",),
+        many=True,
+    ),
+    "learn-join": Scenario(
+        ["LEARN 1", "JOIN", UNEVEN],
+        [COMPLETE, "a batch is learned", "something is kept back", "a joined rank runs without data"],
+        many=True,
+    ),
+    "want": Scenario(WAITING + ["SYNC 4", "POLLS 3"], [COMPLETE, "a thread waits for what is kept back"]),
+    "want-root": Scenario(
+        WAITING + ["SYNC 1", "POLLS 6"], [COMPLETE, "a thread waits for what is kept back"]
+    ),
+    "want-learn": Scenario(
+        ["LEARN 2", "SYNC 1", FEWER], [COMPLETE, "a batch is learned", "a thread waits for what is kept back"]
+    ),
+    "await": Scenario(
+        AWAITING + ["AWAITS 4", "POLLS 3", "PROGRAM(r, n) ((n) == 0 || (r) == 2 || submitted[I(r, 0)] != 0)"],
+        [COMPLETE, "a thread waits for what is reported", "what is waited for elsewhere is not kept back"],
+    ),
+    "await-root": Scenario(
+        AWAITING + ["AWAITS 1", "POLLS 6", "PROGRAM(r, n) ((n) == 0 || (r) == 0 || submitted[I(r, 0)] != 0)"],
+        [COMPLETE, "a thread waits for what is reported", "what is waited for elsewhere is not kept back"],
+    ),
+    "await-evict": Scenario(
+        ["NAMES 3", "LEARN 1", FEWER, "AWAITS 4", "PLACES 2", "SLOTS 8"],
+        [COMPLETE, "a thread waits for what is reported", "an order crosses word that it is waited for"],
+        ("star",),
+        many=True,
+    ),
+    "leave": Scenario(
+        ["LAZY", TWICE, "M1 3", "LEAVERS 4"],
+        [
+            "what waits for a rank that left fails",
+            "a rank ends after its goodbye",
+            "an order comes after the end of its set",
+        ],
+    ),
+    "leave-leader": Scenario(["LAZY", TWICE, "LEAVERS 2"], ["a rank ends after its goodbye"], ("chain",)),
+    "leave-root": Scenario(["LAZY", TWICE, "LEAVERS 1"], ["a rank ends after its goodbye"], many=True),
+    "leave-last": Scenario(
+        ["LAZY", "LEAVERS 4", "LEAVE_LAST"], ["a rank ends after its goodbye"], ("chain",)
+    ),
+    "leave-all": Scenario(["LAZY", "LEAVERS 7"], ["a rank ends after its goodbye"], many=True),
+    "leave-join": Scenario(
+        ["JOIN", "LEAVERS 4", FEWER], ["a rank ends after its goodbye", "a pending join fails"]
+    ),
+    "crash-root": Scenario(
+        [TWICE, "CRASHER 0"],
+        [
+            "a rank crashes",
+            "orders are lost with the parent",
+            "a crash leaves some with an order and some without",
+        ],
+        many=True,
+    ),
+    "crash-leader": Scenario(
+        [TWICE, "CRASHER 1"],
+        [
+            "a rank crashes",
+            "orders are lost with the parent",
+            "reports are lost with a child",
+            "a crash leaves some with an order and some without",
+        ],
+        ("chain",),
+    ),
+    "crash-leaf": Scenario(["LAZY", "CRASHER 2"], ["a rank crashes", "reports are lost with a child"]),
+    "crash-cache": Scenario([TWICE, "PLACES 1", "SLOTS 8", "M1 6", "CRASHER 1"], ["a rank crashes"]),
+    "crash-join": Scenario(
+        ["JOIN", UNEVEN, "CRASHER 1"], ["a rank crashes", "a joined rank runs without data"], many=True
+    ),
+    "crash-sets": Scenario(["NAMES 4", "DYNAMIC", "M1 6", IN_SET, "CRASHER 1"], ["a rank crashes"]),
+    "crash-learn": Scenario(["LEARN 1", FEWER, "CRASHER 0"], ["a rank crashes", "something is kept back"]),
+    "crash-leave": Scenario(["LEAVERS 4", "CRASHER 1"], ["a rank crashes", "a rank ends after its goodbye"]),
+    "room": Scenario(
+        [],
+        ["orders are held back", "the wish for a wake-up was taken down in vain"],
+        ("chain",),
+        model="room.pml",
+    ),
+    "baton": Scenario(
+        [],
+        [
+            "a helper drives",
+            "the time of a helper is up",
+            "something comes to one that lies down",
+            "something is submitted before the baton is back",
+            "the coordinator's thread is called for what comes with the baton",
+        ],
+        ("chain",),
+        model="baton.pml",
+    ),
     # Longer jobs.
-    'order-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PRIORITY'], [COMPLETE], large=True),
-    'cache-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
-    'sets-long': Scenario(['LAZY', 'NAMES 3', 'TODO(r, n) 3', 'M0 3', 'M1 6', 'M2 7', 'MOST 24', 'PLACES 2', 'SLOTS 8'],
-                          [COMPLETE], large=True),
-    'join-long': Scenario(['LAZY', 'JOIN', 'AFTER 2', UNEVEN, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
-    'learn-long': Scenario(['LAZY', 'LEARN 2', 'TODO(r, n) 3', 'SYNC 2', 'MOST 24'], [COMPLETE], large=True),
-    'crash-long': Scenario(['LAZY', 'TODO(r, n) 3', 'CRASHER 1', 'M1 6', 'MOST 24'], ['a rank crashes'], large=True),
+    "order-long": Scenario(["LAZY", "NAMES 3", TWICE, "PRIORITY"], [COMPLETE], large=True),
+    "cache-long": Scenario(
+        ["LAZY", "NAMES 3", TWICE, "PLACES 1", "SLOTS 8", "MOST 24"], [COMPLETE], large=True
+    ),
+    "sets-long": Scenario(
+        ["LAZY", "NAMES 3", "TODO(r, n) 3", "M0 3", "M1 6", "M2 7", "MOST 24", "PLACES 2", "SLOTS 8"],
+        [COMPLETE],
+        large=True,
+    ),
+    "join-long": Scenario(
+        ["LAZY", "JOIN", "AFTER 2", UNEVEN, "PLACES 1", "SLOTS 8", "MOST 24"], [COMPLETE], large=True
+    ),
+    "learn-long": Scenario(["LAZY", "LEARN 2", "TODO(r, n) 3", "SYNC 2", "MOST 24"], [COMPLETE], large=True),
+    "crash-long": Scenario(
+        ["LAZY", "TODO(r, n) 3", "CRASHER 1", "M1 6", "MOST 24"], ["a rank crashes"], large=True
+    ),
 }
 MISTAKES = [
-    Mistake('MISTAKE_ROOT_DOES_NOT_WAIT', 'order', 'the root does not wait for its children'),
-    Mistake('MISTAKE_ROOT_RUNS_BEFORE_NUMBERING', 'order', 'the root runs what is ready before it has numbered it'),
-    Mistake('MISTAKE_RANKS_PLAN', 'batches', 'each rank plans its batches from the orders that it sees', 'star'),
-    Mistake('MISTAKE_EVICTED_SLOT_DROPPED', 'cache', 'a report by a slot that was evicted meanwhile is dropped'),
-    Mistake('MISTAKE_SILENT_TELLS_NOTHING', 'cache-silent', 'a rank with nothing to report never says what it has seen'),
-    Mistake('MISTAKE_EVICTS_BY_ITSELF', 'cache', 'a rank evicts a slot without an order'),
-    Mistake('MISTAKE_ORDER_TWICE', 'cache', 'an order is passed on twice'),
-    Mistake('MISTAKE_SUBTREE_FORGOTTEN', 'sets', 'an order does not reach a subtree that it concerns', 'star'),
-    Mistake('MISTAKE_JOIN_OVERTAKES', 'join', 'a join overtakes what is queued behind its own name'),
-    Mistake('MISTAKE_JOIN_WAITS_FOR_QUEUES', 'join-queues', 'a join waits for what is queued before it is announced'),
-    Mistake('NO_DEADLINE', 'learn', 'what is kept back has no deadline'),
-    Mistake('MISTAKE_WANT_NOT_PASSED_ON', 'want', 'that a thread waits is not passed on to the root'),
-    Mistake('MISTAKE_WANT_OF_ROOT_STAYS', 'want-root', "that a thread of the root waits does not reach the others"),
-    Mistake('MISTAKE_AWAITED_NOT_PASSED_ON', 'await', 'that a thread waits for what it has reported is not passed on'),
-    Mistake('MISTAKE_RUNS_AFTER_LEFT', 'leave', 'a set goes on by slot after a rank of it has left', 'star'),
-    Mistake('MISTAKE_GOODBYE_OVERTAKES', 'leave-last', 'a goodbye overtakes reports at a rank on its way'),
-    Mistake('MISTAKE_ROOM_NOT_WANTED_AGAIN', 'room', 'a driver sleeps though its wish to be woken was taken down'),
-    Mistake('MISTAKE_LEAVES_WITHOUT_ROUND', 'baton', 'a helper whose time is up leaves what it has read for others to act on'),
-    Mistake('MISTAKE_INBOX_LEFT_BEHIND', 'baton', 'a helper gives the baton back without a look at what was submitted'),
-    Mistake('MISTAKE_LOOKS_ONCE_BEFORE_SLEEP', 'baton', 'who has said that it sleeps does not look again'),
-    Mistake('MISTAKE_LOST_PARENT_IGNORED', 'crash-root', 'a rank that has lost its parent fails nothing'),
+    Mistake("MISTAKE_ROOT_DOES_NOT_WAIT", "order", "the root does not wait for its children"),
+    Mistake(
+        "MISTAKE_ROOT_RUNS_BEFORE_NUMBERING", "order", "the root runs what is ready before it has numbered it"
+    ),
+    Mistake(
+        "MISTAKE_RANKS_PLAN", "batches", "each rank plans its batches from the orders that it sees", "star"
+    ),
+    Mistake(
+        "MISTAKE_EVICTED_SLOT_DROPPED", "cache", "a report by a slot that was evicted meanwhile is dropped"
+    ),
+    Mistake(
+        "MISTAKE_SILENT_TELLS_NOTHING",
+        "cache-silent",
+        "a rank with nothing to report never says what it has seen",
+    ),
+    Mistake("MISTAKE_EVICTS_BY_ITSELF", "cache", "a rank evicts a slot without an order"),
+    Mistake("MISTAKE_ORDER_TWICE", "cache", "an order is passed on twice"),
+    Mistake(
+        "MISTAKE_SUBTREE_FORGOTTEN", "sets", "an order does not reach a subtree that it concerns", "star"
+    ),
+    Mistake("MISTAKE_JOIN_OVERTAKES", "join", "a join overtakes what is queued behind its own name"),
+    Mistake(
+        "MISTAKE_JOIN_WAITS_FOR_QUEUES",
+        "join-queues",
+        "a join waits for what is queued before it is announced",
+    ),
+    Mistake("NO_DEADLINE", "learn", "what is kept back has no deadline"),
+    Mistake("MISTAKE_WANT_NOT_PASSED_ON", "want", "that a thread waits is not passed on to the root"),
+    Mistake(
+        "MISTAKE_WANT_OF_ROOT_STAYS", "want-root", "that a thread of the root waits does not reach the others"
+    ),
+    Mistake(
+        "MISTAKE_AWAITED_NOT_PASSED_ON",
+        "await",
+        "that a thread waits for what it has reported is not passed on",
+    ),
+    Mistake("MISTAKE_RUNS_AFTER_LEFT", "leave", "a set goes on by slot after a rank of it has left", "star"),
+    Mistake("MISTAKE_GOODBYE_OVERTAKES", "leave-last", "a goodbye overtakes reports at a rank on its way"),
+    Mistake(
+        "MISTAKE_ROOM_NOT_WANTED_AGAIN", "room", "a driver sleeps though its wish to be woken was taken down"
+    ),
+    Mistake(
+        "MISTAKE_LEAVES_WITHOUT_ROUND",
+        "baton",
+        "a helper whose time is up leaves what it has read for others to act on",
+    ),
+    Mistake(
+        "MISTAKE_INBOX_LEFT_BEHIND",
+        "baton",
+        "a helper gives the baton back without a look at what was submitted",
+    ),
+    Mistake("MISTAKE_LOOKS_ONCE_BEFORE_SLEEP", "baton", "who has said that it sleeps does not look again"),
+    Mistake("MISTAKE_LOST_PARENT_IGNORED", "crash-root", "a rank that has lost its parent fails nothing"),
 ]
 
 
@@ -165,13 +285,15 @@ class Broken(Exception):
 
 
 def call(folder, *command):
-    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
 
 
 def must(folder, *command):
     done = call(folder, *command)
     if done.returncode != 0:
-        raise Broken(f'{" ".join(command)}:\n{done.stdout}')
+        raise Broken(f"{' '.join(command)}:\n{done.stdout}")
     return done.stdout
 
 
@@ -179,106 +301,144 @@ def must(folder, *command):
 class Explored:
     violated: bool = False
     everything: bool = False
-    states: str = '?'
+    states: str = "?"
     seconds: float = 0
     reached: tuple = ()
-    said: str = ''
-    trail: str = ''
+    said: str = ""
+    trail: str = ""
 
     def line(self, name):
-        how = 'every state' if self.everything else 'until it was found' if self.violated else 'NOT exhaustive'
-        return f'{name:32} {self.states:>9} states, {how}, {self.seconds:5.1f} s'
+        how = (
+            "every state" if self.everything else "until it was found" if self.violated else "NOT exhaustive"
+        )
+        return f"{name:32} {self.states:>9} states, {how}, {self.seconds:5.1f} s"
 
 
 def readable(trail):
     """What spin -t says: what the model printed, and what broke."""
-    lines = dict.fromkeys(line.strip() for line in trail.splitlines() if line.startswith('spin:'))
-    lines = [line.strip() for line in trail.splitlines() if not line.startswith('spin:')] + list(lines)
-    return '\n'.join('    ' + line.lstrip('| ') if line.startswith('|') else '    ' + line for line in lines
-                     if line.startswith(('| ', 'spin:')) and 'c_code' not in line and 'trail ends' not in line
-                     and 'important' not in line and 'newer than' not in line)
+    lines = dict.fromkeys(line.strip() for line in trail.splitlines() if line.startswith("spin:"))
+    lines = [line.strip() for line in trail.splitlines() if not line.startswith("spin:")] + list(lines)
+    return "\n".join(
+        "    " + line.lstrip("| ") if line.startswith("|") else "    " + line
+        for line in lines
+        if line.startswith(("| ", "spin:"))
+        and "c_code" not in line
+        and "trail ends" not in line
+        and "important" not in line
+        and "newer than" not in line
+    )
 
 
 def explore(model, macros, many=False, large=False, in_part=False):
-    with tempfile.TemporaryDirectory(prefix='dabke-model-') as folder:
-        defines = ''.join(f'#define {macro}\n' for macro in macros)
-        (pathlib.Path(folder) / 'job.pml').write_text(f'{defines}#include "{MODELS / model}"\n', encoding='utf-8')
+    with tempfile.TemporaryDirectory(prefix="dabke-model-") as folder:
+        defines = "".join(f"#define {macro}\n" for macro in macros)
+        (pathlib.Path(folder) / "job.pml").write_text(
+            f'{defines}#include "{MODELS / model}"\n', encoding="utf-8"
+        )
         started = time.monotonic()
-        must(folder, 'spin', '-a', 'job.pml')
+        must(folder, "spin", "-a", "job.pml")
         # The compiler takes half of all time, so a cache, where there is one, keeps what it makes.
-        must(folder, *CACHE, 'gcc', '-O1' if many or large else '-O0', '-w', '-DSAFETY', '-DNOREDUCE', '-DVECTORSZ=2048',
-             '-DBITSTATE' if in_part else '-DCOLLAPSE', f'-DMEMLIM={MEMORY_MIB}', '-c', '-o', 'pan.o', 'pan.c')
-        must(folder, 'gcc', '-o', 'pan', 'pan.o')
-        table = '-w30' if in_part else '-w22' if large else '-w20' if many else '-w18'
-        said = call(folder, './pan', f'-m{DEPTH}', '-n', table).stdout
+        must(
+            folder,
+            *CACHE,
+            "gcc",
+            "-O1" if many or large else "-O0",
+            "-w",
+            "-DSAFETY",
+            "-DNOREDUCE",
+            "-DVECTORSZ=2048",
+            "-DBITSTATE" if in_part else "-DCOLLAPSE",
+            f"-DMEMLIM={MEMORY_MIB}",
+            "-c",
+            "-o",
+            "pan.o",
+            "pan.c",
+        )
+        must(folder, "gcc", "-o", "pan", "pan.o")
+        table = "-w30" if in_part else "-w22" if large else "-w20" if many else "-w18"
+        said = call(folder, "./pan", f"-m{DEPTH}", "-n", table).stdout
         result = Explored(said=said, seconds=time.monotonic() - started)
-        errors = re.search(r'errors: (\d+)', said)
-        states = re.search(r'(\S+) states, stored', said)
-        result.states = f'{float(states.group(1)):.0f}' if states else '?'
-        if errors is None or 'out of memory' in said or 'reached -DMEMLIM' in said:
+        errors = re.search(r"errors: (\d+)", said)
+        states = re.search(r"(\S+) states, stored", said)
+        result.states = f"{float(states.group(1)):.0f}" if states else "?"
+        if errors is None or "out of memory" in said or "reached -DMEMLIM" in said:
             if large and not in_part:
                 return explore(model, macros, many, large, in_part=True)
             raise Broken(said)
-        result.violated = errors.group(1) != '0'
-        result.everything = not (in_part or result.violated or 'max search depth too small' in said
-                                 or 'Search not completed' in said)
-        result.reached = tuple(re.findall(r'^reached: (.*)$', said, re.MULTILINE))
+        result.violated = errors.group(1) != "0"
+        result.everything = not (
+            in_part
+            or result.violated
+            or "max search depth too small" in said
+            or "Search not completed" in said
+        )
+        result.reached = tuple(re.findall(r"^reached: (.*)$", said, re.MULTILINE))
         if result.violated:
-            result.trail = readable(call(folder, 'spin', '-t', '-T', 'job.pml').stdout)
+            result.trail = readable(call(folder, "spin", "-t", "-T", "job.pml").stdout)
         return result
 
 
 def judge_scenario(name, scenario, tree):
     result = explore(scenario.model, scenario.macros + TREES[tree], scenario.many, scenario.large)
-    line = result.line(f'{name}, {tree}')
+    line = result.line(f"{name}, {tree}")
     missing = [event for event in scenario.events if event not in result.reached]
     if result.violated:
-        return False, f'{line}: VIOLATED\n{result.trail}'
+        return False, f"{line}: VIOLATED\n{result.trail}"
     if missing:
-        return False, f'{line}: NEVER REACHED: {"; ".join(missing)}'
+        return False, f"{line}: NEVER REACHED: {'; '.join(missing)}"
     if not result.everything and not scenario.large:
-        return False, f'{line}: NOT EXPLORED TO THE END\n{result.said}'
-    return True, f'{line}: ok'
+        return False, f"{line}: NOT EXPLORED TO THE END\n{result.said}"
+    return True, f"{line}: ok"
 
 
 def judge_mistake(mistake, show_trail):
     scenario = SCENARIOS[mistake.scenario]
     result = explore(scenario.model, scenario.macros + TREES[mistake.tree] + [mistake.macro])
-    line = result.line(f'mistake in {mistake.scenario}, {mistake.tree}')
-    trail = f'\n{result.trail}' if show_trail else ''
-    return result.violated, f'{line}: {"found" if result.violated else "NOT FOUND"}: {mistake.what}{trail}'
+    line = result.line(f"mistake in {mistake.scenario}, {mistake.tree}")
+    trail = f"\n{result.trail}" if show_trail else ""
+    return result.violated, f"{line}: {'found' if result.violated else 'NOT FOUND'}: {mistake.what}{trail}"
 
 
 def judge(job):
     try:
         return job()
     except Broken as broken:
-        return False, f'could not be explored: {broken}'
+        return False, f"could not be explored: {broken}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--large', action='store_true', help='longer jobs instead of the small ones')
-    parser.add_argument('--trail', action='store_true', help='shows what led to each seeded mistake')
-    parser.add_argument('names', nargs='*', metavar='NAME')
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--large", action="store_true", help="longer jobs instead of the small ones")
+    parser.add_argument("--trail", action="store_true", help="shows what led to each seeded mistake")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    if shutil.which('spin') is None:
-        print('SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: '
-              'apt-get install spin')
+    if shutil.which("spin") is None:
+        print(
+            "SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: "
+            "apt-get install spin"
+        )
         return SKIPPED
 
     def chosen(name):
         return not options.names or any(part in name for part in options.names)
 
-    jobs = [lambda n=name, s=scenario, t=tree: judge_scenario(n, s, t)
-            for name, scenario in SCENARIOS.items() if scenario.large == options.large and chosen(name)
-            for tree in scenario.trees]
+    jobs = [
+        lambda n=name, s=scenario, t=tree: judge_scenario(n, s, t)
+        for name, scenario in SCENARIOS.items()
+        if scenario.large == options.large and chosen(name)
+        for tree in scenario.trees
+    ]
     if not options.large:
-        jobs += [lambda m=mistake: judge_mistake(m, options.trail) for mistake in MISTAKES
-                 if chosen(mistake.scenario) or chosen(mistake.macro)]
+        jobs += [
+            lambda m=mistake: judge_mistake(m, options.trail)
+            for mistake in MISTAKES
+            if chosen(mistake.scenario) or chosen(mistake.macro)
+        ]
     if not jobs:
-        print(f'No scenario is called {" or ".join(options.names)}; there are: {", ".join(SCENARIOS)}')
+        print(f"No scenario is called {' or '.join(options.names)}; there are: {', '.join(SCENARIOS)}")
         return 1
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
@@ -289,9 +449,9 @@ def main():
         except BaseException:  # stopped: what has not begun does not begin, and folders are removed
             pool.shutdown(cancel_futures=True)
             raise
-    print(f'{len(jobs) - failed} as expected, {failed} not')
+    print(f"{len(jobs) - failed} as expected, {failed} not")
     return 1 if failed else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

@@ -6,6 +6,7 @@
 tests/python/in_job runs in all ranks of a job, once for each --np: a test has passed where it has on every rank.
 tests/python/programs runs outside a job, some files at a time; their tests start jobs of their own.
 """
+
 import argparse
 import json
 import os
@@ -17,14 +18,24 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / 'counting'))
+sys.path.insert(0, str(HERE.parent / "counting"))
 from counts import with_reason, write_counts  # noqa: E402
 
 # Its conftest.py notes the outcomes.
-PYTEST = [sys.executable, '-m', 'pytest', '-q', '--no-header', '-p', 'no:cacheprovider', '--tb=short', f'--confcutdir={HERE}']
+PYTEST = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-q",
+    "--no-header",
+    "-p",
+    "no:cacheprovider",
+    "--tb=short",
+    f"--confcutdir={HERE}",
+]
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
 # Two files, or more, at a time: each test starts some processes, which wait for one another.
-AT_ONCE = ['-n', str(max(2, (os.cpu_count() or 1) // 2)), '--dist', 'loadfile']
+AT_ONCE = ["-n", str(max(2, (os.cpu_count() or 1) // 2)), "--dist", "loadfile"]
 
 
 def outcome_of(outcomes):
@@ -32,8 +43,10 @@ def outcome_of(outcomes):
     kinds = {each and each[0] for each in outcomes}
     if len(kinds) == 1 and None not in kinds:
         return outcomes[0]
-    return 'failed', '\n'.join(f'rank {rank}: {": ".join(each) if each else "did not come so far"}'
-                               for rank, each in enumerate(outcomes))
+    return "failed", "\n".join(
+        f"rank {rank}: {': '.join(each) if each else 'did not come so far'}"
+        for rank, each in enumerate(outcomes)
+    )
 
 
 def run_limited(command, env):
@@ -43,7 +56,7 @@ def run_limited(command, env):
             return process.wait(LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             process.terminate()  # dabkerun ends its ranks
-            return f'nothing within {LIMIT_SECONDS} s'
+            return f"nothing within {LIMIT_SECONDS} s"
 
 
 def outcomes_in(file):
@@ -51,7 +64,7 @@ def outcomes_in(file):
     outcomes = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         test, outcome, why = json.loads(line)
-        if outcomes.get(test, ('', ''))[0] != 'failed':
+        if outcomes.get(test, ("", ""))[0] != "failed":
             outcomes[test] = outcome, why
     return outcomes
 
@@ -63,56 +76,69 @@ class Counts:
 
     def add(self, label, outcomes, code):
         numbers = Counter(outcome for outcome, _ in outcomes.values())
-        failures = [with_reason(f'FAILED [{label}] {test}', why.splitlines())
-                    for test, (outcome, why) in sorted(outcomes.items()) if outcome == 'failed']
+        failures = [
+            with_reason(f"FAILED [{label}] {test}", why.splitlines())
+            for test, (outcome, why) in sorted(outcomes.items())
+            if outcome == "failed"
+        ]
         if not outcomes or (code not in (0, 1)) or (code == 1 and not failures):
-            failures.append(f'FAILED [{label}] pytest ended with {code} after {len(outcomes)} tests')
-            numbers['failed'] += 1
+            failures.append(f"FAILED [{label}] pytest ended with {code} after {len(outcomes)} tests")
+            numbers["failed"] += 1
         for text in failures:
             print(text)
         self.numbers += numbers
         self.failures += failures
 
     def as_numbers(self):
-        return [self.numbers[each] for each in ('passed', 'failed', 'skipped')]
+        return [self.numbers[each] for each in ("passed", "failed", "skipped")]
 
 
 def in_job(counts, dabkerun, ranks, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        code = run_limited([dabkerun, '-np', str(ranks), *PYTEST, str(HERE / 'in_job'), *arguments],
-                           {**os.environ, 'DABKE_TEST_OUTCOMES': folder})
+        code = run_limited(
+            [dabkerun, "-np", str(ranks), *PYTEST, str(HERE / "in_job"), *arguments],
+            {**os.environ, "DABKE_TEST_OUTCOMES": folder},
+        )
         seen = [outcomes_in(Path(folder) / str(rank)) for rank in range(ranks)]
     tests = {test for each in seen for test in each}
-    counts.add(f'python, {ranks} ranks', {test: outcome_of([each.get(test) for each in seen]) for test in tests}, code)
+    counts.add(
+        f"python, {ranks} ranks",
+        {test: outcome_of([each.get(test) for each in seen]) for test in tests},
+        code,
+    )
 
 
 def programs(counts, dabkerun, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        code = run_limited([*PYTEST, *AT_ONCE, str(HERE / 'programs'), *arguments],
-                           {**os.environ, 'DABKE_TEST_OUTCOMES': folder, 'DABKERUN': dabkerun})
-        counts.add('python', outcomes_in(Path(folder) / 'alone'), code)
+        code = run_limited(
+            [*PYTEST, *AT_ONCE, str(HERE / "programs"), *arguments],
+            {**os.environ, "DABKE_TEST_OUTCOMES": folder, "DABKERUN": dabkerun},
+        )
+        counts.add("python", outcomes_in(Path(folder) / "alone"), code)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('dabkerun')
-    parser.add_argument('--np', type=int, action='append')
-    parser.add_argument('--only', choices=('in_job', 'programs'))
-    parser.add_argument('--counts', type=Path, help='a file for the three numbers')
+    parser.add_argument("dabkerun")
+    parser.add_argument("--np", type=int, action="append")
+    parser.add_argument("--only", choices=("in_job", "programs"))
+    parser.add_argument("--counts", type=Path, help="a file for the three numbers")
     options, arguments = parser.parse_known_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started this in the background
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where a shell has started this in the background
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
-    if options.only != 'programs':
+    if options.only != "programs":
         for ranks in options.np or (2, 3, 4):
             in_job(counts, options.dabkerun, ranks, arguments)
-    if options.only != 'in_job':
+    if options.only != "in_job":
         programs(counts, options.dabkerun, arguments)
     if options.counts:
         write_counts(options.counts, *counts.as_numbers(), counts.failures)
-    print('{} passed, {} failed, {} skipped'.format(*counts.as_numbers()))
+    print("{} passed, {} failed, {} skipped".format(*counts.as_numbers()))
     return 1 if counts.failures else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

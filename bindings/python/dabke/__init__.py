@@ -34,5 +34,15 @@ from .timeline import __all__ as _timeline
 
 __version__ = job.version()
 __all__ = ["Compression", "DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
-for _names in (_barriers, _collectives, _handles, job.__all__, _objects, _process_sets, _reduce_ops, _statistics, _timeline):
+for _names in (
+    _barriers,
+    _collectives,
+    _handles,
+    job.__all__,
+    _objects,
+    _process_sets,
+    _reduce_ops,
+    _statistics,
+    _timeline,
+):
     __all__ += _names

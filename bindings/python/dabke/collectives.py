@@ -98,7 +98,11 @@ def _submit_group(
 
 
 def _submit_group_in_place(
-    collective: Collective, tensors: Sequence[T], name: str | None, options: CallOptions, wait_follows: bool = False
+    collective: Collective,
+    tensors: Sequence[T],
+    name: str | None,
+    options: CallOptions,
+    wait_follows: bool = False,
 ) -> Handle:
     assert collective.submit_group is not None
     arrays = list(tensors)
@@ -110,9 +114,16 @@ def _submit_group_in_place(
 
 
 def allreduce_async(
-    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
-    priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Handle:
     """Starts what ``allreduce`` does, of the same arguments, and returns a ``Handle`` at once."""
     number = process_set if isinstance(process_set, int) else process_set._id()
@@ -125,9 +136,16 @@ def allreduce_async(
 
 
 def allreduce(
-    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
-    priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Array:
     """Reduces the tensors of all ranks element by element; every rank gets the result.
 
@@ -164,8 +182,14 @@ def allreduce(
 
 
 def allreduce_async_(
-    tensor: T, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    tensor: T,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
     """Starts what ``allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
@@ -180,8 +204,14 @@ def allreduce_async_(
 
 
 def allreduce_(
-    tensor: T, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    tensor: T,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
     priority: int = 0,
 ) -> T:
     """``allreduce`` in place: `tensor`, which must be writable, becomes the result.
@@ -203,9 +233,16 @@ def allreduce_(
 
 
 def grouped_allreduce_async(
-    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
-    priority: int = 0, out: Sequence[TensorLike] | None = None,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Sequence[TensorLike] | None = None,
 ) -> Handle:
     """Starts what ``grouped_allreduce`` does, of the same arguments, and returns a ``Handle`` for all tensors at once."""
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
@@ -213,9 +250,16 @@ def grouped_allreduce_async(
 
 
 def grouped_allreduce(
-    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
-    priority: int = 0, out: Sequence[TensorLike] | None = None,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
     """An allreduce of several tensors that travel together: all of them, or none.
 
@@ -235,8 +279,14 @@ def grouped_allreduce(
 
 
 def grouped_allreduce_async_(
-    tensors: Sequence[T], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    tensors: Sequence[T],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
     """Starts what ``grouped_allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
@@ -245,8 +295,14 @@ def grouped_allreduce_async_(
 
 
 def grouped_allreduce_(
-    tensors: Sequence[T], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, compression: int = Compression.default,
+    tensors: Sequence[T],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
     priority: int = 0,
 ) -> list[T]:
     """``grouped_allreduce`` in place: the tensors, which must be writable, become the results.
@@ -265,8 +321,15 @@ def grouped_allreduce_(
 
 
 def reducescatter_async(
-    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Handle:
     """Starts what ``reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
@@ -274,8 +337,15 @@ def reducescatter_async(
 
 
 def reducescatter(
-    tensor: TensorLike, name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Array:
     """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows.
 
@@ -295,8 +365,14 @@ def reducescatter(
 
 
 def grouped_reducescatter_async(
-    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> Handle:
     """Starts what ``grouped_reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
@@ -305,8 +381,14 @@ def grouped_reducescatter_async(
 
 
 def grouped_reducescatter(
-    tensors: Sequence[TensorLike], name: str | None = None, op: int = Average, *, prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0, process_set: AnySet = WORLD, priority: int = 0,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
     """A reducescatter of several tensors that travel together: all of them, or none.
@@ -330,7 +412,11 @@ def grouped_reducescatter(
 
 
 def allgather_async(
-    tensor: TensorLike, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensor: TensorLike,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
     """Starts what ``allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
@@ -339,7 +425,11 @@ def allgather_async(
 
 
 def allgather(
-    tensor: TensorLike, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensor: TensorLike,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
     out: TensorLike | None = None,
 ) -> Array:
     """All ranks' tensors one behind the other, in the order of the ranks, on every rank.
@@ -366,7 +456,11 @@ def allgather(
 
 
 def grouped_allgather_async(
-    tensors: Sequence[TensorLike], name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
 ) -> Handle:
     """Starts what ``grouped_allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), priority=priority)
@@ -374,7 +468,11 @@ def grouped_allgather_async(
 
 
 def grouped_allgather(
-    tensors: Sequence[TensorLike], name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
 ) -> list[Array]:
     """An allgather of several tensors that travel together: all of them, or none.
 
@@ -396,8 +494,13 @@ def grouped_allgather(
 
 
 def broadcast_async(
-    tensor: TensorLike, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD,
-    priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    root_rank: int = 0,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Handle:
     """Starts what ``broadcast`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
@@ -405,8 +508,13 @@ def broadcast_async(
 
 
 def broadcast(
-    tensor: TensorLike, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD,
-    priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    root_rank: int = 0,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Array:
     """The tensor of one rank, on every rank.
 
@@ -433,7 +541,12 @@ def broadcast(
 
 
 def broadcast_async_(
-    tensor: T, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensor: T,
+    root_rank: int = 0,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
 ) -> Handle:
     """Starts what ``broadcast_`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
@@ -442,7 +555,12 @@ def broadcast_async_(
 
 
 def broadcast_(
-    tensor: T, root_rank: int = 0, name: str | None = None, *, process_set: AnySet = WORLD, priority: int = 0,
+    tensor: T,
+    root_rank: int = 0,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
 ) -> T:
     """``broadcast`` in place: `tensor`, which must be writable, becomes that of `root_rank`.
 
@@ -476,8 +594,13 @@ def _submit_alltoall(
 
 
 def alltoall_async(
-    tensor: TensorLike, splits: Sequence[int] | None = None, name: str | None = None, *,
-    process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    splits: Sequence[int] | None = None,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Handle:
     """Starts what ``alltoall`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), priority=priority)
@@ -485,8 +608,13 @@ def alltoall_async(
 
 
 def alltoall(
-    tensor: TensorLike, splits: Sequence[int] | None = None, name: str | None = None, *,
-    process_set: AnySet = WORLD, priority: int = 0, out: TensorLike | None = None,
+    tensor: TensorLike,
+    splits: Sequence[int] | None = None,
+    name: str | None = None,
+    *,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: TensorLike | None = None,
 ) -> Any:
     """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
 

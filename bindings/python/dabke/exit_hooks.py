@@ -60,12 +60,12 @@ def _leave() -> None:
 def _chain_excepthook() -> None:
     before = sys.excepthook
 
-    def abort_first(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def abort_first(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         _abort(error, trace)
         if before is sys.__excepthook__:
-            _write_at_once(lambda: _write_error(error, trace, lambda: before(kind, error, error.__traceback__)))
+            _write_at_once(
+                lambda: _write_error(error, trace, lambda: before(kind, error, error.__traceback__))
+            )
         else:
             before(kind, error, trace)
 
@@ -85,7 +85,9 @@ def _chain_threading_excepthook() -> None:
             if error is None:
                 _write_at_once(lambda: before(arguments))
             else:
-                _write_at_once(lambda: _write_error(error, arguments.exc_traceback, lambda: before(arguments)))
+                _write_at_once(
+                    lambda: _write_error(error, arguments.exc_traceback, lambda: before(arguments))
+                )
         else:
             before(arguments)
 
@@ -98,12 +100,16 @@ def _write_at_once(write: Callable[[], object]) -> None:
     text = io.StringIO()
     with contextlib.redirect_stderr(text):
         write()
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, nobody reads it, it is closed
+    with contextlib.suppress(
+        AttributeError, OSError, ValueError
+    ):  # there is none, nobody reads it, it is closed
         sys.stderr.write(text.getvalue())
         sys.stderr.flush()
 
 
-def _write_error(error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]) -> None:
+def _write_error(
+    error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]
+) -> None:
     """Writes in two lines what another rank writes in full; else calls the interpreter's own hook, without frames of this
     package."""
     if _is_written_by_another(error):
@@ -134,7 +140,9 @@ def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
-    while len(frames) > 1 and os.path.abspath(frames[-1].tb_frame.f_code.co_filename).startswith(_LIBRARY_FOLDERS[0]):
+    while len(frames) > 1 and os.path.abspath(frames[-1].tb_frame.f_code.co_filename).startswith(
+        _LIBRARY_FOLDERS[0]
+    ):
         frames.pop()
     shown = None
     for each in reversed(frames):
@@ -150,7 +158,7 @@ def _abort(error: BaseException, trace: TracebackType | None) -> None:
 
 
 def last_line(error: BaseException, trace: TracebackType | None) -> str:
-    """"TypeError: unsupported operand (train.py:12)": the innermost line that is the program's own."""
+    """ "TypeError: unsupported operand (train.py:12)": the innermost line that is the program's own."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", "; ")
     at = _own_line(trace)
     return f"{text} ({os.path.basename(at[0])}:{at[1]})" if at else text
@@ -158,6 +166,12 @@ def last_line(error: BaseException, trace: TracebackType | None) -> str:
 
 def _own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
     """The path, line and function of the innermost frame that is the program's own, or of the innermost one."""
-    lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)]
-    own = [each for each in lines if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_LIBRARY_FOLDERS)]
+    lines = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)
+    ]
+    own = [
+        each
+        for each in lines
+        if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_LIBRARY_FOLDERS)
+    ]
     return own[-1] if own else lines[-1] if lines else None

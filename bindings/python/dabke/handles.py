@@ -78,7 +78,9 @@ def synchronize(handle: Handle, timeout: float | None = None) -> Any:
         DabkeError: the operation has failed; the class says how (``dabke.errors``).
     """
     if not handle.wait(timeout):
-        raise StillPendingError(f"the operation is still pending after {timeout} s; it can be waited for again")
+        raise StillPendingError(
+            f"the operation is still pending after {timeout} s; it can be waited for again"
+        )
     return result_of(handle)
 
 

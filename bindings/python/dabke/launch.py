@@ -27,7 +27,9 @@ def find_dabkerun() -> str:
 
 def _find(name: str) -> str:
     compiled = Path(_core.__file__).resolve().parent
-    installed = compiled == Path(__file__).resolve().parent  # else this is a build tree, and the sources lie elsewhere
+    installed = (
+        compiled == Path(__file__).resolve().parent
+    )  # else this is a build tree, and the sources lie elsewhere
     place = compiled / "bin" / name if installed else compiled.parents[2] / _FOLDERS[name] / name
     if os.access(place, os.X_OK):
         return str(place)

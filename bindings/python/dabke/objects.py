@@ -10,7 +10,9 @@ from ._frontend.options import WORLD, AnySet
 __all__ = ["allgather_object", "broadcast_object"]
 
 
-def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None, process_set: AnySet = WORLD) -> Any:
+def broadcast_object(
+    obj: Any, root_rank: int = 0, name: str | None = None, process_set: AnySet = WORLD
+) -> Any:
     """The object of one rank, on every rank. It travels as a pickle, between ranks that trust each other.
 
     Args:

@@ -98,9 +98,7 @@ def set_id_of(process_set: ProcessSet | int) -> int:
     return process_set._id()
 
 
-def add_process_set(
-    process_set: ProcessSet | Sequence[int], *, among_members: bool = False
-) -> ProcessSet:
+def add_process_set(process_set: ProcessSet | Sequence[int], *, among_members: bool = False) -> ProcessSet:
     """Adds a set, and returns when the other ranks have added it, too.
 
     Args:

@@ -105,7 +105,9 @@ def _pickled_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     try:
         call: bytes = by.dumps((func, args, kwargs))
     except Exception as error:
-        raise InvalidArgumentError(f"dabke.run: the function or its arguments cannot be pickled: {error}") from error
+        raise InvalidArgumentError(
+            f"dabke.run: the function or its arguments cannot be pickled: {error}"
+        ) from error
     return pickle.dumps((sys.path, call))
 
 

@@ -158,7 +158,9 @@ class _RankUnderDabkerun(Rank):
         if self._rank == 0:
             data = sys.stdin.buffer.read()
             if not data:
-                raise InvalidArgumentError("dabke.run: rank 0 got no call; with hosts, dabkerun must not have --stdin none")
+                raise InvalidArgumentError(
+                    "dabke.run: rank 0 got no call; with hosts, dabkerun must not have --stdin none"
+                )
             store.set(_KEY, data)
         else:
             data = store.get(_KEY, 0)

@@ -42,15 +42,23 @@ class Clocks(unittest.TestCase):
         """What the trace says of the clock of each rank, and its events."""
         with tempfile.TemporaryDirectory() as folder:
             trace = os.path.join(folder, "trace.json")
-            ranks = self.hosts.start([0, 1], [WORKER, "marked-steps"],
-                                     {"DABKE_TIMELINE": trace, "DABKE_NETWORK_INTERFACE": "10.78.0.0/24"}, clocks=clocks)
+            ranks = self.hosts.start(
+                [0, 1],
+                [WORKER, "marked-steps"],
+                {"DABKE_TIMELINE": trace, "DABKE_NETWORK_INTERFACE": "10.78.0.0/24"},
+                clocks=clocks,
+            )
             for rank in ranks:
                 self.assertEqual(rank.wait(200), 0, namespaces.output(rank))
             subprocess.run([TOOL, "merge", trace], check=True, capture_output=True)
             with open(trace, encoding="utf-8") as file:
                 found = json.load(file)
-            said = json.loads(subprocess.run([TOOL, "report", "--json", trace], check=True, capture_output=True).stdout)
-            self.assertAlmostEqual(said["clock_error_us"] * 1e3, found["otherData"]["clocks"][1]["error_ns"], places=3)
+            said = json.loads(
+                subprocess.run([TOOL, "report", "--json", trace], check=True, capture_output=True).stdout
+            )
+            self.assertAlmostEqual(
+                said["clock_error_us"] * 1e3, found["otherData"]["clocks"][1]["error_ns"], places=3
+            )
         return found["otherData"]["clocks"], found["traceEvents"]
 
     def test_the_same_clock_is_found_to_be_the_same_within_the_round_trip(self):
@@ -60,11 +68,18 @@ class Clocks(unittest.TestCase):
     def test_a_clock_that_is_an_hour_ahead_is_found_to_be(self):
         with self.hosts.far_link(0, 1, DELAY_SECONDS, JITTER_SECONDS):
             events, error_ns = self.compared({1: 3600}, -HOUR_NS)
-        steps = {(event["pid"], event["args"]["step"]): event["ts"] for event in events
-                 if event["name"] == "STEP" and event["ph"] == "i"}
+        steps = {
+            (event["pid"], event["args"]["step"]): event["ts"]
+            for event in events
+            if event["name"] == "STEP" and event["ph"] == "i"
+        }
         # Nobody can have ended a step before the other has begun it: less than a step and the error lie between the marks. The machine
         # may let a rank stand still between two of them.
-        apart_ns = statistics.median(abs(steps[0, step] - steps[1, step]) * 1e3 for rank, step in steps if rank == 0 and (1, step) in steps)
+        apart_ns = statistics.median(
+            abs(steps[0, step] - steps[1, step]) * 1e3
+            for rank, step in steps
+            if rank == 0 and (1, step) in steps
+        )
         self.assertLess(apart_ns, ROUND_TRIP_NS + error_ns)
 
 

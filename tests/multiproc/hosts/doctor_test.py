@@ -30,8 +30,13 @@ class Doctor(unittest.TestCase):
         """`wrong`: how many things are. A busy machine may let a host be late for an examination, but not for each of four."""
         for _ in range(4):
             # The word goes first, before the flags that bring ssh to the hosts.
-            code, out, error = end_of(self.ssh.start([DABKERUN, "doctor"], [*(["--json"] if json_wanted else []), *flags],
-                                                     hosts=",".join(f"{each}:1" for each in hosts)))
+            code, out, error = end_of(
+                self.ssh.start(
+                    [DABKERUN, "doctor"],
+                    [*(["--json"] if json_wanted else []), *flags],
+                    hosts=",".join(f"{each}:1" for each in hosts),
+                )
+            )
             report = json.loads(out) if json_wanted and out else out
             if code == (0 if wrong == 0 else 1) and (not json_wanted or len(self.wrong(report)) == wrong):
                 break
@@ -57,16 +62,20 @@ class Doctor(unittest.TestCase):
         hosts = [address(i) for i in range(4)]
         code, report, error = self.examine(hosts)
         self.assertEqual((code, self.wrong(report)), (0, []), error)
-        self.assertEqual([(each["host"], each["is_here"], each["is_well"]) for each in report["hosts"]],
-                         [(each, each == address(0), True) for each in hosts])
+        self.assertEqual(
+            [(each["host"], each["is_here"], each["is_well"]) for each in report["hosts"]],
+            [(each, each == address(0), True) for each in hosts],
+        )
         self.assertEqual([each["host_name"] for each in report["hosts"][1:]], ["host1", "host2", "host3"])
         for host in report["hosts"]:
             self.assertLessEqual(host["processors"], host["all_processors"])
             self.assertGreater(host["free_memory"], 0)
             # All have one clock.
             self.assertLessEqual(abs(host["clock_ahead_ns"]), host["clock_bound_ns"] + 5_000_000)
-        self.assertEqual(sorted((way["from"], way["to"]) for way in report["ways"]),
-                         sorted((one, other) for one in hosts for other in hosts if one != other))
+        self.assertEqual(
+            sorted((way["from"], way["to"]) for way in report["ways"]),
+            sorted((one, other) for one in hosts for other in hosts if one != other),
+        )
         for way in report["ways"]:
             self.assertRegex(way["address"], rf"^({re.escape(way['to'])}:|\[fd77::)\d")
             self.assertGreater(way["round_trip_ns"], 0)
@@ -83,20 +92,28 @@ class Doctor(unittest.TestCase):
     def test_interfaces_that_are_named_are_used(self):
         code, report, error = self.examine([address(1), address(2)], "--network-interfaces", "fd77::/64")
         self.assertEqual(code, 0, error)
-        self.assertEqual([way["address"].partition("]")[0] for way in report["ways"]], ["[fd77::3", "[fd77::2"])
+        self.assertEqual(
+            [way["address"].partition("]")[0] for way in report["ways"]], ["[fd77::3", "[fd77::2"]
+        )
 
     def test_what_keeps_hosts_from_a_job_is_one_row_each_beside_those_that_are_well(self):
         gone = "no-such-host.invalid"
-        other = self.script('[ $NAME != host2 ] || { printf "\\ndabke-agent 0.0.1/1 x\\n"; exec sleep 1000; }')
+        other = self.script(
+            '[ $NAME != host2 ] || { printf "\\ndabke-agent 0.0.1/1 x\\n"; exec sleep 1000; }'
+        )
         begin = time.monotonic()
         code, report, error = self.examine([address(1), address(2), gone, address(3)], *other, wrong=2)
         self.assertEqual(code, 1, error)
         wrong = self.wrong(report)
         self.assertEqual(len(wrong), 2, wrong)
-        self.assertRegex(wrong[0], rf"^host {address(2)}: the dabkerun there is of version 0\.0\.1/1, and this one of ")
+        self.assertRegex(
+            wrong[0], rf"^host {address(2)}: the dabkerun there is of version 0\.0\.1/1, and this one of "
+        )
         self.assertRegex(wrong[1], rf"^host {gone}: its name is not known: ")
-        self.assertEqual([(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
-                         [(address(1), address(3), ""), (address(3), address(1), "")])
+        self.assertEqual(
+            [(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
+            [(address(1), address(3), ""), (address(3), address(1), "")],
+        )
         self.assertLess(time.monotonic() - begin, 300)
 
     def test_a_port_that_is_refused_and_a_host_that_is_silent_are_said_in_time(self):
@@ -105,7 +122,9 @@ class Doctor(unittest.TestCase):
             file.write('#!/bin/sh\n[ "$1" != silent ] || exec sleep 1000\nshift\nexec sh -c "$*"\n')
         os.chmod(shell, 0o755)
         begin = time.monotonic()
-        code, report, error = self.examine(["silent", "other"], "--remote-shell", shell, "--start-timeout", "15", wrong=1)
+        code, report, error = self.examine(
+            ["silent", "other"], "--remote-shell", shell, "--start-timeout", "15", wrong=1
+        )
         self.assertEqual(code, 1, error)
         self.assertRegex(self.wrong(report)[0], "^host silent: not ready after 15 s ")
         self.assertEqual([each["is_well"] for each in report["hosts"]], [False, True])
@@ -119,28 +138,47 @@ class Doctor(unittest.TestCase):
             code, report, error = self.examine([address(1), address(2), address(3)])
         self.assertEqual(code, 0, error)
         others = [way for way in report["ways"] if way["address"].startswith("[")]
-        self.assertEqual(sorted((way["from"], way["to"]) for way in others),
-                         [(address(1), address(2)), (address(2), address(1))])
+        self.assertEqual(
+            sorted((way["from"], way["to"]) for way in others),
+            [(address(1), address(2)), (address(2), address(1))],
+        )
 
     def test_limits_and_a_small_shared_memory_are_said_with_what_to_do(self):
         there = self.script(
-            f'[ $NAME != host1 ] || ulimit -n 70\n'
-            f'[ $NAME != host2 ] || exec unshare --mount sh -c \'mount -t tmpfs -o size=1m none /dev/shm && exec {DABKERUN} "$@"\' sh "$@"')
+            f"[ $NAME != host1 ] || ulimit -n 70\n"
+            f'[ $NAME != host2 ] || exec unshare --mount sh -c \'mount -t tmpfs -o size=1m none /dev/shm && exec {DABKERUN} "$@"\' sh "$@"'
+        )
         code, report, error = self.examine([address(1), address(2)], *there, wrong=1)
         self.assertEqual(code, 1, error)
         self.assertEqual(len(self.wrong(report)), 1)
-        self.assertRegex(self.wrong(report)[0],
-                         rf"^host {address(1)}: 1 rank may need 128 open files, and the hard limit is 70 \(ulimit -Hn\): raise ")
-        self.assertTrue(any(re.match(rf"host {address(2)}: /dev/shm has 1\.0 MiB free, .*mount it larger", note)
-                            for note in self.notes(report)), self.notes(report))
+        self.assertRegex(
+            self.wrong(report)[0],
+            rf"^host {address(1)}: 1 rank may need 128 open files, and the hard limit is 70 \(ulimit -Hn\): raise ",
+        )
+        self.assertTrue(
+            any(
+                re.match(rf"host {address(2)}: /dev/shm has 1\.0 MiB free, .*mount it larger", note)
+                for note in self.notes(report)
+            ),
+            self.notes(report),
+        )
 
     def test_this_host_alone_is_examined_and_what_is_asked_wrongly_is_said(self):
-        here = subprocess.run(self.ssh.on_host(0, [DABKERUN, "doctor", "--json"]), capture_output=True, text=True, timeout=200,
-                              check=False)
+        here = subprocess.run(
+            self.ssh.on_host(0, [DABKERUN, "doctor", "--json"]),
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
         self.assertEqual((here.returncode, json.loads(here.stdout)["ways"]), (0, []), here.stderr)
-        for words, said in ((["./train"], "doctor ./train: it starts no command; leave that out"),
-                            (["-H", "a:0"], "-H a:0: 'a:0' is not a host: ")):
-            asked = subprocess.run([DABKERUN, "doctor", *words], capture_output=True, text=True, timeout=200, check=False)
+        for words, said in (
+            (["./train"], "doctor ./train: it starts no command; leave that out"),
+            (["-H", "a:0"], "-H a:0: 'a:0' is not a host: "),
+        ):
+            asked = subprocess.run(
+                [DABKERUN, "doctor", *words], capture_output=True, text=True, timeout=200, check=False
+            )
             self.assertEqual((asked.returncode, asked.stdout), (2, ""))
             self.assertIn("dabkerun: " + said, asked.stderr)
 
@@ -157,8 +195,11 @@ class CutPair(unittest.TestCase):
         self.assertEqual(code, 1, error)
         wrong = Doctor.wrong(json.loads(out))
         self.assertEqual(len(wrong), 2, wrong)
-        self.assertRegex(wrong[0], rf"^host {address(1)} does not reach host {address(2)}: .*{address(2)}:\d+: no answer"
-                                   r".*let firewalls pass TCP between them \(ports \d+ to \d+\)")
+        self.assertRegex(
+            wrong[0],
+            rf"^host {address(1)} does not reach host {address(2)}: .*{address(2)}:\d+: no answer"
+            r".*let firewalls pass TCP between them \(ports \d+ to \d+\)",
+        )
         self.assertRegex(wrong[1], rf"^host {address(2)} does not reach host {address(1)}: ")
 
 

@@ -37,7 +37,12 @@ class StruckJob:
 
 def training(digits, fault):
     patience = [] if fault.do else ["--peer-timeout-seconds", f"{PEER_TIMEOUT}"]
-    return [*patience, "sh", "-c", f'echo "pid $$"; exec {shlex.quote(str(digits))} --epochs 1000000 >/dev/null']
+    return [
+        *patience,
+        "sh",
+        "-c",
+        f'echo "pid $$"; exec {shlex.quote(str(digits))} --epochs 1000000 >/dev/null',
+    ]
 
 
 def strike(cluster, job, fault, victim):
@@ -56,7 +61,14 @@ def strike(cluster, job, fault, victim):
 def first_line(error):
     """Where all ranks had ended before the launcher could end them, the last lines of the first stand before the verdict."""
     passed_over = ("dabkerun: the last line", "dabkerun: | ", "dabkerun: Slurm job ")
-    return next((line for line in error.splitlines() if line.startswith("dabkerun: ") and not line.startswith(passed_over)), "")
+    return next(
+        (
+            line
+            for line in error.splitlines()
+            if line.startswith("dabkerun: ") and not line.startswith(passed_over)
+        ),
+        "",
+    )
 
 
 def judge(cluster, job, fault, victim):
@@ -70,7 +82,9 @@ def judge(cluster, job, fault, victim):
     finally:
         job.process.kill()
         job.process.wait()
-    expected = fault.line and fault.line.format(victim=victim, host=cluster.name_of(victim), pid=job.pids[victim])
+    expected = fault.line and fault.line.format(
+        victim=victim, host=cluster.name_of(victim), pid=job.pids[victim]
+    )
     if job.process.returncode != fault.code:
         return f"exit code {job.process.returncode} instead of {fault.code}:\n{error}"
     if expected and expected not in first_line(error):
@@ -80,10 +94,12 @@ def judge(cluster, job, fault, victim):
 
 def strike_after(cluster, words, moment, fault, victim):
     """What was wrong with a job that is struck so long after its start."""
+
     def once():
         job = cluster.start(words)
         time.sleep(moment)
         return judge(cluster, job, fault, victim)
+
     try:
         return in_time(once)
     except Late as late:
@@ -107,8 +123,10 @@ def main(open_cluster, faults):
                     moment, victim = draw.uniform(0, 2), draw.randrange(2)
                     begin = time.monotonic()
                     wrong = strike_after(cluster, training(arguments.digits, fault), moment, fault, victim)
-                    line = (f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
-                            f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)")
+                    line = (
+                        f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
+                        f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)"
+                    )
                     print(line, flush=True)
                     if wrong:
                         failures.append(line)

@@ -43,7 +43,9 @@ def expect_clean(mark, begin, may_stay=lambda pid: False):
         return not left
 
     try:
-        wait_until(nothing_left, "the end of every process of the job", CLEAN_SECONDS - (time.monotonic() - begin))
+        wait_until(
+            nothing_left, "the end of every process of the job", CLEAN_SECONDS - (time.monotonic() - begin)
+        )
     except AssertionError as late:
         text = f"{late}: left are " + "; ".join(f"{pid}: {' '.join(command_of(pid))}" for pid in left)
         try:

@@ -28,8 +28,10 @@ class ManyHosts(unittest.TestCase):
         self.shell = os.path.join(self.place, "shell")
         with open(self.shell, "w", encoding="ascii") as file:
             # It waits at the gate until somebody writes there.
-            file.write(f'#!/bin/sh\n: > "{self.place}/came-$1"\nexec 3< "{self.gate}"\n'
-                       f"""exec {' '.join(APART[:3])} -c '{APART[4]}' sh "$2" 3<&-\n""")
+            file.write(
+                f'#!/bin/sh\n: > "{self.place}/came-$1"\nexec 3< "{self.gate}"\n'
+                f"""exec {" ".join(APART[:3])} -c '{APART[4]}' sh "$2" 3<&-\n"""
+            )
         os.chmod(self.shell, 0o755)
 
     def came(self):
@@ -37,9 +39,24 @@ class ManyHosts(unittest.TestCase):
 
     def test_they_come_64_at_a_time_and_all_run(self):
         hosts = ",".join(f"host{i}:1" for i in range(HOSTS))
-        job = subprocess.Popen([DABKERUN, "-H", hosts, "--remote-shell", self.shell, "--start-timeout", "240", "--no-prefix",
-                                "sh", "-c", 'echo "$DABKE_RANK of $DABKE_SIZE on $DABKE_HOSTNAME"'],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        job = subprocess.Popen(
+            [
+                DABKERUN,
+                "-H",
+                hosts,
+                "--remote-shell",
+                self.shell,
+                "--start-timeout",
+                "240",
+                "--no-prefix",
+                "sh",
+                "-c",
+                'echo "$DABKE_RANK of $DABKE_SIZE on $DABKE_HOSTNAME"',
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.addCleanup(job.kill)
         wait_until(lambda: self.came() >= MOST_UNDER_WAY, "the first hosts", 120)
         time.sleep(0.5)  # time for too many to come
@@ -48,7 +65,9 @@ class ManyHosts(unittest.TestCase):
         self.addCleanup(os.close, gate)
         out, error = job.communicate(timeout=250)
         self.assertEqual(job.returncode, 0, error.decode(errors="replace")[-3000:])
-        self.assertEqual(sorted(out.decode().splitlines()), sorted(f"{i} of {HOSTS} on host{i}" for i in range(HOSTS)))
+        self.assertEqual(
+            sorted(out.decode().splitlines()), sorted(f"{i} of {HOSTS} on host{i}" for i in range(HOSTS))
+        )
         self.assertEqual(error, b"")
 
 

@@ -5,7 +5,10 @@ import shutil
 
 # The hosts have a bridge with one address on all of them, on which Open MPI of itself would wait for ever. MPICH's start, too, has
 # hung there without its interface.
-FURTHER = {"mpich": "-iface eth0", "openmpi": "--allow-run-as-root --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"}
+FURTHER = {
+    "mpich": "-iface eth0",
+    "openmpi": "--allow-run-as-root --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0",
+}
 
 
 def is_installed(mpi):
@@ -20,5 +23,8 @@ def start(ssh, mpi, dabkerun, arguments):
     with open(script, "w", encoding="ascii") as file:
         file.write(f'#!/bin/sh\nexec {shutil.which(f"mpirun.{mpi}")} "$@"\n')
     os.chmod(script, 0o755)
-    return ssh.start(dabkerun, ["--launcher", "mpi", "--mpi-args", FURTHER[mpi], *arguments],
-                     environment={"PATH": f"{first_in_path}:{os.environ['PATH']}"})
+    return ssh.start(
+        dabkerun,
+        ["--launcher", "mpi", "--mpi-args", FURTHER[mpi], *arguments],
+        environment={"PATH": f"{first_in_path}:{os.environ['PATH']}"},
+    )

@@ -49,11 +49,15 @@ class JobsByMpirun(unittest.TestCase):
         for mpi in mpirun.FURTHER:
             for names in ([], ["--network-interfaces", "docker0,eth0"]):
                 with self.subTest(mpi=mpi, names=names):
-                    code, out, error = self.run_by(mpi, [*names, "--log-level", "info", DIGITS, "--epochs", "1"])
+                    code, out, error = self.run_by(
+                        mpi, [*names, "--log-level", "info", DIGITS, "--epochs", "1"]
+                    )
                     self.assertEqual(code, 0, out + error)
                     for rank in (0, 1):
                         self.assertIn(f"rank {rank} on host{rank + 1}: {address(rank + 1)} (eth0)\n", error)
-                        self.assertRegex(error, rf"not 172\.17\.0\.1 \(docker0\): from rank {rank} on host{rank + 1}: ")
+                        self.assertRegex(
+                            error, rf"not 172\.17\.0\.1 \(docker0\): from rank {rank} on host{rank + 1}: "
+                        )
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ def _ip(*arguments):
 def _wire(one, other, **fate):
     """A wire (tests/fault/wire.py) between two devices, each as NAMESPACE:DEVICE, while this is open."""
     words = [word for name, value in fate.items() for word in (f"--{name}", str(value))]
-    with subprocess.Popen([sys.executable, WIRE, one, other, *words], stdout=subprocess.PIPE, text=True) as carrier:
+    with subprocess.Popen(
+        [sys.executable, WIRE, one, other, *words], stdout=subprocess.PIPE, text=True
+    ) as carrier:
         try:
             said = carrier.stdout.readline().strip()
             if said != "ready":
@@ -104,7 +106,20 @@ class Hosts:
             if i in self._wires:
                 self._open.enter_context(_wire(f"{switch}:port{i}", f"{host}:eth0", **self._wires[i]))
             else:
-                _ip("-n", switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", host)
+                _ip(
+                    "-n",
+                    switch,
+                    "link",
+                    "add",
+                    f"port{i}",
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    "eth0",
+                    "netns",
+                    host,
+                )
             _ip("-n", switch, "link", "set", f"port{i}", "master", "switch", "up")
             # As on real hosts: every one of them has this one, and it leads nowhere but to the host itself.
             _ip("-n", host, "link", "add", "docker0", "type", "bridge")
@@ -127,9 +142,23 @@ class Hosts:
     @contextlib.contextmanager
     def cut(self, one, other, nets=("10.77.0.", "fd77::")):
         """Nothing that these two hosts send to each other at these addresses arrives, and nobody says so. Others reach both."""
-        pairs = [(f"{self._name}h{a}", f"{net}{b + 1}") for a, b in ((one, other), (other, one)) for net in nets]
+        pairs = [
+            (f"{self._name}h{a}", f"{net}{b + 1}") for a, b in ((one, other), (other, one)) for net in nets
+        ]
         for host, address in pairs:  # nobody has this hardware address
-            _ip("-n", host, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+            _ip(
+                "-n",
+                host,
+                "neigh",
+                "replace",
+                address,
+                "lladdr",
+                "02:00:00:00:00:99",
+                "dev",
+                "eth0",
+                "nud",
+                "permanent",
+            )
         try:
             yield
         finally:
@@ -145,7 +174,9 @@ class Hosts:
     def far_link(self, one, other, delay, jitter):
         """Another network of these two hosts alone, 10.78.0.0/24, slow by so many seconds each way."""
         name = "far0"
-        with _wire(f"{self.name_of(one)}:{name}", f"{self.name_of(other)}:{name}", delay=delay, jitter=jitter):
+        with _wire(
+            f"{self.name_of(one)}:{name}", f"{self.name_of(other)}:{name}", delay=delay, jitter=jitter
+        ):
             for host in (one, other):
                 _ip("-n", self.name_of(host), "addr", "add", f"10.78.0.{host + 1}/24", "dev", name)
                 _ip("-n", self.name_of(host), "link", "set", name, "up")
@@ -153,10 +184,16 @@ class Hosts:
 
     def is_idle(self, host):
         """Whether all that was sent from there over TCP has been acknowledged."""
-        with_header = subprocess.run(["ip", "netns", "exec", f"{self._name}h{host}", "cat", "/proc/net/tcp"],
-                                     capture_output=True, text=True, check=True).stdout
+        with_header = subprocess.run(
+            ["ip", "netns", "exec", f"{self._name}h{host}", "cat", "/proc/net/tcp"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         sockets = [line.split() for line in with_header.splitlines()[1:]]
-        return all(fields[4].startswith("00000000:") for fields in sockets if fields[3] == "01")  # established
+        return all(
+            fields[4].startswith("00000000:") for fields in sockets if fields[3] == "01"
+        )  # established
 
     def start(self, places, command, environment=None, one_pid_namespace=False, clocks=None):
         """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank), input
@@ -178,8 +215,13 @@ class Hosts:
             if clocks is not None:
                 apart += ["--time", "--monotonic", str(clocks.get(host, 0))]
             with open(os.path.join(job, f"out{rank}"), "wb") as output:
-                process = subprocess.Popen(apart + command, env=variables, stdin=subprocess.PIPE, stdout=output,
-                                           stderr=subprocess.STDOUT)
+                process = subprocess.Popen(
+                    apart + command,
+                    env=variables,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
             process.output_file = os.path.join(job, f"out{rank}")
             started.append(process)
         self._ranks += started

@@ -25,7 +25,9 @@ def wait_for_output(ranks, text, seconds=200):
     deadline = time.monotonic() + seconds
     while not all(text in namespaces.output(rank) for rank in ranks):
         if time.monotonic() > deadline or any(rank.poll() is not None for rank in ranks):
-            raise AssertionError(f"not all ranks have said '{text}': {[namespaces.output(rank) for rank in ranks]}")
+            raise AssertionError(
+                f"not all ranks have said '{text}': {[namespaces.output(rank) for rank in ranks]}"
+            )
         time.sleep(0.005)
 
 
@@ -57,8 +59,11 @@ class Namespaces(unittest.TestCase):
         return namespaces.output(ranks[0])
 
     def test_an_address_that_every_host_has_is_never_chosen(self):
-        for names in ({}, {"DABKE_NETWORK_INTERFACE": "docker0,eth0"},
-                      {"DABKE_NETWORK_INTERFACE": "172.17.0.0/16,10.77.0.0/24"}):
+        for names in (
+            {},
+            {"DABKE_NETWORK_INTERFACE": "docker0,eth0"},
+            {"DABKE_NETWORK_INTERFACE": "172.17.0.0/16,10.77.0.0/24"},
+        ):
             with self.subTest(**names):
                 table = self.table_of(names)
                 for host, rank in ((0, 0), (1, 1), (2, 3)):
@@ -66,7 +71,11 @@ class Namespaces(unittest.TestCase):
                 self.assertRegex(table, r"not 172\.17\.0\.1 \(docker0\): from rank \d on host\d: ")
 
     def test_ranks_that_a_program_brings_together_find_rank_0_though_its_first_address_leads_nowhere(self):
-        for names in ({}, {"DABKE_NETWORK_INTERFACE": "docker0,eth0"}, {"DABKE_NETWORK_INTERFACE": "docker0,fd77::/64"}):
+        for names in (
+            {},
+            {"DABKE_NETWORK_INTERFACE": "docker0,eth0"},
+            {"DABKE_NETWORK_INTERFACE": "docker0,fd77::/64"},
+        ):
             with self.subTest(**names):
                 ranks = self.hosts.start([0, 1, 1, 2], [EXCHANGE_WORKER], names)
                 for rank in ranks:
@@ -74,12 +83,21 @@ class Namespaces(unittest.TestCase):
                     self.assertIn("the sum is right", namespaces.output(rank))
 
     def test_ranks_that_find_rank_0_at_none_of_its_addresses_say_what_was_tried(self):
-        ranks = self.hosts.start([0, 1], [EXCHANGE_WORKER],
-                                 {"DABKE_NETWORK_INTERFACE": "docker0,127.0.0.1", "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}"})
+        ranks = self.hosts.start(
+            [0, 1],
+            [EXCHANGE_WORKER],
+            {
+                "DABKE_NETWORK_INTERFACE": "docker0,127.0.0.1",
+                "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}",
+            },
+        )
         for rank in ranks:
             self.expect_end(rank, START_TIMEOUT + PATIENCE, 3)
-        self.assertRegex(namespaces.output(ranks[1]), r"the rendezvous store of rank 0 cannot be reached from this host at any of "
-                         r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\); .*DABKE_NETWORK_INTERFACE")
+        self.assertRegex(
+            namespaces.output(ranks[1]),
+            r"the rendezvous store of rank 0 cannot be reached from this host at any of "
+            r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\); .*DABKE_NETWORK_INTERFACE",
+        )
         self.assertIn("rank 1", namespaces.output(ranks[0]))
 
     def test_ranks_meet_over_ipv6(self):
@@ -88,12 +106,18 @@ class Namespaces(unittest.TestCase):
             self.assertIn(f"rank {rank} on host{host}: fd77::{host + 1} (eth0)", table)
 
     def test_hosts_that_share_only_what_leads_nowhere_are_told_what_was_tried(self):
-        ranks = self.hosts.start([0, 1], [WORKER, "sums"],
-                                 {"DABKE_NETWORK_INTERFACE": "docker0", "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}"})
+        ranks = self.hosts.start(
+            [0, 1],
+            [WORKER, "sums"],
+            {"DABKE_NETWORK_INTERFACE": "docker0", "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}"},
+        )
         for rank in ranks:
             self.expect_end(rank, START_TIMEOUT + PATIENCE, 3)
-            self.assertRegex(namespaces.output(rank), r"rank [01] on host[01] cannot be reached from rank [01] on host[01]"
-                             r" at any of its addresses: 172\.17\.0\.1 \(docker0\): .*DABKE_NETWORK_INTERFACE")
+            self.assertRegex(
+                namespaces.output(rank),
+                r"rank [01] on host[01] cannot be reached from rank [01] on host[01]"
+                r" at any of its addresses: 172\.17\.0\.1 \(docker0\): .*DABKE_NETWORK_INTERFACE",
+            )
 
     def expect_loss(self, ranks, places, victim):
         survivors = [rank for i, rank in enumerate(ranks) if i != victim]
@@ -121,7 +145,6 @@ class Namespaces(unittest.TestCase):
                 wait_for_output(ranks[:-1], "waiting")
                 self.expect_loss(ranks, places, len(places) - 1)
 
-
     def expect_cut(self, ranks, places):
         """The ranks are those of hosts 1 and 2; rank 0 is on host 0."""
         for rank in ranks:
@@ -139,7 +162,12 @@ class Namespaces(unittest.TestCase):
         limits = {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}
         # Of four ranks the second and the last send to each other, whatever runs the call.
         for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
-            for kind, backend in (("later-small", "auto"), ("later-large", "auto"), ("later-large", "auto"), ("later-small", "gloo")):
+            for kind, backend in (
+                ("later-small", "auto"),
+                ("later-large", "auto"),
+                ("later-large", "auto"),
+                ("later-small", "gloo"),
+            ):
                 ranks = self.hosts.start(places, [WORKER, kind], {"DABKE_CPU_OPERATIONS": backend, **limits})
                 wait_for_output(ranks, "ready")
                 yield {"kind": kind, "places": places, "backend": backend}, places, ranks
@@ -173,7 +201,9 @@ class Namespaces(unittest.TestCase):
     def test_a_cut_link_is_noticed_while_nothing_moves_though_the_hosts_share_their_process_ids(self):
         for shared in (False, True):
             with self.subTest(one_pid_namespace=shared):
-                ranks = self.hosts.start([0, 1], [WORKER, "alone"], {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}, shared)
+                ranks = self.hosts.start(
+                    [0, 1], [WORKER, "alone"], {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}, shared
+                )
                 wait_for_output(ranks[1:], "ready")
                 wait_for_output(ranks[:1], "waiting")
                 while not (self.hosts.is_idle(0) and self.hosts.is_idle(1)):
@@ -182,7 +212,9 @@ class Namespaces(unittest.TestCase):
                     self.expect_end(ranks[0], PEER_TIMEOUT + PATIENCE, 3)
                 error = namespaces.output(ranks[0])
                 self.assertIn("error peer_lost", error)
-                self.assertIn(f"rank 1 on host1: nothing heard for {PEER_TIMEOUT} s (DABKE_PEER_TIMEOUT_SECONDS)", error)
+                self.assertIn(
+                    f"rank 1 on host1: nothing heard for {PEER_TIMEOUT} s (DABKE_PEER_TIMEOUT_SECONDS)", error
+                )
                 namespaces.kill(ranks[1])
 
 

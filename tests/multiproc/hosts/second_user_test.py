@@ -104,7 +104,11 @@ def ports_of(pids):
                 pass
     with open("/proc/net/tcp", encoding="ascii") as table:
         lines = [line.split() for line in table.read().splitlines()[1:]]
-    return [int(fields[1].split(":")[1], 16) for fields in lines if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets]
+    return [
+        int(fields[1].split(":")[1], 16)
+        for fields in lines
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets
+    ]
 
 
 def shared_files_of(pids):
@@ -113,7 +117,11 @@ def shared_files_of(pids):
     for pid in pids:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
             fields = [line.rstrip("\n").split(None, 5) for line in maps]
-            files.update(each[5] for each in fields if len(each) == 6 and each[1].startswith("rw") and each[1].endswith("s"))
+            files.update(
+                each[5]
+                for each in fields
+                if len(each) == 6 and each[1].startswith("rw") and each[1].endswith("s")
+            )
     return sorted(file for file in files if os.path.exists(file))
 
 
@@ -121,13 +129,18 @@ class SecondUser(unittest.TestCase):
     def run_beside_an_intruder(self, settings):
         """By a job that is longer each time, until one outlives the intruder, who is slow on a busy machine."""
         for turn in range(5):
-            if self.outlives_an_intruder(settings, EPOCHS * 2 ** turn):
+            if self.outlives_an_intruder(settings, EPOCHS * 2**turn):
                 return
         self.fail("each job has ended before the intruder")
 
     def outlives_an_intruder(self, settings, epochs):
-        job = subprocess.Popen([DABKERUN, "-np", "2", "--no-prefix", *settings, DIGITS, "--epochs", str(epochs)], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        job = subprocess.Popen(
+            [DABKERUN, "-np", "2", "--no-prefix", *settings, DIGITS, "--epochs", str(epochs)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(job.kill)
         self.assertRegex(job.stdout.readline(), "epoch|training")
         pids = children_of(job.pid)
@@ -147,9 +160,24 @@ class SecondUser(unittest.TestCase):
         other = pwd.getpwnam("nobody")
         ports = ports_of(pids)
         self.assertTrue(ports, "nothing of the job listens")
-        return subprocess.run([PYTHON, "-I", "-c", INTRUDER, ",".join(map(str, pids)), ",".join(map(str, ports)),
-                               *shared_files_of(pids)],
-                              user=other.pw_uid, group=other.pw_gid, extra_groups=[], capture_output=True, text=True, cwd="/", timeout=300)
+        return subprocess.run(
+            [
+                PYTHON,
+                "-I",
+                "-c",
+                INTRUDER,
+                ",".join(map(str, pids)),
+                ",".join(map(str, ports)),
+                *shared_files_of(pids),
+            ],
+            user=other.pw_uid,
+            group=other.pw_gid,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            timeout=300,
+        )
 
     def test_the_files_of_a_job_are_those_that_it_shares_wherever_they_lie(self):
         with tempfile.TemporaryDirectory(prefix="ä folder ") as folder:
@@ -159,7 +187,10 @@ class SecondUser(unittest.TestCase):
                 with open(path, "wb+") as file:
                     file.truncate(mmap.PAGESIZE)
                     mapped.append(mmap.mmap(file.fileno(), 0, flags=how))
-            self.assertEqual([file for file in shared_files_of([os.getpid()]) if file.startswith(folder)], [os.path.join(folder, "shared")])
+            self.assertEqual(
+                [file for file in shared_files_of([os.getpid()]) if file.startswith(folder)],
+                [os.path.join(folder, "shared")],
+            )
             for each in mapped:
                 each.close()
 
@@ -172,8 +203,15 @@ class SecondUser(unittest.TestCase):
 
 if __name__ == "__main__":
     try:
-        subprocess.run([PYTHON, "-I", "-c", ""], user="nobody", group=pwd.getpwnam("nobody").pw_gid, extra_groups=[],
-                       cwd="/", check=True, capture_output=True)
+        subprocess.run(
+            [PYTHON, "-I", "-c", ""],
+            user="nobody",
+            group=pwd.getpwnam("nobody").pw_gid,
+            extra_groups=[],
+            cwd="/",
+            check=True,
+            capture_output=True,
+        )
     except (KeyError, OSError, subprocess.CalledProcessError) as why:
         print(f"skipped: this user cannot be another one as well: {why}")
         sys.exit(77)

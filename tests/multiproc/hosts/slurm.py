@@ -60,7 +60,9 @@ class Cluster:
     def __enter__(self):
         for tool in TOOLS:
             if shutil.which(tool, path=PATH) is None:
-                raise namespaces.NotPermitted(f"{tool} is not installed (Debian packages slurm-wlm and munge)")
+                raise namespaces.NotPermitted(
+                    f"{tool} is not installed (Debian packages slurm-wlm and munge)"
+                )
         self.hosts = namespaces.Hosts(self._count).__enter__()
         try:
             self._start()
@@ -84,33 +86,58 @@ class Cluster:
         os.mkdir(place)
         os.chmod(self.hosts.place, 0o755)
         os.mkdir(os.path.join(place, "state"))
-        nodes = "\n".join(f"NodeName=host{i} NodeAddr=10.77.0.{i + 1} CPUs={CPUS} RealMemory=1000 State=UNKNOWN"
-                          for i in range(self._count))
+        nodes = "\n".join(
+            f"NodeName=host{i} NodeAddr=10.77.0.{i + 1} CPUs={CPUS} RealMemory=1000 State=UNKNOWN"
+            for i in range(self._count)
+        )
         self._write("slurm.conf", CONFIG.format(place=place, nodes=nodes, mpi=self._mpi))
         self._write("cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
-        self._write("hosts", "127.0.0.1 localhost\n" + "".join(f"10.77.0.{i + 1} host{i}\n" for i in range(self._count)))
+        self._write(
+            "hosts",
+            "127.0.0.1 localhost\n" + "".join(f"10.77.0.{i + 1} host{i}\n" for i in range(self._count)),
+        )
         self._write("resolv.conf", "nameserver 127.0.0.1\n")
         with open(os.path.join(place, "munge.key"), "wb") as file:
             file.write(os.urandom(1024))
         os.chmod(os.path.join(place, "munge.key"), 0o400)
-        self._daemon("munged", ["munged", "--foreground", "--force", f"--socket={place}/munge.socket",
-                                f"--key-file={place}/munge.key", f"--pid-file={place}/munged.pid",
-                                f"--log-file={place}/munged.log", f"--seed-file={place}/munged.seed"])
+        self._daemon(
+            "munged",
+            [
+                "munged",
+                "--foreground",
+                "--force",
+                f"--socket={place}/munge.socket",
+                f"--key-file={place}/munge.key",
+                f"--pid-file={place}/munged.pid",
+                f"--log-file={place}/munged.log",
+                f"--seed-file={place}/munged.seed",
+            ],
+        )
         for host in range(self._count):
             # As on a cluster, names are known, and nobody is asked who is not there.
-            named = (f"hostname host{host} && mount --bind {place}/hosts /etc/hosts && "
-                     f"mount --bind {place}/resolv.conf /etc/resolv.conf && echo named && exec sleep infinity")
-            holder = subprocess.Popen(["unshare", "--uts", "--mount", "sh", "-c", named], stdout=subprocess.PIPE)
+            named = (
+                f"hostname host{host} && mount --bind {place}/hosts /etc/hosts && "
+                f"mount --bind {place}/resolv.conf /etc/resolv.conf && echo named && exec sleep infinity"
+            )
+            holder = subprocess.Popen(
+                ["unshare", "--uts", "--mount", "sh", "-c", named], stdout=subprocess.PIPE
+            )
             self._daemons.append(holder)
             self._names.append(holder)
             if not holder.stdout.readline():
                 raise namespaces.NotPermitted("no mount namespaces with names of their own")
         self._wait(lambda: os.path.exists(os.path.join(place, "munge.socket")), "munged")
-        self._daemon("slurmctld", self.on_host(0, ["slurmctld", "-D", "-f", os.path.join(place, "slurm.conf")]))
+        self._daemon(
+            "slurmctld", self.on_host(0, ["slurmctld", "-D", "-f", os.path.join(place, "slurm.conf")])
+        )
         for host in range(self._count):
             os.mkdir(os.path.join(place, f"spool.host{host}"))
-            self._daemon(f"slurmd{host}", self.on_host(host, ["slurmd", "-D", "-N", f"host{host}", "-f",
-                                                              os.path.join(place, "slurm.conf")]))
+            self._daemon(
+                f"slurmd{host}",
+                self.on_host(
+                    host, ["slurmd", "-D", "-N", f"host{host}", "-f", os.path.join(place, "slurm.conf")]
+                ),
+            )
         self._wait(self._is_up, "every node of Slurm")
 
     def _write(self, name, text):
@@ -119,8 +146,16 @@ class Cluster:
 
     def _daemon(self, name, command):
         with open(os.path.join(self.place, f"{name}.out"), "wb") as output:
-            self._daemons.append(subprocess.Popen(command, env=self.environment(), stdin=subprocess.DEVNULL,
-                                                  stdout=output, stderr=subprocess.STDOUT, start_new_session=True))
+            self._daemons.append(
+                subprocess.Popen(
+                    command,
+                    env=self.environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            )
 
     def _wait(self, condition, what, seconds=180):
         deadline = time.monotonic() + seconds
@@ -130,8 +165,13 @@ class Cluster:
             time.sleep(0.1)
 
     def _is_up(self):
-        done = subprocess.run(self.on_host(0, ["sinfo", "-h", "-t", "idle", "-o", "%D"]), env=self.environment(),
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            self.on_host(0, ["sinfo", "-h", "-t", "idle", "-o", "%D"]),
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.stdout.strip() == str(self._count)
 
     def logs(self):
@@ -144,27 +184,61 @@ class Cluster:
         return text
 
     def environment(self, more=None):
-        return dict(os.environ, SLURM_CONF=os.path.join(self.place, "slurm.conf"),
-                    PATH=PATH + ":" + os.environ.get("PATH", ""), **(more or {}))
+        return dict(
+            os.environ,
+            SLURM_CONF=os.path.join(self.place, "slurm.conf"),
+            PATH=PATH + ":" + os.environ.get("PATH", ""),
+            **(more or {}),
+        )
 
     def on_host(self, host, command):
         spaces = f"/proc/{self._names[host].pid}/ns"
-        return ["nsenter", f"--net=/run/netns/{self.hosts.name_of(host)}", f"--uts={spaces}/uts", f"--mount={spaces}/mnt",
-                *command]
+        return [
+            "nsenter",
+            f"--net=/run/netns/{self.hosts.name_of(host)}",
+            f"--uts={spaces}/uts",
+            f"--mount={spaces}/mnt",
+            *command,
+        ]
 
     def start(self, words, nodes="host1,host2", slots=2, environment=None, allocation=()):
         """`words` on host 0, in an allocation with a slot on each host unless it says otherwise."""
-        salloc = ["salloc", "--quiet", f"--nodelist={nodes}", f"--nodes={len(nodes.split(','))}", f"--ntasks={slots}",
-                  *allocation, *words]
-        return subprocess.Popen(self.on_host(0, salloc), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, env=self.environment(environment))
+        salloc = [
+            "salloc",
+            "--quiet",
+            f"--nodelist={nodes}",
+            f"--nodes={len(nodes.split(','))}",
+            f"--ntasks={slots}",
+            *allocation,
+            *words,
+        ]
+        return subprocess.Popen(
+            self.on_host(0, salloc),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(environment),
+        )
 
     def start_by_srun(self, words, tasks=2, flags=(), environment=None):
         """`words` as so many tasks on hosts 1 and 2, as many on each, without dabkerun."""
-        srun = ["srun", "--quiet", "--nodelist=host1,host2", "--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}",
-                *flags, *words]
-        return subprocess.Popen(self.on_host(0, srun), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env=self.environment(environment))
+        srun = [
+            "srun",
+            "--quiet",
+            "--nodelist=host1,host2",
+            "--nodes=2",
+            f"--ntasks={tasks}",
+            f"--ntasks-per-node={tasks // 2}",
+            *flags,
+            *words,
+        ]
+        return subprocess.Popen(
+            self.on_host(0, srun),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(environment),
+        )
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
         """A job of a rank on each of two hosts that say their pids: salloc's process, the mark that all have in their
@@ -175,16 +249,26 @@ class Cluster:
         while len(pids) < 2:
             line = job.stdout.readline().decode()
             if not line:
-                raise AssertionError("the job has ended early: " + job.communicate()[1].decode(errors="replace"))
+                raise AssertionError(
+                    "the job has ended early: " + job.communicate()[1].decode(errors="replace")
+                )
             if found := re.match(r"\[(\d)\]<stdout>:pid (\d+)", line):
                 pids[int(found[1])] = int(found[2])
         mark = f"DABKE_TEST_MARK={value}"
-        launcher = next(pid for pid in processes_with(mark) if command_of(pid)[:1] == [dabkerun]
-                        and "--agent" not in command_of(pid) and is_child_of(pid, job.pid))
+        launcher = next(
+            pid
+            for pid in processes_with(mark)
+            if command_of(pid)[:1] == [dabkerun]
+            and "--agent" not in command_of(pid)
+            and is_child_of(pid, job.pid)
+        )
         return job, mark, pids, launcher
 
 
 def srun_below(launcher):
     """The srun that brings dabkerun's agents; it has a helper of the same name."""
-    return next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if command_of(pid)[:1] == ["srun"] and is_child_of(pid, launcher))
+    return next(
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if command_of(pid)[:1] == ["srun"] and is_child_of(pid, launcher)
+    )

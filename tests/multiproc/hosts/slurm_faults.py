@@ -19,12 +19,21 @@ def kill(pid):
 
 
 FAULTS = {
-    "rank": Fault("rank {victim} on host {host} (pid {pid}) was killed by SIGKILL", 137,
-                  lambda job, victim: kill(job.pids[victim])),
-    "srun": Fault("the connection to its agent was lost: srun was killed by SIGKILL", 1,
-                  lambda job, victim: kill(slurm.srun_below(job.launcher))),
-    "agent": Fault("host {host}: the connection to its agent was lost: it was closed there", 1,
-                   lambda job, victim: kill(parent_of(parent_of(job.pids[victim])))),
+    "rank": Fault(
+        "rank {victim} on host {host} (pid {pid}) was killed by SIGKILL",
+        137,
+        lambda job, victim: kill(job.pids[victim]),
+    ),
+    "srun": Fault(
+        "the connection to its agent was lost: srun was killed by SIGKILL",
+        1,
+        lambda job, victim: kill(slurm.srun_below(job.launcher)),
+    ),
+    "agent": Fault(
+        "host {host}: the connection to its agent was lost: it was closed there",
+        1,
+        lambda job, victim: kill(parent_of(parent_of(job.pids[victim]))),
+    ),
     "launcher": Fault(None, 0, lambda job, victim: kill(job.launcher)),  # salloc makes nothing of it
     "link": Fault(SILENT, 1, None),
 }

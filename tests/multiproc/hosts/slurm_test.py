@@ -16,7 +16,17 @@ import unittest
 
 import namespaces
 import slurm
-from job_processes import CLEAN_SECONDS, PEER_TIMEOUT, Late, end_of, expect_clean, in_time, parent_of, processes_with, wait_until
+from job_processes import (
+    CLEAN_SECONDS,
+    PEER_TIMEOUT,
+    Late,
+    end_of,
+    expect_clean,
+    in_time,
+    parent_of,
+    processes_with,
+    wait_until,
+)
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
@@ -36,13 +46,23 @@ class SlurmJobs(unittest.TestCase):
     def test_a_network_is_trained_on_the_hosts_of_the_allocation(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        for nodes, slots in (("host1,host2", 2), ("host0,host1", 4)):  # without the host that starts it, and with it
+        for nodes, slots in (
+            ("host1,host2", 2),
+            ("host0,host1", 4),
+        ):  # without the host that starts it, and with it
             with self.subTest(nodes=nodes):
-                code, out, error = self.run_job([DABKERUN, *TRAINING], nodes=nodes, slots=slots,
-                                                allocation=["--ntasks-per-node", str(slots // 2)])
+                code, out, error = self.run_job(
+                    [DABKERUN, *TRAINING],
+                    nodes=nodes,
+                    slots=slots,
+                    allocation=["--ntasks-per-node", str(slots // 2)],
+                )
                 self.assertEqual(code, 0, error)
                 self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
-                self.assertRegex(error, rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts")
+                self.assertRegex(
+                    error,
+                    rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts",
+                )
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
         for _ in range(4):  # a busy machine may let a host be late for an examination
@@ -51,27 +71,54 @@ class SlurmJobs(unittest.TestCase):
                 break
         self.assertEqual(code, 0, out + error)
         report = json.loads(out)
-        self.assertEqual([(each["host"], each["host_name"], each["is_well"]) for each in report["hosts"]],
-                         [("host1", "host1", True), ("host2", "host2", True)])
-        self.assertEqual([(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
-                         [("host1", "host2", ""), ("host2", "host1", "")])
-        self.assertGreater(max(way["bytes_per_s"] for way in report["ways"]), 1_000_000)  # the better of the two
+        self.assertEqual(
+            [(each["host"], each["host_name"], each["is_well"]) for each in report["hosts"]],
+            [("host1", "host1", True), ("host2", "host2", True)],
+        )
+        self.assertEqual(
+            [(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
+            [("host1", "host2", ""), ("host2", "host1", "")],
+        )
+        self.assertGreater(
+            max(way["bytes_per_s"] for way in report["ways"]), 1_000_000
+        )  # the better of the two
 
     def test_ranks_run_on_their_hosts_with_all_cores_and_nothing_secret_is_on_a_command_line(self):
-        script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
-                  'echo "step ${SLURM_STEP_ID-none} of ${PMI_RANK-none}"; echo "key ${#DABKE_JOB_KEY}"; nproc')
-        code, out, error = self.run_job([DABKERUN, "--no-prefix", "--output-filename", self.cluster.place + "/out", "sh", "-c",
-                                         script], environment={"SRUN_CPUS_PER_TASK": "1"})
+        script = (
+            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+            'echo "step ${SLURM_STEP_ID-none} of ${PMI_RANK-none}"; echo "key ${#DABKE_JOB_KEY}"; nproc'
+        )
+        code, out, error = self.run_job(
+            [DABKERUN, "--no-prefix", "--output-filename", self.cluster.place + "/out", "sh", "-c", script],
+            environment={"SRUN_CPUS_PER_TASK": "1"},
+        )
         self.assertEqual(code, 0, error)
         for rank, host in ((0, 1), (1, 2)):
             with open(f"{self.cluster.place}/out/rank.{rank}/stdout", encoding="ascii") as file:
-                self.assertEqual(file.read(), f"host{host}\nsearched\nstep none of none\nkey 64\n{os.cpu_count()}\n")
+                self.assertEqual(
+                    file.read(), f"host{host}\nsearched\nstep none of none\nkey 64\n{os.cpu_count()}\n"
+                )
 
     def test_rank_0_reads_what_dabkerun_reads(self):
         job = subprocess.Popen(
-            self.cluster.on_host(0, ["salloc", "--quiet", "--nodelist=host1,host2", "--nodes=2", "--ntasks=2", DABKERUN,
-                                     "--no-prefix", "cat"]),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.cluster.environment())
+            self.cluster.on_host(
+                0,
+                [
+                    "salloc",
+                    "--quiet",
+                    "--nodelist=host1,host2",
+                    "--nodes=2",
+                    "--ntasks=2",
+                    DABKERUN,
+                    "--no-prefix",
+                    "cat",
+                ],
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.cluster.environment(),
+        )
         text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(10000))
         self.assertTrue(job.communicate(text, timeout=200)[0] == text)
         self.assertEqual(job.returncode, 0)
@@ -89,12 +136,26 @@ class SlurmJobs(unittest.TestCase):
 
     def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
         cases = {
-            "rank": (lambda launcher, pids: pids[1], r"rank 1 on host host2 \(pid \d+\) was killed by SIGKILL", 137),
-            "agent": (lambda launcher, pids: parent_of(parent_of(pids[1])),
-                      "host host2: the connection to its agent was lost: it was closed there", 1),
-            "supervisor": (lambda launcher, pids: parent_of(pids[1]), r"rank 1 on host host2 \(pid \d+\) was lost", 137),
-            "srun": (lambda launcher, pids: slurm.srun_below(launcher),
-                     "host host[12]: the connection to its agent was lost: srun was killed by SIGKILL", 1),
+            "rank": (
+                lambda launcher, pids: pids[1],
+                r"rank 1 on host host2 \(pid \d+\) was killed by SIGKILL",
+                137,
+            ),
+            "agent": (
+                lambda launcher, pids: parent_of(parent_of(pids[1])),
+                "host host2: the connection to its agent was lost: it was closed there",
+                1,
+            ),
+            "supervisor": (
+                lambda launcher, pids: parent_of(pids[1]),
+                r"rank 1 on host host2 \(pid \d+\) was lost",
+                137,
+            ),
+            "srun": (
+                lambda launcher, pids: slurm.srun_below(launcher),
+                "host host[12]: the connection to its agent was lost: srun was killed by SIGKILL",
+                1,
+            ),
             "launcher": (lambda launcher, pids: launcher, None, 0),  # salloc makes nothing of it
         }
         for what, (victim, line, code) in cases.items():
@@ -124,7 +185,9 @@ class SlurmJobs(unittest.TestCase):
         expect_clean(mark, begin)
 
     def test_a_signal_to_the_step_or_to_dabkerun_reaches_every_rank_once(self):
-        count = 'trap "echo got" USR1; trap "echo told; exit 0" TERM; echo "pid $$"; while :; do sleep 0.05; done'
+        count = (
+            'trap "echo got" USR1; trap "echo told; exit 0" TERM; echo "pid $$"; while :; do sleep 0.05; done'
+        )
         job, mark, _, launcher = self.cluster.start_sleepers(DABKERUN, command=count)
         self.addCleanup(job.kill)
         limit = threading.Timer(120, job.kill)  # a signal that is lost ends the wait for its lines
@@ -159,41 +222,75 @@ class SlurmJobs(unittest.TestCase):
         begin = time.monotonic()
         with self.cluster.hosts.cut(0, 2):
             # Slurm itself waits longer for a host: what it runs there ends once the network is whole again.
-            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), f"the end of both ranks, {pids}",
-                       10 * CLEAN_SECONDS)
+            wait_until(
+                lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()),
+                f"the end of both ranks, {pids}",
+                10 * CLEAN_SECONDS,
+            )
             if time.monotonic() > begin + PEER_TIMEOUT + CLEAN_SECONDS:
                 raise Late(f"the ranks have ended only {time.monotonic() - begin:.1f} s after the cut")
         error = job.communicate(timeout=200)[1].decode()
         self.assertEqual(job.returncode, 1, error)
-        self.assertRegex(self.first_line(error), f"host host2: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s")
+        self.assertRegex(
+            self.first_line(error),
+            f"host host2: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s",
+        )
         wait_until(lambda: not processes_with(mark), "the end of every process of the job")
 
     def test_what_is_wrong_is_said_in_the_first_line_with_what_to_do(self):
         cases = [
-            ("list", ["echo", "x"], {"SLURM_JOB_NODELIST": "n[1-"}, "SLURM_JOB_NODELIST is 'n\\[1-', and .* say the hosts with -H", 2),
-            ("slots", ["-np", "3", "echo", "x"], {}, "-np 3 asks for more processes than host1:1,host2:1 has slots", 2),
-            ("host", ["--launcher", "slurm", "-H", "other.invalid:1", "echo", "x"], {},
-             "--launcher slurm: host other.invalid is none of Slurm job", 2),
+            (
+                "list",
+                ["echo", "x"],
+                {"SLURM_JOB_NODELIST": "n[1-"},
+                "SLURM_JOB_NODELIST is 'n\\[1-', and .* say the hosts with -H",
+                2,
+            ),
+            (
+                "slots",
+                ["-np", "3", "echo", "x"],
+                {},
+                "-np 3 asks for more processes than host1:1,host2:1 has slots",
+                2,
+            ),
+            (
+                "host",
+                ["--launcher", "slurm", "-H", "other.invalid:1", "echo", "x"],
+                {},
+                "--launcher slurm: host other.invalid is none of Slurm job",
+                2,
+            ),
             ("program", ["no-such-program"], {}, "host host[12]: cannot run 'no-such-program'", 127),
         ]
         for what, words, changed, line, code in cases:
             with self.subTest(wrong=what):
                 change = [f"{name}={value}" for name, value in changed.items()]
                 seen, out, error = self.run_job(["env", *change, DABKERUN, *words])
-                said = [each for each in error.splitlines() if each.startswith("dabkerun: ") and "brings dabkerun" not in each]
+                said = [
+                    each
+                    for each in error.splitlines()
+                    if each.startswith("dabkerun: ") and "brings dabkerun" not in each
+                ]
                 self.assertRegex(said[0], "^dabkerun: " + line)
                 self.assertEqual((seen, out), (code, ""), error)
         with self.subTest(wrong="step"):  # srun says what is wrong with it
-            seen, _, error = self.run_job(["env", "SLURM_JOB_ID=99999", "SLURM_JOBID=99999", DABKERUN, "echo", "x"])
+            seen, _, error = self.run_job(
+                ["env", "SLURM_JOB_ID=99999", "SLURM_JOBID=99999", DABKERUN, "echo", "x"]
+            )
             said = [each for each in error.splitlines() if each.startswith("dabkerun: ")]
-            self.assertEqual(said[1], "dabkerun: Slurm has not brought an agent to every host: srun ended with status code 1")
+            self.assertEqual(
+                said[1],
+                "dabkerun: Slurm has not brought an agent to every host: srun ended with status code 1",
+            )
             self.assertIn("dabkerun:   the command was: srun --mpi=none --overlap ", error)
             self.assertEqual(seen, 1, error)
 
     def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = end_of(self.cluster.start_by_srun(TRAINING, 4, environment={"DABKE_LOG_LEVEL": "info"}))
+        code, out, error = end_of(
+            self.cluster.start_by_srun(TRAINING, 4, environment={"DABKE_LOG_LEVEL": "info"})
+        )
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"accuracy 9\d\.\d %")
         for rank in (0, 2):  # never at the address that both hosts have
@@ -203,24 +300,38 @@ class SlurmJobs(unittest.TestCase):
         if not DIGITS:
             self.skipTest("the examples are not built")
         script = f'if [ "$SLURM_PROCID" = 3 ]; then sleep 30; else exec {DIGITS}; fi'
-        code, _, error = end_of(self.cluster.start_by_srun(["sh", "-c", script], 4, ["--kill-on-bad-exit=1"],
-                                                           {"DABKE_START_TIMEOUT_SECONDS": "3"}))
+        code, _, error = end_of(
+            self.cluster.start_by_srun(
+                ["sh", "-c", script], 4, ["--kill-on-bad-exit=1"], {"DABKE_START_TIMEOUT_SECONDS": "3"}
+            )
+        )
         self.assertNotEqual(code, 0)
         self.assertIn("not all 4 tasks of the Slurm step have come to dabke_init in time", error)
 
     def test_outside_of_a_job_slurm_cannot_be_asked_for(self):
-        done = subprocess.run(self.cluster.on_host(0, [DABKERUN, "--launcher", "slurm", "-np", "1", "echo", "x"]),
-                              capture_output=True, text=True, env=self.cluster.environment(), timeout=200, check=False)
-        self.assertEqual((done.returncode, done.stderr),
-                         (2, "dabkerun: --launcher slurm: this is no Slurm job: start dabkerun by salloc or sbatch\n"))
+        done = subprocess.run(
+            self.cluster.on_host(0, [DABKERUN, "--launcher", "slurm", "-np", "1", "echo", "x"]),
+            capture_output=True,
+            text=True,
+            env=self.cluster.environment(),
+            timeout=200,
+            check=False,
+        )
+        self.assertEqual(
+            (done.returncode, done.stderr),
+            (2, "dabkerun: --launcher slurm: this is no Slurm job: start dabkerun by salloc or sbatch\n"),
+        )
 
     def test_a_dry_run_says_what_srun_would_start(self):
         code, out, error = self.run_job([DABKERUN, "--dry-run", "echo", "x y"])
         self.assertEqual(code, 0, error)
-        self.assertRegex(out, r"^Nothing is started\. The hosts are from Slurm job \d+\.\n"
-                              r"host host1: 1 slot, rank 0\nhost host2: 1 slot, rank 1\n"
-                              r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
-                              r"each rank runs: echo 'x y'\n")
+        self.assertRegex(
+            out,
+            r"^Nothing is started\. The hosts are from Slurm job \d+\.\n"
+            r"host host1: 1 slot, rank 0\nhost host2: 1 slot, rank 1\n"
+            r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
+            r"each rank runs: echo 'x y'\n",
+        )
 
 
 class SlurmWithoutPmi(unittest.TestCase):
@@ -236,7 +347,9 @@ class SlurmWithoutPmi(unittest.TestCase):
         code, out, error = end_of(self.cluster.start_by_srun(TRAINING, 4))
         self.assertNotEqual(code, 0)
         self.assertNotIn("accuracy", out)
-        self.assertRegex(error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:")
+        self.assertRegex(
+            error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:"
+        )
         meeting = os.path.join(self.cluster.place, "meeting")
         os.mkdir(meeting)
         for flags, environment in ((["--mpi=pmi2"], {}), ([], {"DABKE_RENDEZVOUS": f"file:{meeting}"})):

@@ -19,12 +19,21 @@ def kill(pid):
 
 
 FAULTS = {
-    "rank": Fault("rank {victim} on host {host} (pid {pid}) was killed by SIGKILL", 137,
-                  lambda job, victim: kill(job.pids[victim])),
-    "ssh": Fault("the connection to its agent was lost: ssh was killed by SIGKILL", 1,
-                 lambda job, victim: kill(ssh_below(job.launcher))),
-    "agent": Fault("host {host}: the connection to its agent was lost: ssh ", 1,
-                   lambda job, victim: kill(parent_of(parent_of(job.pids[victim])))),
+    "rank": Fault(
+        "rank {victim} on host {host} (pid {pid}) was killed by SIGKILL",
+        137,
+        lambda job, victim: kill(job.pids[victim]),
+    ),
+    "ssh": Fault(
+        "the connection to its agent was lost: ssh was killed by SIGKILL",
+        1,
+        lambda job, victim: kill(ssh_below(job.launcher)),
+    ),
+    "agent": Fault(
+        "host {host}: the connection to its agent was lost: ssh ",
+        1,
+        lambda job, victim: kill(parent_of(parent_of(job.pids[victim]))),
+    ),
     "launcher": Fault(None, -signal.SIGKILL, lambda job, victim: kill(job.launcher)),
     "link": Fault(SILENT, 1, None),
 }

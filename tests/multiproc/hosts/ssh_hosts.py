@@ -65,7 +65,9 @@ class SshHosts:
             daemon.wait()
         # A session of sshd whose link was cut would wait for hours.
         for host in range(self._count + 1):
-            for pid in subprocess.run(["ip", "netns", "pids", self.hosts.name_of(host)], capture_output=True, text=True).stdout.split():
+            for pid in subprocess.run(
+                ["ip", "netns", "pids", self.hosts.name_of(host)], capture_output=True, text=True
+            ).stdout.split():
                 with contextlib.suppress(ProcessLookupError):  # it has ended with another
                     os.kill(int(pid), signal.SIGKILL)
         self.hosts.__exit__()
@@ -78,7 +80,9 @@ class SshHosts:
         shutil.copy(self.key + ".pub", self.file("authorized_keys"))
         os.makedirs("/run/sshd", exist_ok=True)
         self.known_hosts = self.file("known_hosts")
-        self.shell_start = self.file("bashrc")  # a login shell that is bash reads it, where somebody has written it
+        self.shell_start = self.file(
+            "bashrc"
+        )  # a login shell that is bash reads it, where somebody has written it
         for host in range(1, self._count + 1):
             self._start_sshd(host)
 
@@ -88,16 +92,35 @@ class SshHosts:
     def _start_sshd(self, host):
         host_key, log = self.file(f"host_key{host}"), self.file(f"log{host}")
         generate_key(host_key)
-        with open(host_key + ".pub", encoding="ascii") as file, open(self.known_hosts, "a", encoding="ascii") as known:
+        with (
+            open(host_key + ".pub", encoding="ascii") as file,
+            open(self.known_hosts, "a", encoding="ascii") as known,
+        ):
             known.write(f"[{address(host)}]:{PORT} {file.read()}")
         config = self.file(f"sshd{host}")
         with open(config, "w", encoding="ascii") as file:
-            file.write(f"Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {self.file('authorized_keys')}\n"
-                       "UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n"
-                       f"MaxStartups 200\nPidFile none\nSetEnv BASH_ENV={self.shell_start}\n")
-        command = ["unshare", "--uts", "sh", "-c", f'hostname host{host}; exec "$@"', "sh",
-                   shutil.which("sshd", path="/usr/sbin:/sbin"), "-D", "-E", log, "-f", config]
-        self._daemons.append(subprocess.Popen(self.on_host(host, command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+            file.write(
+                f"Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {self.file('authorized_keys')}\n"
+                "UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n"
+                f"MaxStartups 200\nPidFile none\nSetEnv BASH_ENV={self.shell_start}\n"
+            )
+        command = [
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            f'hostname host{host}; exec "$@"',
+            "sh",
+            shutil.which("sshd", path="/usr/sbin:/sbin"),
+            "-D",
+            "-E",
+            log,
+            "-f",
+            config,
+        ]
+        self._daemons.append(
+            subprocess.Popen(self.on_host(host, command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        )
         wait_until(lambda: "Server listening" in text_of(log), "sshd")
 
     def on_host(self, host, command):
@@ -106,13 +129,38 @@ class SshHosts:
     def all_hosts(self, slots):
         return ",".join(f"{address(host)}:{slots}" for host in range(1, self._count + 1))
 
-    def start(self, dabkerun, arguments, hosts=None, port=PORT, key=None, known_hosts=None, environment=None, directory=None,
-              stdin=subprocess.DEVNULL):
+    def start(
+        self,
+        dabkerun,
+        arguments,
+        hosts=None,
+        port=PORT,
+        key=None,
+        known_hosts=None,
+        environment=None,
+        directory=None,
+        stdin=subprocess.DEVNULL,
+    ):
         options = f"-F none -o UserKnownHostsFile={known_hosts or self.known_hosts} -o IdentitiesOnly=yes"
-        flags = ["-H", hosts or self.all_hosts(1), "-p", str(port), "-i", key or self.key, "--ssh-args", options]
+        flags = [
+            "-H",
+            hosts or self.all_hosts(1),
+            "-p",
+            str(port),
+            "-i",
+            key or self.key,
+            "--ssh-args",
+            options,
+        ]
         program = dabkerun if isinstance(dabkerun, list) else [dabkerun]
-        return subprocess.Popen(self.on_host(0, [*program, *flags, *arguments]), stdin=stdin, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, cwd=directory, env=dict(os.environ, **(environment or {})))
+        return subprocess.Popen(
+            self.on_host(0, [*program, *flags, *arguments]),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env=dict(os.environ, **(environment or {})),
+        )
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
         """A job of a rank a host that say their pids; with its mark, which its processes have in their environment."""
@@ -122,7 +170,9 @@ class SshHosts:
         while len(pids) < self._count:
             line = job.stdout.readline().decode()
             if not line:
-                raise AssertionError("the job has ended early: " + job.communicate()[1].decode(errors="replace"))
+                raise AssertionError(
+                    "the job has ended early: " + job.communicate()[1].decode(errors="replace")
+                )
             if found := re.match(r"\[(\d+)\]<stdout>:pid (\d+)", line):
                 pids[int(found[1])] = int(found[2])
         return job, f"DABKE_TEST_MARK={value}", pids

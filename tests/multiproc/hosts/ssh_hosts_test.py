@@ -46,7 +46,9 @@ class JobsOverSsh(unittest.TestCase):
     def test_an_address_that_every_host_has_is_never_chosen(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, _, error = self.run_job(["--network-interfaces", "docker0,eth0", "--log-level", "info", DIGITS, "--epochs", "1"])
+        code, _, error = self.run_job(
+            ["--network-interfaces", "docker0,eth0", "--log-level", "info", DIGITS, "--epochs", "1"]
+        )
         self.assertEqual(code, 0, error)
         for rank in (0, 1):
             host = address(rank + 1)
@@ -56,32 +58,54 @@ class JobsOverSsh(unittest.TestCase):
     def test_arguments_and_variables_arrive_as_they_are_whatever_bytes_they_have(self):
         seed = random.randrange(1 << 32)
         draw = random.Random(seed)
-        special = [b"", b" ", b"'", b'"', b"$HOME", b"`id`", b"a\nb", b"\\", b"*", "\u00e4\u20ac".encode(), b"--", b"~"]
-        words = special + [bytes(draw.randrange(1, 256) for _ in range(draw.randrange(40)))
-                           for _ in range(200 - len(special))]
+        special = [
+            b"",
+            b" ",
+            b"'",
+            b'"',
+            b"$HOME",
+            b"`id`",
+            b"a\nb",
+            b"\\",
+            b"*",
+            "\u00e4\u20ac".encode(),
+            b"--",
+            b"~",
+        ]
+        words = special + [
+            bytes(draw.randrange(1, 256) for _ in range(draw.randrange(40)))
+            for _ in range(200 - len(special))
+        ]
         script = "import os, sys; print(*[os.fsencode(word).hex() or '-' for word in sys.argv[1:] + [os.environ['ODD']]])"
-        code, out, error = self.run_job(["--no-prefix", sys.executable, "-c", script, *words],
-                                        environment={"ODD": "a 'b'\n$c"})
+        code, out, error = self.run_job(
+            ["--no-prefix", sys.executable, "-c", script, *words], environment={"ODD": "a 'b'\n$c"}
+        )
         self.assertEqual(code, 0, error)
         expected = " ".join(word.hex() or "-" for word in words + [b"a 'b'\n$c"]).encode() + b"\n"
         self.assertEqual(out, expected * 2, f"seed {seed}")
 
     def test_what_travels_is_on_no_command_line_and_ranks_know_their_hosts(self):
-        script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
-                  'echo "in $PWD"; echo "at $DABKE_HOSTNAME $DABKE_RENDEZVOUS"')
+        script = (
+            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+            'echo "in $PWD"; echo "at $DABKE_HOSTNAME $DABKE_RENDEZVOUS"'
+        )
         code, out, error = self.run_job(["sh", "-c", script], directory=self.ssh.place)
         self.assertEqual(code, 0, error)
         for rank, host in ((0, 1), (1, 2)):
-            self.assertIn(f"[{rank}]<stdout>:host{host}\n[{rank}]<stdout>:searched\n",
-                          "".join(line for line in out.decode().splitlines(True) if line.startswith(f"[{rank}]")))
+            self.assertIn(
+                f"[{rank}]<stdout>:host{host}\n[{rank}]<stdout>:searched\n",
+                "".join(line for line in out.decode().splitlines(True) if line.startswith(f"[{rank}]")),
+            )
             self.assertIn(f"[{rank}]<stdout>:in {self.ssh.place}\n", out.decode())
-            self.assertRegex(out.decode(), rf"\[{rank}\]<stdout>:at {address(host)} http://127\.0\.0\.1:\d+\n")
+            self.assertRegex(
+                out.decode(), rf"\[{rank}\]<stdout>:at {address(host)} http://127\.0\.0\.1:\d+\n"
+            )
 
     def test_the_key_is_in_nothing_that_a_job_says_of_itself(self):
         key_file = self.ssh.file("job_key")
         # Not written in place: the rank that is killed last may be so while it writes.
         tell = f'echo "$DABKE_JOB_KEY" >"{key_file}.$DABKE_RANK"; mv "{key_file}.$DABKE_RANK" "{key_file}"'
-        for then in (f'exec {DIGITS} --epochs 1' if DIGITS else "true", "kill -9 $$"):
+        for then in (f"exec {DIGITS} --epochs 1" if DIGITS else "true", "kill -9 $$"):
             with self.subTest(then=then):
                 words = ["sh", "-c", f"{tell}; {then}"]
                 _, out, error = self.run_job(["--verbose", "--log-level", "trace", *words])
@@ -92,8 +116,12 @@ class JobsOverSsh(unittest.TestCase):
 
     def test_dabkerun_listens_on_loopback_alone(self):
         job, _, _ = self.start_sleepers()
-        listening = subprocess.run(self.ssh.on_host(0, ["ss", "-H", "-l", "-t", "-n", "-p"]), capture_output=True, text=True,
-                                   check=True).stdout
+        listening = subprocess.run(
+            self.ssh.on_host(0, ["ss", "-H", "-l", "-t", "-n", "-p"]),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         own = [line for line in listening.splitlines() if f"pid={job.pid}," in line]
         self.assertTrue(own, listening)
         for line in own:
@@ -101,7 +129,13 @@ class JobsOverSsh(unittest.TestCase):
         # What it has started is ssh, which connects, and its command line is this and no more.
         with open(f"/proc/{ssh_below(job.pid)}/cmdline", "rb") as file:
             words = file.read().decode().split("\0")[:-1]
-        options = ["BatchMode=yes", "ClearAllForwardings=yes", "ControlMaster=no", "ControlPath=none", "RemoteCommand=none"]
+        options = [
+            "BatchMode=yes",
+            "ClearAllForwardings=yes",
+            "ControlMaster=no",
+            "ControlPath=none",
+            "RemoteCommand=none",
+        ]
         self.assertEqual(words[:12], ["ssh", "-T", *[word for option in options for word in ("-o", option)]])
         self.assertRegex(words[-2], r"^10\.77\.0\.[23]$")
         self.assertEqual([words[-3], words[-1]], ["--", f"exec {DABKERUN} --agent"])
@@ -117,18 +151,30 @@ class JobsOverSsh(unittest.TestCase):
         self.assertEqual((code, out, error), (0, b"x\n", ""))
         code, out, error = self.run_job(["--remote-dabkerun", "/nowhere/dabkerun", "echo", "x"], hosts=host)
         self.assertEqual((code, out), (1, b""), error)
-        self.assertRegex(error, rf"^dabkerun: host {address(1)}: there is no /nowhere/dabkerun that can be run")
+        self.assertRegex(
+            error, rf"^dabkerun: host {address(1)}: there is no /nowhere/dabkerun that can be run"
+        )
         self.assertIn("Welcome to this host!", error)
 
     def test_what_belongs_to_this_login_stays_here_and_x_brings_it_all_the_same(self):
-        names = ["PLAIN", "DISPLAY", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "HOSTNAME", "PMI_RANK", "SLURM_PROCID", "HOME"]
+        names = [
+            "PLAIN",
+            "DISPLAY",
+            "XDG_RUNTIME_DIR",
+            "SSH_AUTH_SOCK",
+            "HOSTNAME",
+            "PMI_RANK",
+            "SLURM_PROCID",
+            "HOME",
+        ]
         there = dict.fromkeys(names, "of-dabkerun")
         script = "import os; print(*[n for n in %r if os.environ.get(n) == 'of-dabkerun'])" % names
         command = ["--no-prefix", sys.executable, "-c", script]
         code, out, error = self.run_job(command, hosts=f"{address(1)}:1", environment=there)
         self.assertEqual((code, out), (0, b"PLAIN HOME\n"), error)
-        code, out, error = self.run_job(["-x", "DISPLAY", "-x", "PLAIN=other", *command], hosts=f"{address(1)}:1",
-                                        environment=there)
+        code, out, error = self.run_job(
+            ["-x", "DISPLAY", "-x", "PLAIN=other", *command], hosts=f"{address(1)}:1", environment=there
+        )
         self.assertEqual((code, out), (0, b"DISPLAY HOME\n"), error)
 
     def test_two_names_of_one_host_are_one_host(self):
@@ -138,8 +184,11 @@ class JobsOverSsh(unittest.TestCase):
         both = self.ssh.file("known_by_both_names")
         with open(both, "w", encoding="ascii") as file:
             file.write(key + key.replace(address(1), second_name))
-        code, out, error = self.run_job(["--no-prefix", "sh", "-c", 'echo "$DABKE_RANK $DABKE_LOCAL_RANK $DABKE_HOSTNAME"'],
-                                        hosts=f"{address(1)}:1,[{second_name}]:2", known_hosts=both)
+        code, out, error = self.run_job(
+            ["--no-prefix", "sh", "-c", 'echo "$DABKE_RANK $DABKE_LOCAL_RANK $DABKE_HOSTNAME"'],
+            hosts=f"{address(1)}:1,[{second_name}]:2",
+            known_hosts=both,
+        )
         self.assertEqual(code, 0, error)
         self.assertEqual(sorted(out.decode().split("\n")), ["", *(f"{i} {i} {address(1)}" for i in range(3))])
         self.assertIn(f"dabkerun: {address(1)}, {second_name} are one machine", error)
@@ -147,8 +196,16 @@ class JobsOverSsh(unittest.TestCase):
     def test_who_has_not_come_to_init_is_named_with_the_host_while_the_others_wait(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        job = self.ssh.start(DABKERUN, ["--start-timeout", "60", "sh", "-c",
-                                        f'[ "$DABKE_RANK" = 0 ] || {{ echo asleep; exec sleep 1000; }}; exec "{DIGITS}"'])
+        job = self.ssh.start(
+            DABKERUN,
+            [
+                "--start-timeout",
+                "60",
+                "sh",
+                "-c",
+                f'[ "$DABKE_RANK" = 0 ] || {{ echo asleep; exec sleep 1000; }}; exec "{DIGITS}"',
+            ],
+        )
         self.addCleanup(job.kill)
         line = ""
         while "waiting for" not in line:
@@ -159,9 +216,26 @@ class JobsOverSsh(unittest.TestCase):
         job.communicate(timeout=200)
 
     def test_rank_0_reads_what_dabkerun_reads_and_every_byte_of_output_comes(self):
-        job = subprocess.Popen(self.ssh.on_host(0, [
-            DABKERUN, "-H", f"{address(1)}:1,{address(2)}:1", "-p", str(PORT), "-i", self.ssh.key, "--no-prefix", "--ssh-args",
-            f"-F none -o UserKnownHostsFile={self.ssh.known_hosts}", "cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        job = subprocess.Popen(
+            self.ssh.on_host(
+                0,
+                [
+                    DABKERUN,
+                    "-H",
+                    f"{address(1)}:1,{address(2)}:1",
+                    "-p",
+                    str(PORT),
+                    "-i",
+                    self.ssh.key,
+                    "--no-prefix",
+                    "--ssh-args",
+                    f"-F none -o UserKnownHostsFile={self.ssh.known_hosts}",
+                    "cat",
+                ],
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(30000))
         self.assertTrue(job.communicate(text, timeout=200)[0] == text)
         self.assertEqual(job.returncode, 0)
@@ -174,13 +248,26 @@ class JobsOverSsh(unittest.TestCase):
 
     def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
         cases = {
-            "rank": (lambda job, pids: pids[1], rf"rank 1 on host {address(2)} \(pid \d+\) was killed by SIGKILL", 137),
-            "ssh": (lambda job, pids: ssh_below(job.pid),
-                    r"host 10\.77\.0\.[23]: the connection to its agent was lost: ssh was killed by SIGKILL", 1),
-            "agent": (lambda job, pids: parent_of(parent_of(pids[1])),
-                      rf"host {address(2)}: the connection to its agent was lost: ssh ", 1),
-            "supervisor": (lambda job, pids: parent_of(pids[1]),
-                           rf"rank 1 on host {address(2)} \(pid \d+\) was lost: its supervisor", 137),
+            "rank": (
+                lambda job, pids: pids[1],
+                rf"rank 1 on host {address(2)} \(pid \d+\) was killed by SIGKILL",
+                137,
+            ),
+            "ssh": (
+                lambda job, pids: ssh_below(job.pid),
+                r"host 10\.77\.0\.[23]: the connection to its agent was lost: ssh was killed by SIGKILL",
+                1,
+            ),
+            "agent": (
+                lambda job, pids: parent_of(parent_of(pids[1])),
+                rf"host {address(2)}: the connection to its agent was lost: ssh ",
+                1,
+            ),
+            "supervisor": (
+                lambda job, pids: parent_of(pids[1]),
+                rf"rank 1 on host {address(2)} \(pid \d+\) was lost: its supervisor",
+                137,
+            ),
             "launcher": (lambda job, pids: job.pid, None, -9),
         }
         for what, (victim, line, code) in cases.items():
@@ -213,8 +300,9 @@ class JobsOverSsh(unittest.TestCase):
         in_time(self.interrupt_twice)
 
     def interrupt_twice(self):
-        job, mark, _ = self.ssh.start_sleepers(DABKERUN, ["--grace-period", "60"],
-                                               'trap "" INT TERM; echo "pid $$"; while :; do sleep 1; done')
+        job, mark, _ = self.ssh.start_sleepers(
+            DABKERUN, ["--grace-period", "60"], 'trap "" INT TERM; echo "pid $$"; while :; do sleep 1; done'
+        )
         self.addCleanup(job.kill)
         begin = time.monotonic()
         job.send_signal(signal.SIGINT)
@@ -230,8 +318,11 @@ class JobsOverSsh(unittest.TestCase):
 
     def cut_a_host_off(self):
         mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
-        job = self.ssh.start(DABKERUN, ["--peer-timeout-seconds", f"{PEER_TIMEOUT}", "sh", "-c", 'echo ready; exec sleep 1000'],
-                         environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
+        job = self.ssh.start(
+            DABKERUN,
+            ["--peer-timeout-seconds", f"{PEER_TIMEOUT}", "sh", "-c", "echo ready; exec sleep 1000"],
+            environment={"DABKE_TEST_MARK": mark.partition("=")[2]},
+        )
         self.addCleanup(job.kill)
         for _ in range(2):
             job.stdout.readline()
@@ -239,22 +330,45 @@ class JobsOverSsh(unittest.TestCase):
         with self.ssh.hosts.cut(0, 2):
             error = job.communicate(timeout=200)[1].decode()
             self.assertEqual(job.returncode, 1, error)
-            self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s")
+            self.assertRegex(
+                error,
+                rf"host {address(2)}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s",
+            )
             expect_clean(mark, begin + PEER_TIMEOUT)
 
     def test_what_is_wrong_with_a_host_is_said_in_the_first_line_with_what_to_do(self):
         host, here = address(1), self.ssh.place
         changed = self.ssh.file("changed")
-        with open(self.ssh.other_key + ".pub", encoding="ascii") as file, open(changed, "w", encoding="ascii") as known:
+        with (
+            open(self.ssh.other_key + ".pub", encoding="ascii") as file,
+            open(changed, "w", encoding="ascii") as known,
+        ):
             known.write(f"[{host}]:{PORT} {file.read()}")
         cases = [
             ("name", "its name is not known: .*address", {"hosts": "no-such-host.invalid:1"}, [], 1),
-            ("key", "it does not let us in without a password: .*--ssh-identity-file", {"key": self.ssh.other_key}, [], 1),
-            ("changed", "its host key is not the one that is known: .*ssh-keygen -R", {"known_hosts": changed}, [], 1),
+            (
+                "key",
+                "it does not let us in without a password: .*--ssh-identity-file",
+                {"key": self.ssh.other_key},
+                [],
+                1,
+            ),
+            (
+                "changed",
+                "its host key is not the one that is known: .*ssh-keygen -R",
+                {"known_hosts": changed},
+                [],
+                1,
+            ),
             ("unknown key", "its host key is not known: ", {"known_hosts": "/dev/null"}, [], 1),
             ("port", "nothing listens there for ssh: .*--ssh-port", {"port": 2223}, [], 1),
-            ("dabkerun", "there is no /nowhere/dabkerun that can be run: .*--remote-dabkerun", {},
-             ["--remote-dabkerun", "/nowhere/dabkerun"], 1),
+            (
+                "dabkerun",
+                "there is no /nowhere/dabkerun that can be run: .*--remote-dabkerun",
+                {},
+                ["--remote-dabkerun", "/nowhere/dabkerun"],
+                1,
+            ),
         ]
         for what, line, options, flags, code in cases:
             with self.subTest(wrong=what):
@@ -265,7 +379,9 @@ class JobsOverSsh(unittest.TestCase):
                 self.assertEqual((seen, out), (code, b""), error)
         with self.subTest(wrong="program"):
             seen, out, error = self.run_job(["no-such-program"], hosts=f"{host}:1")
-            self.assertRegex(error, rf"^dabkerun: host {host}: cannot run 'no-such-program': no such program in PATH")
+            self.assertRegex(
+                error, rf"^dabkerun: host {host}: cannot run 'no-such-program': no such program in PATH"
+            )
             self.assertEqual((seen, out), (127, b""))
         with self.subTest(wrong="directory"):
             gone = os.path.join(here, "gone")
@@ -275,8 +391,12 @@ class JobsOverSsh(unittest.TestCase):
             with open(remover, "w", encoding="ascii") as file:
                 file.write(f'#!/bin/sh\nrmdir "{gone}"\nshift\nexec sh -c "$*"\n')
             os.chmod(remover, 0o755)
-            seen, out, error = self.run_job(["--remote-shell", remover, "echo", "x"], hosts=f"{host}:1", directory=gone)
-            self.assertRegex(error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: [^:].*make it there")
+            seen, out, error = self.run_job(
+                ["--remote-shell", remover, "echo", "x"], hosts=f"{host}:1", directory=gone
+            )
+            self.assertRegex(
+                error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: [^:].*make it there"
+            )
             self.assertEqual((seen, out), (2, b""))
 
 
@@ -285,7 +405,9 @@ class ManyRanks(unittest.TestCase):
         if not DIGITS:
             self.skipTest("the examples are not built")
         ssh = namespaces.opened(type(self), SshHosts(4))
-        code, out, error = end_of(ssh.start(DABKERUN, [DIGITS, "--epochs", "1"], hosts=ssh.all_hosts(RANKS_A_HOST)))
+        code, out, error = end_of(
+            ssh.start(DABKERUN, [DIGITS, "--epochs", "1"], hosts=ssh.all_hosts(RANKS_A_HOST))
+        )
         self.assertEqual(code, 0, error)
         self.assertRegex(out, rf"\[0\]<stdout>:ranks: {4 * RANKS_A_HOST}, .*\n(.*\n)*\[0\]<stdout>:accuracy ")
 

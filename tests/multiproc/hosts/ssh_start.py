@@ -32,8 +32,11 @@ def main():
                 if job.returncode != 0:
                     print(f"{command} ended with {job.returncode}:\n{error}")
                     return 1
-            print(f"{arguments.hosts * arguments.slots} ranks of {os.path.basename(command)} on {arguments.hosts} hosts: "
-                  f"{' '.join(f'{each:.2f}' for each in taken)} s", flush=True)
+            print(
+                f"{arguments.hosts * arguments.slots} ranks of {os.path.basename(command)} on {arguments.hosts} hosts: "
+                f"{' '.join(f'{each:.2f}' for each in taken)} s",
+                flush=True,
+            )
     return 0
 
 

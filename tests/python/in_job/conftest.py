@@ -4,6 +4,7 @@ Each rank runs the same tests in the same order, so a test is one program that a
 `dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than two minutes, so a rank
 that fails a test keeps no other waiting.
 """
+
 import numpy
 import pytest
 from hypothesis import settings
@@ -11,12 +12,12 @@ from hypothesis import settings
 import dabke
 from dabke._frontend.names import forget_names
 
-settings.register_profile('job', derandomize=True, deadline=None, max_examples=25, database=None)
-settings.load_profile('job')
+settings.register_profile("job", derandomize=True, deadline=None, max_examples=25, database=None)
+settings.load_profile("job")
 
 
 def pytest_sessionstart(session):
-    dabke.init(settings={'STALL_CHECK_TIME_SECONDS': 20, 'STALL_SHUTDOWN_TIME_SECONDS': 120})
+    dabke.init(settings={"STALL_CHECK_TIME_SECONDS": 20, "STALL_SHUTDOWN_TIME_SECONDS": 120})
 
 
 def pytest_sessionfinish(session):
@@ -45,7 +46,7 @@ class Job:
         dtype = numpy.dtype(dtype)
         if dtype == bool:
             return random.random(shape) < 0.5
-        low = 0 if dtype.kind == 'u' else -4
+        low = 0 if dtype.kind == "u" else -4
         return random.integers(low, 5, shape).astype(dtype)
 
 

@@ -1,8 +1,9 @@
 """What the tests of the torch.distributed backend share. Its world group joins the job that runs already."""
+
 import pytest
 
-torch = pytest.importorskip('torch')
-dist = pytest.importorskip('torch.distributed')
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
 import dabke.distributed  # noqa: E402, F401
 
 
@@ -10,7 +11,7 @@ import dabke.distributed  # noqa: E402, F401
 def world():
     """The world group. Its names are counted anew, so that ranks that fail a test meet again at the next."""
     if not dist.is_initialized():
-        dist.init_process_group('dabke')
+        dist.init_process_group("dabke")
     group = dist.distributed_c10d._get_default_group()
     group._names._rings.clear()
     return group
@@ -26,4 +27,6 @@ def inputs(shape, dtype, seed=0):
 
 
 def equal(left, right):
-    assert left.dtype == right.dtype and left.shape == right.shape and torch.equal(left, right), f'{left} {right}'
+    assert left.dtype == right.dtype and left.shape == right.shape and torch.equal(left, right), (
+        f"{left} {right}"
+    )

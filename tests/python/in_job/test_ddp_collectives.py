@@ -1,4 +1,5 @@
 """The collectives of torch.distributed over Dabke, each against a reference, over dtypes and operations."""
+
 import functools
 from datetime import timedelta
 
@@ -6,24 +7,38 @@ import pytest
 from ddp import dabke, dist, equal, inputs, torch, world  # noqa: F401
 
 Op = dist.ReduceOp
-NUMBERS = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
-           torch.int64]
+NUMBERS = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+]
 ANY = [*NUMBERS, torch.bool, torch.complex64]
 REFERENCES = {
-    'SUM': lambda parts: functools.reduce(torch.add, parts),
-    'PRODUCT': lambda parts: functools.reduce(torch.mul, parts),
-    'MIN': lambda parts: torch.stack(parts).min(0)[0],
-    'MAX': lambda parts: torch.stack(parts).max(0)[0],
-    'BAND': lambda parts: functools.reduce(torch.bitwise_and, parts),
-    'BOR': lambda parts: functools.reduce(torch.bitwise_or, parts),
-    'BXOR': lambda parts: functools.reduce(torch.bitwise_xor, parts),
+    "SUM": lambda parts: functools.reduce(torch.add, parts),
+    "PRODUCT": lambda parts: functools.reduce(torch.mul, parts),
+    "MIN": lambda parts: torch.stack(parts).min(0)[0],
+    "MAX": lambda parts: torch.stack(parts).max(0)[0],
+    "BAND": lambda parts: functools.reduce(torch.bitwise_and, parts),
+    "BOR": lambda parts: functools.reduce(torch.bitwise_or, parts),
+    "BXOR": lambda parts: functools.reduce(torch.bitwise_xor, parts),
 }
-CASES = [(op, dtype) for op in REFERENCES for dtype in NUMBERS if not op.startswith('B') or not dtype.is_floating_point]
+CASES = [
+    (op, dtype)
+    for op in REFERENCES
+    for dtype in NUMBERS
+    if not op.startswith("B") or not dtype.is_floating_point
+]
 
-pytestmark = pytest.mark.usefixtures('world')
+pytestmark = pytest.mark.usefixtures("world")
 
 
-@pytest.mark.parametrize('op,dtype', CASES, ids=str)
+@pytest.mark.parametrize("op,dtype", CASES, ids=str)
 def test_all_reduce(op, dtype, job):
     parts = inputs((4, 3), dtype)
     mine = parts[job.rank].clone()
@@ -40,20 +55,20 @@ def test_all_reduce_takes_averages(job):
 
 def test_all_reduce_multiplies_before_the_sum(job):
     op = dist._make_nccl_premul_sum(0.5)
-    if not hasattr(op, 'factor'):
-        pytest.skip('this torch does not tell the factor')
+    if not hasattr(op, "factor"):
+        pytest.skip("this torch does not tell the factor")
     mine = torch.full((3,), float(job.rank + 1))
     dist.all_reduce(mine, op)
     equal(mine, torch.full((3,), 0.5 * sum(range(1, job.size + 1))))
 
 
 def test_a_zero_that_multiplies_keeps_its_sign_whichever_came_first(job):
-    if not hasattr(dist._make_nccl_premul_sum(0.5), 'factor'):
-        pytest.skip('this torch does not tell the factor')
+    if not hasattr(dist._make_nccl_premul_sum(0.5), "factor"):
+        pytest.skip("this torch does not tell the factor")
     for zero in (0.0, -0.0, 0.0):
         mine = torch.ones(3)
         dist.all_reduce(mine, dist._make_nccl_premul_sum(zero))
-        assert torch.signbit(mine).tolist() == [str(zero) == '-0.0'] * 3
+        assert torch.signbit(mine).tolist() == [str(zero) == "-0.0"] * 3
 
 
 def test_all_reduce_of_complex_numbers_and_of_none(job):
@@ -87,8 +102,8 @@ def test_coalesced_all_reduce(job):
         equal(each, torch.full((n + 1,), float(sum(range(job.size)))))
 
 
-@pytest.mark.parametrize('root', [0, -1])
-@pytest.mark.parametrize('dtype', ANY, ids=str)
+@pytest.mark.parametrize("root", [0, -1])
+@pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_broadcast(dtype, root, job):
     root %= job.size
     parts = inputs((3, 2), dtype)
@@ -97,12 +112,12 @@ def test_broadcast(dtype, root, job):
     equal(mine, parts[root])
 
 
-@pytest.mark.parametrize('dtype', NUMBERS, ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_reduce_gives_the_root_alone_the_result(dtype, job):
     parts = inputs((6,), dtype)
     mine = parts[job.rank].clone()
     dist.reduce(mine, job.size - 1)
-    equal(mine, REFERENCES['SUM'](parts) if job.rank == job.size - 1 else parts[job.rank])
+    equal(mine, REFERENCES["SUM"](parts) if job.rank == job.size - 1 else parts[job.rank])
 
 
 def test_views_that_stand_for_the_negative_of_their_memory(job):
@@ -116,7 +131,7 @@ def test_views_that_stand_for_the_negative_of_their_memory(job):
     assert negative.item() == -2 * job.size and numbers.imag.item() == 2 * job.size
 
 
-@pytest.mark.parametrize('dtype', ANY, ids=str)
+@pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_all_gather(dtype, job):
     parts = inputs((2, 3), dtype)
     apart = [torch.empty(2, 3, dtype=dtype) for _ in range(job.size)]
@@ -136,30 +151,30 @@ def test_all_gather_of_sizes_that_differ(job):
     assert [each.tolist() for each in got] == [[float(rank)] * (rank + 1) for rank in range(job.size)]
 
 
-@pytest.mark.parametrize('dtype', ANY, ids=str)
+@pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_all_gather_into_one_tensor(dtype, job):
     parts = inputs((2, 3), dtype)
-    gather = getattr(dist, 'all_gather_into_tensor', None) or dist._all_gather_base
+    gather = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base
     got = torch.empty(2 * job.size, 3, dtype=dtype)
     gather(got, parts[job.rank])
     equal(got, torch.cat(parts))
     # In its own place, as FSDP calls it.
     got = torch.zeros(2 * job.size, 3, dtype=dtype)
-    mine = got[2 * job.rank:2 * job.rank + 2]
+    mine = got[2 * job.rank : 2 * job.rank + 2]
     mine.copy_(parts[job.rank])
     gather(got, mine)
     equal(got, torch.cat(parts))
 
 
-@pytest.mark.parametrize('op', ['SUM', 'MAX'])
-@pytest.mark.parametrize('dtype', NUMBERS, ids=str)
+@pytest.mark.parametrize("op", ["SUM", "MAX"])
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_reduce_scatter(dtype, op, job):
     parts = inputs((job.size, 2, 3), dtype)
     wanted = REFERENCES[op](parts)[job.rank]
     got = torch.empty(2, 3, dtype=dtype)
     dist.reduce_scatter(got, [each.clone() for each in parts[job.rank]], getattr(Op, op))
     equal(got, wanted)
-    scatter = getattr(dist, 'reduce_scatter_tensor', None) or dist._reduce_scatter_base
+    scatter = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
     got = torch.empty(2, 3, dtype=dtype)
     scatter(got, parts[job.rank].view(-1, 3), getattr(Op, op))
     equal(got, wanted)
@@ -171,7 +186,7 @@ def test_reduce_scatter_of_sizes_that_differ(job):
     equal(got, torch.full((job.rank + 1,), float(job.rank * job.size)))
 
 
-@pytest.mark.parametrize('dtype', ANY, ids=str)
+@pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_gather_and_scatter(dtype, job):
     parts = inputs((2, 3), dtype)
     root = job.size - 1
@@ -184,7 +199,7 @@ def test_gather_and_scatter(dtype, job):
     equal(mine, parts[job.rank])
 
 
-@pytest.mark.parametrize('dtype', ANY, ids=str)
+@pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_all_to_all_single(dtype, job):
     parts = inputs((job.size, 2), dtype)
     got = torch.empty(job.size, 2, dtype=dtype)
@@ -208,11 +223,11 @@ def test_all_to_all(job):
 
 def test_objects(job):
     everyones = [None] * job.size
-    dist.all_gather_object(everyones, {'rank': job.rank, 'text': 'x' * job.rank})
-    assert [each['rank'] for each in everyones] == list(range(job.size))
-    things = [f'of {job.rank}', job.rank]
+    dist.all_gather_object(everyones, {"rank": job.rank, "text": "x" * job.rank})
+    assert [each["rank"] for each in everyones] == list(range(job.size))
+    things = [f"of {job.rank}", job.rank]
     dist.broadcast_object_list(things, src=1)
-    assert things == ['of 1', 1]
+    assert things == ["of 1", 1]
     gathered = [None] * job.size if job.rank == 0 else None
     dist.gather_object(job.rank, gathered, dst=0)
     assert gathered in (None, list(range(job.size)))
@@ -232,7 +247,7 @@ def test_every_other_element_of_a_tensor_is_sent_as_such(job):
     out = torch.empty(rows * job.size)
     dist.all_gather(list(out.view(job.size, rows)), mine)
     equal(out, torch.cat(parts))
-    (getattr(dist, 'all_gather_into_tensor', None) or dist._all_gather_base)(out, mine)
+    (getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base)(out, mine)
     equal(out, torch.cat(parts))
     gathered = [torch.empty(rows) for _ in parts] if job.rank == 0 else None
     dist.gather(mine, gathered)
@@ -243,7 +258,7 @@ def test_every_other_element_of_a_tensor_is_sent_as_such(job):
     dist.all_to_all_single(exchanged, mine)
     equal(exchanged, torch.cat([part[own] for part in parts]))
     kept = torch.empty(2)
-    (getattr(dist, 'reduce_scatter_tensor', None) or dist._reduce_scatter_base)(kept, mine)
+    (getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base)(kept, mine)
     equal(kept, sum(parts)[own])
 
 
@@ -259,12 +274,16 @@ def test_sparse_integers_keep_all_their_digits(job):
     own = 2**53 + 1 + 2 * job.rank
 
     def reduced(value, dtype, op):
-        mine = torch.sparse_coo_tensor([[job.rank, job.size]], torch.tensor([value, value], dtype=dtype), (job.size + 1,))
+        mine = torch.sparse_coo_tensor(
+            [[job.rank, job.size]], torch.tensor([value, value], dtype=dtype), (job.size + 1,)
+        )
         dist.all_reduce(mine, op)
         return mine.to_dense().tolist()
 
     total = sum(2**53 + 1 + 2 * rank for rank in range(job.size))
-    assert reduced(own, torch.int64, dist.ReduceOp.SUM) == [2**53 + 1 + 2 * rank for rank in range(job.size)] + [total]
+    assert reduced(own, torch.int64, dist.ReduceOp.SUM) == [
+        2**53 + 1 + 2 * rank for rank in range(job.size)
+    ] + [total]
     assert reduced(own, torch.int64, dist.ReduceOp.AVG)[-1] == total // job.size
     assert reduced(100, torch.int8, dist.ReduceOp.AVG)[-1] == 100  # whose sum is no int8
     assert reduced(-7, torch.int32, dist.ReduceOp.AVG) == [-(7 // job.size)] * job.size + [-7]
@@ -272,7 +291,9 @@ def test_sparse_integers_keep_all_their_digits(job):
 
 
 def test_sparse_complex_numbers(job):
-    mine = torch.sparse_coo_tensor([[job.rank, job.size]], torch.tensor([1j, complex(job.rank, 2)]), (job.size + 1,))
+    mine = torch.sparse_coo_tensor(
+        [[job.rank, job.size]], torch.tensor([1j, complex(job.rank, 2)]), (job.size + 1,)
+    )
     dist.group.WORLD.allreduce([mine]).wait()  # dist.all_reduce hands over a copy of it
     wanted = [1j] * job.size + [complex(sum(range(job.size)), 2 * job.size)]
     equal(mine.to_dense(), torch.tensor(wanted))
@@ -285,7 +306,10 @@ def test_all_to_all_where_a_member_has_no_rows_of_complex_numbers(job):
     out = torch.zeros(sum(sent), dtype=torch.complex64)
     limit = timedelta(seconds=60)
     assert dist.group.WORLD.all_to_all_single(out, mine, sent, sent).wait(limit)
-    equal(out, torch.tensor([complex(other, 1) for other in range(1, job.size)][: sum(sent)], dtype=torch.complex64))
+    equal(
+        out,
+        torch.tensor([complex(other, 1) for other in range(1, job.size)][: sum(sent)], dtype=torch.complex64),
+    )
 
 
 def test_one_complex_number_of_a_strided_tensor_is_gathered(job):
@@ -319,8 +343,8 @@ def test_futures(job):
 
 
 def test_coalescing_manager(job):
-    if not hasattr(dist, '_coalescing_manager'):
-        pytest.skip('not in this torch')
+    if not hasattr(dist, "_coalescing_manager"):
+        pytest.skip("not in this torch")
     tensors = [torch.ones(n + 1) for n in range(3)]
     with dist._coalescing_manager():
         for each in tensors:

@@ -1,10 +1,11 @@
 """Subgroups of torch.distributed, and what a group refuses."""
+
 from datetime import timedelta
 
 import pytest
 from ddp import dabke, dist, torch, world  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures('world')
+pytestmark = pytest.mark.usefixtures("world")
 
 
 def sum_in(group, value=1.0):
@@ -14,7 +15,7 @@ def sum_in(group, value=1.0):
 
 
 def test_the_world_group_is_the_world(world, job):
-    assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (job.rank, job.size, 'dabke')
+    assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (job.rank, job.size, "dabke")
     assert world.process_set == 0 and sum_in(world) == job.size
 
 
@@ -22,7 +23,7 @@ def test_subgroups_in_any_order_of_their_calls(job):
     groups = [dist.new_group([rank, rank + 1]) for rank in range(job.size - 1)]
     mine = [(rank, group) for rank, group in enumerate(groups) if job.rank in (rank, rank + 1)]
     works = []
-    for rank, group in (mine if job.rank % 2 else reversed(mine)):
+    for rank, group in mine if job.rank % 2 else reversed(mine):
         tensor = torch.tensor([float(job.rank)])
         works.append((2 * rank + 1, tensor, dist.all_reduce(tensor, group=group, async_op=True)))
     for wanted, tensor, work in works:
@@ -50,7 +51,9 @@ def test_groups_of_the_same_ranks_share_a_set_and_no_names(job):
     assert first.process_set == second.process_set and first._label() != second._label()
     one, two = torch.ones(1), torch.full((1,), 10.0)
     order = [(first, one), (second, two)]
-    works = [dist.all_reduce(each, group=group, async_op=True) for group, each in order[::1 if job.rank else -1]]
+    works = [
+        dist.all_reduce(each, group=group, async_op=True) for group, each in order[:: 1 if job.rank else -1]
+    ]
     [work.wait() for work in works]
     assert (one.item(), two.item()) == (2, 20)
     dist.destroy_process_group(first)
@@ -65,7 +68,7 @@ def test_a_group_of_all_and_a_group_of_one(job):
 
 
 def test_a_group_beside_one_of_gloo(job):
-    other = dist.new_group(backend='gloo')
+    other = dist.new_group(backend="gloo")
     assert sum_in(other) == job.size
     tensor = torch.tensor([float(job.rank)])
     if job.rank == 0:
@@ -75,21 +78,42 @@ def test_a_group_beside_one_of_gloo(job):
         assert tensor.item() == 0
 
 
-@pytest.mark.parametrize('call', [lambda: dist.send(torch.ones(1), dist.get_rank() ^ 1),
-                                  lambda: dist.recv(torch.ones(1), dist.get_rank() ^ 1), lambda: dist.recv(torch.ones(1)),
-                                  lambda: dist.isend(torch.ones(1), dist.get_rank() ^ 1)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dist.send(torch.ones(1), dist.get_rank() ^ 1),
+        lambda: dist.recv(torch.ones(1), dist.get_rank() ^ 1),
+        lambda: dist.recv(torch.ones(1)),
+        lambda: dist.isend(torch.ones(1), dist.get_rank() ^ 1),
+    ],
+)
 def test_what_has_no_counterpart_names_gloo(call):
-    with pytest.raises(NotImplementedError, match='gloo'):
+    with pytest.raises(NotImplementedError, match="gloo"):
         call()
 
 
 def test_every_method_of_the_installed_class_is_there(world):
     theirs = {name for name in vars(dist.ProcessGroup) if callable(getattr(dist.ProcessGroup, name))}
-    kept = {'BackendType', 'Options', 'boxed', 'unbox', '_id', '_backend_id', '_register_backend', '_set_default_backend', '_has_hooks',
-            '_register_on_completion_hook', '_wait_for_pending_works', '_enable_collectives_timing', 'get_group_store',
-            '_pybind11_conduit_v1_'}
-    missing = {name for name in theirs if not name.startswith('__')} - kept
-    missing -= {name for base in type(world).__mro__ if base.__module__.startswith('dabke') for name in vars(base)}
+    kept = {
+        "BackendType",
+        "Options",
+        "boxed",
+        "unbox",
+        "_id",
+        "_backend_id",
+        "_register_backend",
+        "_set_default_backend",
+        "_has_hooks",
+        "_register_on_completion_hook",
+        "_wait_for_pending_works",
+        "_enable_collectives_timing",
+        "get_group_store",
+        "_pybind11_conduit_v1_",
+    }
+    missing = {name for name in theirs if not name.startswith("__")} - kept
+    missing -= {
+        name for base in type(world).__mro__ if base.__module__.startswith("dabke") for name in vars(base)
+    }
     assert missing == set()
 
 
@@ -97,7 +121,7 @@ def test_shapes_that_cannot_be_are_refused_by_the_call(job):
     few = [torch.empty(2) for _ in range(job.size - 1)]
     with pytest.raises(ValueError):
         dist.all_gather(few, torch.ones(2))
-    with pytest.raises(ValueError, match='2 are needed'):
+    with pytest.raises(ValueError, match="2 are needed"):
         dist.all_gather([torch.empty(3) for _ in range(job.size)], torch.ones(2))
     with pytest.raises((ValueError, RuntimeError)):
         dist.all_to_all_single(torch.empty(job.size + 1), torch.ones(job.size + 1))
@@ -113,15 +137,15 @@ def test_operations_that_a_dtype_has_not_are_refused():
 
 
 def test_a_tensor_of_another_device_is_refused():
-    with pytest.raises(ValueError, match='no backend for that device'):
-        dist.all_reduce(torch.ones(2, device='meta'))
+    with pytest.raises(ValueError, match="no backend for that device"):
+        dist.all_reduce(torch.ones(2, device="meta"))
 
 
 def test_a_limit_ends_a_wait(world, job):
     tensor = torch.ones(1)
     if job.rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
-        with pytest.raises(TimeoutError, match='still pending'):
+        with pytest.raises(TimeoutError, match="still pending"):
             work.wait(timedelta(milliseconds=20))
         assert not work.is_completed()
     dabke.barrier()

@@ -1,4 +1,5 @@
 """Training over the backend, held against the same training in one process on all ranks' data."""
+
 import contextlib
 import copy
 
@@ -8,9 +9,9 @@ from ddp import dabke, dist, torch, world  # noqa: F401
 nn = torch.nn
 DDP = nn.parallel.DistributedDataParallel
 STEPS = 4
-NEWER = tuple(int(part) for part in torch.__version__.split('.')[:2]) >= (2, 6)
+NEWER = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
-pytestmark = pytest.mark.usefixtures('world')
+pytestmark = pytest.mark.usefixtures("world")
 
 
 class Net(nn.Module):
@@ -68,10 +69,19 @@ def assert_close(model, reference):
         torch.testing.assert_close(parameter.detach(), wanted[name].detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize('arguments', [{}, {'bucket_cap_mb': 0.001}, {'gradient_as_bucket_view': True}, {'static_graph': True},
-                                       {'find_unused_parameters': True}], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"bucket_cap_mb": 0.001},
+        {"gradient_as_bucket_view": True},
+        {"static_graph": True},
+        {"find_unused_parameters": True},
+    ],
+    ids=str,
+)
 def test_ddp_learns_what_one_process_learns(arguments, job):
-    optional = 'find_unused_parameters' in arguments
+    optional = "find_unused_parameters" in arguments
     model = make(optional=optional)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -97,6 +107,7 @@ def test_no_sync_leaves_gradients_to_the_next_step(job):
 
 def test_ranks_of_uneven_inputs_join(job):
     from torch.distributed.algorithms.join import Join
+
     ddp, reference, batches = DDP(make()), make(), data(job.size + 1)
     optimizer, other = sgd(ddp), sgd(reference)
     with Join([ddp]):
@@ -118,14 +129,20 @@ def test_sparse_gradients_of_an_embedding(job):
     reference = copy.deepcopy(model)
     ddp = DDP(model)
     ddp(torch.tensor([job.rank, job.rank + 1])).pow(2).sum().backward()
-    sum(reference(torch.tensor([rank, rank + 1])).pow(2).sum() for rank in range(job.size)).div(job.size).backward()
+    sum(reference(torch.tensor([rank, rank + 1])).pow(2).sum() for rank in range(job.size)).div(
+        job.size
+    ).backward()
     torch.testing.assert_close(model.weight.grad.to_dense(), reference.weight.grad.to_dense())
 
 
 def test_communication_hooks(job):
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-    for hook, state in ((default_hooks.allreduce_hook, dist.group.WORLD), (default_hooks.fp16_compress_hook, dist.group.WORLD),
-                        (powerSGD_hook.powerSGD_hook, powerSGD_hook.PowerSGDState(dist.group.WORLD, start_powerSGD_iter=2))):
+
+    for hook, state in (
+        (default_hooks.allreduce_hook, dist.group.WORLD),
+        (default_hooks.fp16_compress_hook, dist.group.WORLD),
+        (powerSGD_hook.powerSGD_hook, powerSGD_hook.PowerSGDState(dist.group.WORLD, start_powerSGD_iter=2)),
+    ):
         ddp = DDP(nn.Linear(3, 2))
         ddp.register_comm_hook(state, hook)
         for _ in range(2):
@@ -147,9 +164,10 @@ def test_buffers_are_rank_0s(job):
 
 def test_a_sampler_gives_every_image_once(job):
     from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
     dataset = TensorDataset(torch.arange(10 * job.size))
     loader = DataLoader(dataset, batch_size=3, sampler=DistributedSampler(dataset))
-    mine = torch.cat([batch for batch, in loader])
+    mine = torch.cat([batch for (batch,) in loader])
     everyones = [torch.empty_like(mine) for _ in range(job.size)]
     dist.all_gather(everyones, mine)
     assert sorted(torch.cat(everyones).tolist()) == list(range(10 * job.size))
@@ -157,16 +175,22 @@ def test_a_sampler_gives_every_image_once(job):
 
 def test_an_optimizer_whose_state_is_divided(job):
     from torch.distributed.optim import ZeroRedundancyOptimizer
+
     ddp = DDP(make())
-    train(ddp, job.rank, optimizer=ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9))
+    train(
+        ddp,
+        job.rank,
+        optimizer=ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9),
+    )
     assert_close(ddp.module, trained_alone(make()))
 
 
-@pytest.mark.skipif(not NEWER, reason='this torch has no FSDP on the CPU')
+@pytest.mark.skipif(not NEWER, reason="this torch has no FSDP on the CPU")
 def test_fsdp(job):
     from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy
+
     for strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD):
-        model = FSDP(make(), device_id=torch.device('cpu'), sharding_strategy=strategy, use_orig_params=True)
+        model = FSDP(make(), device_id=torch.device("cpu"), sharding_strategy=strategy, use_orig_params=True)
         train(model, job.rank)
         reference = trained_alone(make())
         with FSDP.summon_full_params(model):
@@ -174,12 +198,13 @@ def test_fsdp(job):
                 torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(not NEWER, reason='this torch has no FSDP2')
+@pytest.mark.skipif(not NEWER, reason="this torch has no FSDP2")
 def test_fsdp2(job):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
+
     model = make()
-    mesh = init_device_mesh('cpu', (job.size,))
+    mesh = init_device_mesh("cpu", (job.size,))
     fully_shard(model.body[0], mesh=mesh)
     fully_shard(model, mesh=mesh)
     train(model, job.rank)
@@ -187,19 +212,20 @@ def test_fsdp2(job):
         torch.testing.assert_close(mine.full_tensor(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(not NEWER, reason='this torch has no DTensor')
+@pytest.mark.skipif(not NEWER, reason="this torch has no DTensor")
 def test_dtensor_and_functional_collectives(job):
     from torch.distributed import _functional_collectives as functional
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    mesh = init_device_mesh('cpu', (job.size,))
+
+    mesh = init_device_mesh("cpu", (job.size,))
     whole = torch.arange(24.0 * job.size).view(-1, 4)
     by_rows = distribute_tensor(whole, mesh, [Shard(0)])
     for placement in (Shard(1), Replicate()):
         torch.testing.assert_close(by_rows.redistribute(mesh, [placement]).full_tensor(), whole)
     torch.testing.assert_close(by_rows.sum().full_tensor(), whole.sum())
-    reduced = functional.all_reduce(torch.ones(3), 'sum', dist.group.WORLD)
+    reduced = functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD)
     torch.testing.assert_close(reduced + 0, torch.full((3,), float(job.size)))
     with contextlib.suppress(AttributeError):
-        got = functional.reduce_scatter_tensor(torch.ones(job.size), 'sum', 0, dist.group.WORLD)
+        got = functional.reduce_scatter_tensor(torch.ones(job.size), "sum", 0, dist.group.WORLD)
         torch.testing.assert_close(got + 0, torch.full((1,), float(job.size)))

@@ -1,4 +1,5 @@
 """Process sets as Python has them."""
+
 import numpy
 import pytest
 
@@ -50,9 +51,9 @@ def test_the_world_is_set_zero(job):
 
 
 def test_a_set_that_has_not_been_added_is_refused():
-    with pytest.raises(ValueError, match='has not been added'):
+    with pytest.raises(ValueError, match="has not been added"):
         dabke.allreduce(numpy.ones(1), process_set=dabke.ProcessSet([0]))
-    with pytest.raises(ValueError, match='has not been added'):
+    with pytest.raises(ValueError, match="has not been added"):
         dabke.ProcessSet([0]).size()
 
 

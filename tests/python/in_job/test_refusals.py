@@ -1,4 +1,5 @@
 """A call that one rank alone refuses, before or in C: it fails on all of them, and the next one of its name runs."""
+
 import numpy as np
 import pytest
 
@@ -6,7 +7,7 @@ import dabke
 
 
 def record_field():
-    return np.zeros(4, dtype=[('gradient', 'f8'), ('count', 'i4')])['gradient']
+    return np.zeros(4, dtype=[("gradient", "f8"), ("count", "i4")])["gradient"]
 
 
 def read_only():
@@ -24,31 +25,38 @@ def summed_in_place(array, name):
 
 
 CALLS = {
-    'field': (summed_in_place, record_field),
-    'read-only': (summed_in_place, read_only),
-    'broadcast': (lambda array, name: dabke.broadcast_(array, 0, name=name), read_only),
-    'masked': (summed, lambda: np.ma.masked_array([1.0] * 4, [0, 1, 0, 0])),
-    'object': (lambda array, name: dabke.allgather(array, name=name), lambda: np.array([None] * 4, dtype=object)),
-    'splits': (lambda array, name: dabke.alltoall(array, None if len(array) == 4 * dabke.size() else [9], name=name),
-               lambda: np.ones(3)),
-    'group': (lambda array, name: dabke.grouped_allreduce([np.ones(4), array], op=dabke.Sum, name=name),
-              lambda: np.array([None] * 4, dtype=object)),
+    "field": (summed_in_place, record_field),
+    "read-only": (summed_in_place, read_only),
+    "broadcast": (lambda array, name: dabke.broadcast_(array, 0, name=name), read_only),
+    "masked": (summed, lambda: np.ma.masked_array([1.0] * 4, [0, 1, 0, 0])),
+    "object": (
+        lambda array, name: dabke.allgather(array, name=name),
+        lambda: np.array([None] * 4, dtype=object),
+    ),
+    "splits": (
+        lambda array, name: dabke.alltoall(array, None if len(array) == 4 * dabke.size() else [9], name=name),
+        lambda: np.ones(3),
+    ),
+    "group": (
+        lambda array, name: dabke.grouped_allreduce([np.ones(4), array], op=dabke.Sum, name=name),
+        lambda: np.array([None] * 4, dtype=object),
+    ),
 }
 
 
-@pytest.mark.skipif('dabke.size() == 1', reason='there is no other rank')
-@pytest.mark.parametrize('which', CALLS)
+@pytest.mark.skipif("dabke.size() == 1", reason="there is no other rank")
+@pytest.mark.parametrize("which", CALLS)
 def test_what_one_rank_refuses_fails_on_all(which):
     call, bad = CALLS[which]
     bad_rank = dabke.size() - 1
 
     def right():
-        return np.ones(4 * (dabke.size() if which == 'splits' else 1))
+        return np.ones(4 * (dabke.size() if which == "splits" else 1))
 
     for _ in range(2):
         with pytest.raises((dabke.errors.DabkeError, TypeError, ValueError)) as refused:
-            call(bad() if dabke.rank() == bad_rank else right(), f'refused.{which}')
+            call(bad() if dabke.rank() == bad_rank else right(), f"refused.{which}")
         if dabke.rank() != bad_rank:
-            assert f'rank {bad_rank}' in str(refused.value) and 'the job goes on' in str(refused.value)
-        call(right(), f'refused.{which}')
+            assert f"rank {bad_rank}" in str(refused.value) and "the job goes on" in str(refused.value)
+        call(right(), f"refused.{which}")
     dabke.barrier()

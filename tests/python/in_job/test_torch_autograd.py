@@ -1,8 +1,9 @@
 """Gradients through the collectives."""
+
 import pytest
 
-torch = pytest.importorskip('torch')
-hvd = pytest.importorskip('dabke.torch')
+torch = pytest.importorskip("torch")
+hvd = pytest.importorskip("dabke.torch")
 
 
 def leaf(*shape):
@@ -22,7 +23,7 @@ def total(job):
 def test_the_gradient_of_an_allreduce_is_the_same_allreduce(job, weight):
     for op, want in ((hvd.Average, total(job) / job.size), (hvd.Sum, total(job))):
         x = leaf(3, 2)
-        (hvd.allreduce(x, op=op, name='x') * weight).sum().backward()
+        (hvd.allreduce(x, op=op, name="x") * weight).sum().backward()
         assert torch.allclose(x.grad, torch.full_like(x, want))
         x = leaf(2)
         (hvd.allreduce(x, op=op, prescale_factor=2, postscale_factor=3) * weight).sum().backward()
@@ -30,7 +31,9 @@ def test_the_gradient_of_an_allreduce_is_the_same_allreduce(job, weight):
         x, y = leaf(2), leaf(3)
         a, b = hvd.grouped_allreduce([x, y], op=op)
         ((a.sum() + 2 * b.sum()) * weight).backward()
-        assert torch.allclose(x.grad, torch.full_like(x, want)) and torch.allclose(y.grad, torch.full_like(y, 2 * want))
+        assert torch.allclose(x.grad, torch.full_like(x, want)) and torch.allclose(
+            y.grad, torch.full_like(y, 2 * want)
+        )
 
 
 def test_an_allgather_gives_each_rank_its_rows_of_the_average(job, weight):
@@ -39,7 +42,7 @@ def test_an_allgather_gives_each_rank_its_rows_of_the_average(job, weight):
     rows = torch.arange(len(gathered), dtype=torch.float64).unsqueeze(1)
     (gathered * rows * weight).sum().backward()
     first = job.rank * (job.rank + 1) // 2
-    want = rows[first:first + job.rank + 1] * total(job) / job.size
+    want = rows[first : first + job.rank + 1] * total(job) / job.size
     assert torch.allclose(x.grad, want.expand(-1, 2))
     x, y = leaf(2), leaf(1, 2)
     a, b = hvd.grouped_allgather([x, y])
@@ -61,7 +64,7 @@ def test_an_alltoall_sends_gradients_back(job, weight):
     assert x.grad.tolist() == [rank + 1.0 for rank in range(job.size) for _ in range(2)]
     splits = [rank + 1 for rank in range(job.size)]
     x = leaf(sum(splits), 2)
-    got, received = hvd.alltoall(x, splits=splits, name='split')
+    got, received = hvd.alltoall(x, splits=splits, name="split")
     (got * weight).sum().backward()
     assert x.grad[:, 0].tolist() == [rank + 1.0 for rank in range(job.size) for _ in range(rank + 1)]
 
@@ -79,7 +82,7 @@ def test_a_reducescatter_gathers_gradients(job, weight):
 
 def test_only_linear_reductions_have_gradients(job):
     for op in (hvd.Min, hvd.Max, hvd.Product):
-        with pytest.raises(ValueError, match='only Average and Sum have a gradient'):
+        with pytest.raises(ValueError, match="only Average and Sum have a gradient"):
             hvd.allreduce(leaf(2), op=op).sum().backward()
 
 

@@ -1,10 +1,11 @@
 """What all ranks begin with, objects, averages of metrics, and the warm-up of the learning rate."""
+
 import functools
 
 import pytest
 
-torch = pytest.importorskip('torch')
-hvd = pytest.importorskip('dabke.torch')
+torch = pytest.importorskip("torch")
+hvd = pytest.importorskip("dabke.torch")
 import dabke  # noqa: E402
 
 nn = torch.nn
@@ -20,7 +21,7 @@ def everyone_has(job, tensor):
     return all(torch.equal(each, gathered[0]) for each in gathered)
 
 
-@pytest.mark.parametrize('named', [False, True])
+@pytest.mark.parametrize("named", [False, True])
 def test_parameters_become_those_of_the_root(job, named):
     root = job.size - 1
     model = model_of(job.rank)
@@ -31,34 +32,45 @@ def test_parameters_become_those_of_the_root(job, named):
 
 
 def test_parameters_may_be_of_any_dtype_and_memory_format(job):
-    mixed = {'half': torch.full((2,), job.rank, dtype=torch.float16), 'flag': torch.tensor([job.rank == 0]),
-             'count': torch.tensor(job.rank), 'nothing': None,
-             'complex': torch.full((2,), complex(job.rank, 1), dtype=torch.complex64)}
+    mixed = {
+        "half": torch.full((2,), job.rank, dtype=torch.float16),
+        "flag": torch.tensor([job.rank == 0]),
+        "count": torch.tensor(job.rank),
+        "nothing": None,
+        "complex": torch.full((2,), complex(job.rank, 1), dtype=torch.complex64),
+    }
     image = torch.arange(24.0).view(1, 2, 3, 4) + job.rank
-    mixed['image'] = image.to(memory_format=torch.channels_last) if job.rank else image
+    mixed["image"] = image.to(memory_format=torch.channels_last) if job.rank else image
     hvd.broadcast_parameters(mixed, root_rank=0)
-    assert mixed['half'].tolist() == [0, 0] and mixed['flag'].item() and mixed['count'].item() == 0
-    assert torch.equal(mixed['image'], torch.arange(24.0).view(1, 2, 3, 4))
-    assert mixed['complex'].tolist() == [1j, 1j]
+    assert mixed["half"].tolist() == [0, 0] and mixed["flag"].item() and mixed["count"].item() == 0
+    assert torch.equal(mixed["image"], torch.arange(24.0).view(1, 2, 3, 4))
+    assert mixed["complex"].tolist() == [1j, 1j]
 
 
 def test_what_is_no_parameter_is_refused(job):
-    with pytest.raises(ValueError, match='state_dict or named'):
+    with pytest.raises(ValueError, match="state_dict or named"):
         hvd.broadcast_parameters([torch.ones(2)], 0)
     with pytest.raises(ValueError, match="'broadcast.text' is a str"):
-        hvd.broadcast_parameters({'text': 'x'}, 0)
+        hvd.broadcast_parameters({"text": "x"}, 0)
 
 
-OPTIMIZERS = sorted(name for name, kind in vars(torch.optim).items()
-                    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
-                    and name not in ('Optimizer', 'LBFGS'))
+OPTIMIZERS = sorted(
+    name
+    for name, kind in vars(torch.optim).items()
+    if isinstance(kind, type)
+    and issubclass(kind, torch.optim.Optimizer)
+    and name not in ("Optimizer", "LBFGS")
+)
 
 
 def stepped(kind, seed, steps):
     """A layer and its optimizer after some steps. SparseAdam wants sparse gradients, Muon matrices alone."""
     torch.manual_seed(seed)
-    layer = nn.Embedding(4, 4, sparse=kind.__name__ == 'SparseAdam') if kind.__name__ == 'SparseAdam' else nn.Linear(
-        4, 4, bias=kind.__name__ != 'Muon')
+    layer = (
+        nn.Embedding(4, 4, sparse=kind.__name__ == "SparseAdam")
+        if kind.__name__ == "SparseAdam"
+        else nn.Linear(4, 4, bias=kind.__name__ != "Muon")
+    )
     optimizer = kind(layer.parameters(), lr=0.01 * (seed + 1))
     step(layer, optimizer, steps)
     return layer, optimizer
@@ -67,14 +79,18 @@ def stepped(kind, seed, steps):
 def step(layer, optimizer, steps):
     for _ in range(steps):
         optimizer.zero_grad()
-        data = torch.tensor([[0, 1, 3]]) if isinstance(layer, nn.Embedding) else torch.linspace(-1, 1, 12).view(3, 4)
+        data = (
+            torch.tensor([[0, 1, 3]])
+            if isinstance(layer, nn.Embedding)
+            else torch.linspace(-1, 1, 12).view(3, 4)
+        )
         layer(data).square().sum().backward()
         optimizer.step()
 
 
-@pytest.mark.parametrize('distributed', [False, True])
-@pytest.mark.parametrize('steps', [0, 2])
-@pytest.mark.parametrize('name', OPTIMIZERS)
+@pytest.mark.parametrize("distributed", [False, True])
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_state_of_every_optimizer_becomes_that_of_the_root(job, name, steps, distributed):
     """The others have made no step, so they have no state; with 0 steps nor has the root."""
     root = job.size - 1
@@ -86,8 +102,8 @@ def test_the_state_of_every_optimizer_becomes_that_of_the_root(job, name, steps,
     hvd.broadcast_optimizer_state(optimizer, root)
     same, reference = stepped(kind, root, steps)
     got, want = optimizer.state_dict(), reference.state_dict()
-    assert got['param_groups'] == want['param_groups']
-    assert_same(got['state'], want['state'])
+    assert got["param_groups"] == want["param_groups"]
+    assert_same(got["state"], want["state"])
     step(layer, optimizer, 2)
     step(same, reference, 2)
     assert torch.allclose(layer.weight, same.weight)
@@ -105,23 +121,24 @@ def assert_same(got, want):
 
 
 def test_the_state_of_lbfgs_is_refused():
-    with pytest.raises(ValueError, match='LBFGS'):
+    with pytest.raises(ValueError, match="LBFGS"):
         hvd.broadcast_optimizer_state(torch.optim.LBFGS(model_of(0).parameters()), 0)
 
 
-@pytest.mark.parametrize('name', [None, 'settings'])
+@pytest.mark.parametrize("name", [None, "settings"])
 def test_objects_are_broadcast_and_gathered(job, name):
-    mine = {'rank': job.rank, 'list': list(range(job.rank)), 'tensor': torch.tensor([job.rank])}
+    mine = {"rank": job.rank, "list": list(range(job.rank)), "tensor": torch.tensor([job.rank])}
     got = hvd.broadcast_object(mine, root_rank=job.size - 1, name=name)
-    assert got['rank'] == job.size - 1 and got['list'] == list(range(job.size - 1))
+    assert got["rank"] == job.size - 1 and got["list"] == list(range(job.size - 1))
     everyones = hvd.allgather_object(mine, name=name)
-    assert [each['rank'] for each in everyones] == list(range(job.size))
-    assert [each['tensor'].item() for each in everyones] == list(range(job.size))
+    assert [each["rank"] for each in everyones] == list(range(job.size))
+    assert [each["tensor"].item() for each in everyones] == list(range(job.size))
     assert hvd.broadcast_object(None) is None and hvd.allgather_object(None) == [None] * job.size
 
 
 class Spoilt:
     """It cannot be pickled, or cannot be unpickled, on the rank that is named."""
+
     unpickled_on = pickled_on = None
 
     def __init__(self, error, pickled_on=None, unpickled_on=None):
@@ -133,61 +150,76 @@ class Spoilt:
         return vars(self)
 
     def __setstate__(self, state):
-        if hvd.rank() == state['unpickled_on']:
-            raise state['error']
+        if hvd.rank() == state["unpickled_on"]:
+            raise state["error"]
         vars(self).update(state)
 
 
 OBJECTS = {
-    'broadcast_object': lambda obj, name=None: hvd.broadcast_object(obj, 1, name),
-    'allgather_object': hvd.allgather_object,
+    "broadcast_object": lambda obj, name=None: hvd.broadcast_object(obj, 1, name),
+    "allgather_object": hvd.allgather_object,
 }
 
 
-@pytest.mark.parametrize('error', [TypeError('no way'), ValueError('half \udc80'), AttributeError(), MemoryError('much'), KeyError(1)],
-                         ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize('call', OBJECTS)
+@pytest.mark.parametrize(
+    "error",
+    [TypeError("no way"), ValueError("half \udc80"), AttributeError(), MemoryError("much"), KeyError(1)],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("call", OBJECTS)
 def test_what_one_rank_cannot_pickle_is_the_error_of_all(job, call, error):
-    for name in (None, 'state', 'state'):
-        with pytest.raises(ValueError, match=f'{call}.*: rank 1 cannot pickle its object: {type(error).__name__}') as raised:
+    for name in (None, "state", "state"):
+        with pytest.raises(
+            ValueError, match=f"{call}.*: rank 1 cannot pickle its object: {type(error).__name__}"
+        ) as raised:
             OBJECTS[call](Spoilt(error, pickled_on=1), name)
         assert (raised.value.__cause__ is error) == (job.rank == 1)
-        assert str(raised.value).isprintable() and ('udc80' in str(raised.value)) == ('udc80' in repr(error))
+        assert str(raised.value).isprintable() and ("udc80" in str(raised.value)) == ("udc80" in repr(error))
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == job.size  # and the job goes on
-        everyones = OBJECTS[call](['right', job.rank], name)
-        assert everyones == (['right', 1] if call == 'broadcast_object' else [['right', rank] for rank in range(job.size)])
+        everyones = OBJECTS[call](["right", job.rank], name)
+        assert everyones == (
+            ["right", 1] if call == "broadcast_object" else [["right", rank] for rank in range(job.size)]
+        )
 
 
-@pytest.mark.parametrize('call', OBJECTS)
+@pytest.mark.parametrize("call", OBJECTS)
 def test_what_one_rank_cannot_unpickle_is_the_error_of_all(job, call):
-    sender = 1 if call == 'broadcast_object' else 0
-    text = f"{call} '{call}.state': rank 0 cannot unpickle the object of rank {sender}: ImportError: no module"
+    sender = 1 if call == "broadcast_object" else 0
+    text = (
+        f"{call} '{call}.state': rank 0 cannot unpickle the object of rank {sender}: ImportError: no module"
+    )
     with pytest.raises(ValueError) as raised:
-        OBJECTS[call](Spoilt(ImportError('no module'), unpickled_on=0), 'state')
+        OBJECTS[call](Spoilt(ImportError("no module"), unpickled_on=0), "state")
     assert str(raised.value) == text
-    assert OBJECTS[call](5) == (5 if call == 'broadcast_object' else [5] * job.size)
+    assert OBJECTS[call](5) == (5 if call == "broadcast_object" else [5] * job.size)
 
 
 def test_the_first_of_the_ranks_that_fail_is_told_of_and_nothing_half_done_is_left(job):
-    with pytest.raises(ValueError, match='rank 0 cannot pickle its object'):
-        hvd.allgather_object(Spoilt(TypeError(f'no {job.rank}'), pickled_on=job.rank))
-    with pytest.raises(ValueError, match='rank 0 cannot unpickle the object of rank 1'):
+    with pytest.raises(ValueError, match="rank 0 cannot pickle its object"):
+        hvd.allgather_object(Spoilt(TypeError(f"no {job.rank}"), pickled_on=job.rank))
+    with pytest.raises(ValueError, match="rank 0 cannot unpickle the object of rank 1"):
         # On one rank alone a thing that cannot go is no trouble where it does not have to.
-        hvd.broadcast_object(Spoilt(OSError(), unpickled_on=0) if job.rank == 1 else object.__new__(Spoilt), 1)
+        hvd.broadcast_object(
+            Spoilt(OSError(), unpickled_on=0) if job.rank == 1 else object.__new__(Spoilt), 1
+        )
     assert hvd.broadcast_object(5 if job.rank == 1 else (lambda: 0), 1) == 5
 
 
 def test_an_objects_process_set_is_asked_and_nobody_else(job):
     if job.size == 2:
-        pytest.skip('a set of two is the world')
+        pytest.skip("a set of two is the world")
     pair = dabke.add_process_set([0, 1])
-    for call in (functools.partial(hvd.broadcast_object, root_rank=1), hvd.allgather_object) if pair.included() else ():
-        with pytest.raises(ValueError, match='rank 1 cannot pickle'):
+    for call in (
+        (functools.partial(hvd.broadcast_object, root_rank=1), hvd.allgather_object)
+        if pair.included()
+        else ()
+    ):
+        with pytest.raises(ValueError, match="rank 1 cannot pickle"):
             call(Spoilt(TypeError(), pickled_on=1), process_set=pair)
     dabke.remove_process_set(pair)
 
 
-@pytest.mark.parametrize('stop', [KeyboardInterrupt(), SystemExit()], ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit()], ids=lambda stop: type(stop).__name__)
 def test_what_stops_a_program_stops_it_while_an_object_is_pickled_too(job, stop):
     own = dabke.add_process_set([job.rank], among_members=True)
     for call in (functools.partial(hvd.broadcast_object, root_rank=job.rank), hvd.allgather_object):
@@ -202,25 +234,25 @@ def test_what_stops_a_program_stops_it_while_an_object_is_pickled_too(job, stop)
 def test_the_state_of_an_optimizer_that_cannot_be_pickled_is_the_error_of_all(job):
     layer = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-    optimizer.param_groups[0]['note'] = Spoilt(TypeError('no way'), pickled_on=1)
-    with pytest.raises(ValueError, match='rank 1 cannot pickle its object: TypeError: no way'):
+    optimizer.param_groups[0]["note"] = Spoilt(TypeError("no way"), pickled_on=1)
+    with pytest.raises(ValueError, match="rank 1 cannot pickle its object: TypeError: no way"):
         hvd.broadcast_optimizer_state(optimizer, 1)
 
 
 def test_metrics_are_averaged_with_their_weights(job):
     assert hvd.metric_average(float(job.rank)) == (job.size - 1) / 2
-    assert hvd.metric_average(torch.tensor(2.5), 'loss') == 2.5
-    nan_without_weight = float('nan') if job.rank == 0 else 3.0
+    assert hvd.metric_average(torch.tensor(2.5), "loss") == 2.5
+    nan_without_weight = float("nan") if job.rank == 0 else 3.0
     if job.size > 1:
         assert hvd.metric_average(nan_without_weight, weight=float(job.rank)) == 3.0
 
 
 def test_the_rate_warms_up_from_that_of_one_rank(job):
     optimizer = torch.optim.SGD(model_of(0).parameters(), lr=0.1 * job.size)
-    schedule = hvd.WarmupLR(optimizer, warmup_steps=4, after=lambda step: 0.5 ** step)
+    schedule = hvd.WarmupLR(optimizer, warmup_steps=4, after=lambda step: 0.5**step)
     rates = []
     for _ in range(7):
-        rates.append(optimizer.param_groups[0]['lr'])
+        rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()
     full = 0.1 * job.size
@@ -229,9 +261,12 @@ def test_the_rate_warms_up_from_that_of_one_rank(job):
 
 
 def test_elastic_names_are_there_and_say_that_they_cannot_yet():
-    for use in (hvd.elastic.run, functools.partial(hvd.elastic.TorchState, model=None),
-                functools.partial(hvd.elastic.ElasticSampler, [])):
-        with pytest.raises(NotImplementedError, match='not there yet'):
+    for use in (
+        hvd.elastic.run,
+        functools.partial(hvd.elastic.TorchState, model=None),
+        functools.partial(hvd.elastic.ElasticSampler, []),
+    ):
+        with pytest.raises(NotImplementedError, match="not there yet"):
             use(None) if use is hvd.elastic.run else use()
 
 
@@ -243,14 +278,16 @@ class Squares(torch.utils.data.Dataset):
         return torch.tensor([float(index)]), torch.tensor([float(index) ** 2])
 
 
-@pytest.mark.parametrize('start', ['fork', 'spawn'])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_data_loaders_may_have_worker_processes(job, start):
-    if start == 'spawn' and job.size > 2:
-        pytest.skip('each worker imports PyTorch anew; two ranks are enough')
+    if start == "spawn" and job.size > 2:
+        pytest.skip("each worker imports PyTorch anew; two ranks are enough")
     sampler = torch.utils.data.DistributedSampler(Squares(), num_replicas=job.size, rank=job.rank)
-    loader = torch.utils.data.DataLoader(Squares(), batch_size=4, sampler=sampler, num_workers=1, multiprocessing_context=start)
+    loader = torch.utils.data.DataLoader(
+        Squares(), batch_size=4, sampler=sampler, num_workers=1, multiprocessing_context=start
+    )
     seen = torch.zeros(1)
     for inputs, _ in loader:
-        total = hvd.allreduce(inputs.sum(0), op=hvd.Sum, name='during the loading')
+        total = hvd.allreduce(inputs.sum(0), op=hvd.Sum, name="during the loading")
         seen += total
     assert seen.item() == sum(range(24))

@@ -1,13 +1,14 @@
 """What suites of programs written for Horovod ask of its API: rows that differ by rank, GPU arguments on a machine without GPUs,
 sparse gradients, and what `broadcast_optimizer_state` and `synchronize` leave behind. Expected values are exact.
 """
+
 import itertools
 import warnings
 
 import pytest
 
-torch = pytest.importorskip('torch')
-hvd = pytest.importorskip('dabke.torch')
+torch = pytest.importorskip("torch")
+hvd = pytest.importorskip("dabke.torch")
 nn = torch.nn
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -17,7 +18,7 @@ names = itertools.count()
 
 def fresh():
     """A name that no earlier call has, the same on all ranks."""
-    return f'horovod.{next(names)}'
+    return f"horovod.{next(names)}"
 
 
 def exact(got, want):
@@ -49,12 +50,12 @@ def test_a_device_that_is_not_there_means_the_host_to_a_join(job):
 # ---- rows that differ by rank, forward and backward ----
 
 
-@pytest.mark.parametrize('dtype', DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_what_moves_rows_moves_those_that_differ_by_rank(job, dtype):
     every = [rows_of(job, rank, dtype=dtype) for rank in range(job.size)]
     mine = every[job.rank]
     exact(hvd.allgather(mine, name=fresh()), torch.cat(every))
-    for got in hvd.grouped_allgather([mine, mine[:job.rank]], name=fresh())[:1]:
+    for got in hvd.grouped_allgather([mine, mine[: job.rank]], name=fresh())[:1]:
         exact(got, torch.cat(every))
     even = torch.cat([each.chunk(job.size)[job.rank] for each in every])
     exact(hvd.alltoall(mine, name=fresh()), even)
@@ -72,8 +73,8 @@ def uneven_parts(job, tensor):
     return tensor.split([share + (rank < more) for rank in range(job.size)])
 
 
-@pytest.mark.parametrize('dtype', DTYPES, ids=str)
-@pytest.mark.parametrize('more', [0, 1, -1])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("more", [0, 1, -1])
 def test_a_reducescatter_of_rows_that_do_not_divide(job, dtype, more):
     tensor = (torch.arange(2 * job.size + more) % 4).unsqueeze(1).repeat(1, 3).to(dtype)
     exact(hvd.reducescatter(tensor, op=hvd.Sum, name=fresh()), uneven_parts(job, tensor * job.size)[job.rank])
@@ -97,40 +98,60 @@ def backward(result, gradient):
     result.backward(gradient.to(result.dtype))
 
 
-@pytest.mark.parametrize('rows', [lambda job, rank: (rank + 1) * job.size, lambda job, rank: rank * job.size],
-                         ids=['more', 'none on rank 0'])
+@pytest.mark.parametrize(
+    "rows",
+    [lambda job, rank: (rank + 1) * job.size, lambda job, rank: rank * job.size],
+    ids=["more", "none on rank 0"],
+)
 def test_the_gradient_of_an_alltoall_goes_back_by_count(job, dtype, rows):
     x = leaf(rows(job, job.rank), dtype=dtype)
     got = hvd.alltoall(x, name=fresh())
     parts = [rows(job, rank) // job.size for rank in range(job.size)]
     assert len(got) == sum(parts)
     # What comes from rank r is worth (this rank + 1) * 8 + r.
-    gradient = torch.cat([torch.full((part, 2), (job.rank + 1) * 8.0 + rank) for rank, part in enumerate(parts)])
+    gradient = torch.cat(
+        [torch.full((part, 2), (job.rank + 1) * 8.0 + rank) for rank, part in enumerate(parts)]
+    )
     backward(got, gradient)
-    want = torch.cat([torch.full((parts[job.rank], 2), (rank + 1) * 8.0 + job.rank) for rank in range(job.size)])
+    want = torch.cat(
+        [torch.full((parts[job.rank], 2), (rank + 1) * 8.0 + job.rank) for rank in range(job.size)]
+    )
     exact(x.grad, want.to(dtype))
 
 
-@pytest.mark.parametrize('kind', [list, lambda splits: torch.tensor(splits, dtype=torch.int32)], ids=['list', 'tensor'])
+@pytest.mark.parametrize(
+    "kind", [list, lambda splits: torch.tensor(splits, dtype=torch.int32)], ids=["list", "tensor"]
+)
 def test_the_gradient_of_an_alltoall_with_splits_goes_back_by_count(job, dtype, kind):
     def sent(rank):  # nothing to oneself
         return [0 if to == rank else rank + 2 * to + 1 for to in range(job.size)]
 
     x = leaf(sum(sent(job.rank)), dtype=dtype)
     got, received = hvd.alltoall(x, splits=kind(sent(job.rank)), name=fresh())
-    assert received.tolist() == [sent(rank)[job.rank] for rank in range(job.size)] and not received.requires_grad
-    backward(got, torch.cat([torch.full((count, 2), 10.0 * job.rank + rank) for rank, count in enumerate(received.tolist())]))
-    want = torch.cat([torch.full((count, 2), 10.0 * rank + job.rank) for rank, count in enumerate(sent(job.rank))])
+    assert (
+        received.tolist() == [sent(rank)[job.rank] for rank in range(job.size)] and not received.requires_grad
+    )
+    backward(
+        got,
+        torch.cat(
+            [torch.full((count, 2), 10.0 * job.rank + rank) for rank, count in enumerate(received.tolist())]
+        ),
+    )
+    want = torch.cat(
+        [torch.full((count, 2), 10.0 * rank + job.rank) for rank, count in enumerate(sent(job.rank))]
+    )
     exact(x.grad, want.to(dtype))
 
 
 def test_the_gradient_of_an_allgather_is_the_average_of_each_ranks_own_rows(job, dtype):
     rows = [rank * 2 for rank in range(job.size)]  # rank 0 has none
-    first = sum(rows[:job.rank])
+    first = sum(rows[: job.rank])
     whole = torch.arange(float(sum(rows))).unsqueeze(1).expand(-1, 2)
-    want = whole[first:first + rows[job.rank]].to(dtype)
+    want = whole[first : first + rows[job.rank]].to(dtype)
     x = leaf(rows[job.rank], dtype=dtype)
-    backward(hvd.allgather(x, name=fresh()), whole * job.size * (1 if job.rank == 0 else 0))  # on average whole
+    backward(
+        hvd.allgather(x, name=fresh()), whole * job.size * (1 if job.rank == 0 else 0)
+    )  # on average whole
     exact(x.grad, want)
     x, y, z = leaf(rows[job.rank], dtype=dtype), leaf(1, dtype=dtype), leaf(2, dtype=dtype)
     a, b, _ = hvd.grouped_allgather([x, y, z], name=fresh())
@@ -140,13 +161,15 @@ def test_the_gradient_of_an_allgather_is_the_average_of_each_ranks_own_rows(job,
     exact(z.grad, torch.zeros_like(z))
 
 
-@pytest.mark.parametrize('more', [1, -1])
-@pytest.mark.parametrize('op,factor', [(hvd.Average, 1), (hvd.Sum, None)], ids=['average', 'sum'])
+@pytest.mark.parametrize("more", [1, -1])
+@pytest.mark.parametrize("op,factor", [(hvd.Average, 1), (hvd.Sum, None)], ids=["average", "sum"])
 def test_the_gradient_of_a_reducescatter_has_the_rows_that_do_not_divide(job, dtype, op, factor, more):
     rows = 2 * job.size + more
     factor = factor or job.size
     shares = [len(part) for part in uneven_parts(job, torch.ones(rows, 2))]
-    want = torch.cat([torch.full((share, 2), 4.0 * factor * (rank + 1)) for rank, share in enumerate(shares)]).to(dtype)
+    want = torch.cat(
+        [torch.full((share, 2), 4.0 * factor * (rank + 1)) for rank, share in enumerate(shares)]
+    ).to(dtype)
     x = leaf(rows, dtype=dtype)
     got = hvd.reducescatter(x, op=op, name=fresh(), prescale_factor=2.0, postscale_factor=2.0)
     assert len(got) == shares[job.rank]
@@ -162,7 +185,9 @@ def test_the_gradient_of_a_reducescatter_has_the_rows_that_do_not_divide(job, dt
 def test_the_gradients_of_allreduce_and_broadcast_are_exact(job, dtype):
     total = sum(range(1, job.size + 1))
     x, y = leaf(3, dtype=dtype), leaf(5, dtype=dtype)
-    backward(hvd.allreduce(x, op=hvd.Sum, name=fresh(), prescale_factor=0.5), torch.full((3, 2), job.rank + 1.0))
+    backward(
+        hvd.allreduce(x, op=hvd.Sum, name=fresh(), prescale_factor=0.5), torch.full((3, 2), job.rank + 1.0)
+    )
     exact(x.grad, torch.full_like(x, total / 2))
     a, b = hvd.grouped_allreduce([x, y], op=hvd.Sum, name=fresh(), postscale_factor=4.0)
     x.grad = None
@@ -201,7 +226,7 @@ def linear(**arguments):
 
 def warned(call):
     with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter('always')
+        warnings.simplefilter("always")
         call()
     return [each for each in seen if issubclass(each.category, UserWarning)]
 
@@ -215,7 +240,11 @@ def test_a_step_behind_synchronize_warns_once_and_reduces_once(job):
     gradient.fill_(float(job.rank))  # a second reduction would make it the same on all ranks
     before = model[1].bias.detach().clone()
     seen = warned(optimizer.step)
-    assert len(seen) == 1 and 'reduced only once' in str(seen[0].message) and 'skip_synchronize()' in str(seen[0].message)
+    assert (
+        len(seen) == 1
+        and "reduced only once" in str(seen[0].message)
+        and "skip_synchronize()" in str(seen[0].message)
+    )
     exact(model[1].bias.detach(), before - 0.125 * job.rank)
     optimizer.zero_grad()
     model(torch.ones(2, 4)).sum().backward()
@@ -227,17 +256,22 @@ def test_a_step_behind_synchronize_warns_once_and_reduces_once(job):
     assert not warned(optimizer.step)
 
 
-@pytest.mark.parametrize('kind', ['SGD', 'Adam', 'SparseAdam'])
-@pytest.mark.parametrize('distributed', [False, True])
-def test_behind_a_broadcast_of_the_optimizer_gradients_are_zeros_where_they_are_needed(job, kind, distributed):
-    layers = [nn.Embedding(5, 2, sparse=True), nn.Embedding(3, 2, sparse=True)] if kind == 'SparseAdam' else [
-        nn.Linear(3, 2), nn.Linear(2, 2)]
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "SparseAdam"])
+@pytest.mark.parametrize("distributed", [False, True])
+def test_behind_a_broadcast_of_the_optimizer_gradients_are_zeros_where_they_are_needed(
+    job, kind, distributed
+):
+    layers = (
+        [nn.Embedding(5, 2, sparse=True), nn.Embedding(3, 2, sparse=True)]
+        if kind == "SparseAdam"
+        else [nn.Linear(3, 2), nn.Linear(2, 2)]
+    )
     model = nn.Sequential(*layers)
     model[0].weight.requires_grad_(False)
     optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.5)
     if distributed:
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-    kept = torch.full_like(model[1].weight, 2.0) if kind == 'SGD' and job.rank == 0 else None
+    kept = torch.full_like(model[1].weight, 2.0) if kind == "SGD" and job.rank == 0 else None
     model[1].weight.grad = kept
     before = [each.detach().clone() for each in model.parameters()]
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -249,9 +283,9 @@ def test_behind_a_broadcast_of_the_optimizer_gradients_are_zeros_where_they_are_
             assert parameter.grad is kept
         else:
             exact(parameter.grad.to_dense(), torch.zeros_like(parameter))
-    assert model[1].weight.grad.is_sparse == (kind == 'SparseAdam')
+    assert model[1].weight.grad.is_sparse == (kind == "SparseAdam")
     model[1].weight.grad = None
-    loss = model[1](torch.tensor([0, 2])).sum() if kind == 'SparseAdam' else model(torch.ones(1, 3)).sum()
+    loss = model[1](torch.tensor([0, 2])).sum() if kind == "SparseAdam" else model(torch.ones(1, 3)).sum()
     loss.backward()  # what is added to the zeros has their form
     optimizer.step()
 
@@ -276,15 +310,25 @@ def loss_of(table, ranks):
 
 
 # What the optimizer gets: of those that take both, what Horovod gives back.
-FORMS = [('SparseAdam', {}, True), ('SGD', {}, True), ('SGD', {'momentum': 0.5}, True), ('Adagrad', {}, True),
-         ('SGD', {'weight_decay': 0.25}, False), ('Adam', {}, False), ('AdamW', {}, False), ('RMSprop', {}, False)]
+FORMS = [
+    ("SparseAdam", {}, True),
+    ("SGD", {}, True),
+    ("SGD", {"momentum": 0.5}, True),
+    ("Adagrad", {}, True),
+    ("SGD", {"weight_decay": 0.25}, False),
+    ("Adam", {}, False),
+    ("AdamW", {}, False),
+    ("RMSprop", {}, False),
+]
 
 
-@pytest.mark.parametrize('kind,arguments,is_sparse', FORMS, ids=str)
-@pytest.mark.parametrize('groups', [None, 1])
+@pytest.mark.parametrize("kind,arguments,is_sparse", FORMS, ids=str)
+@pytest.mark.parametrize("groups", [None, 1])
 def test_sparse_as_dense_gives_an_optimizer_what_it_takes(job, kind, arguments, is_sparse, groups):
     table, plain = wide(True, kind, **arguments)
-    optimizer = hvd.DistributedOptimizer(plain, table.named_parameters(), sparse_as_dense=True, groups=groups, op=hvd.Sum)
+    optimizer = hvd.DistributedOptimizer(
+        plain, table.named_parameters(), sparse_as_dense=True, groups=groups, op=hvd.Sum
+    )
     alone, reference = wide(is_sparse, kind, **arguments)
     for _ in range(3):
         optimizer.zero_grad()
@@ -298,11 +342,15 @@ def test_sparse_as_dense_gives_an_optimizer_what_it_takes(job, kind, arguments, 
     assert torch.allclose(table.weight, alone.weight, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize('as_dense', [False, True])
-def test_an_optimizer_that_takes_sparse_gradients_alone_gets_them_on_ranks_that_do_not_use_the_table(job, as_dense):
-    table, plain = wide(True, 'SparseAdam')
-    optimizer = hvd.DistributedOptimizer(plain, table.named_parameters(), sparse_as_dense=as_dense, op=hvd.Sum)
-    alone, reference = wide(True, 'SparseAdam')
+@pytest.mark.parametrize("as_dense", [False, True])
+def test_an_optimizer_that_takes_sparse_gradients_alone_gets_them_on_ranks_that_do_not_use_the_table(
+    job, as_dense
+):
+    table, plain = wide(True, "SparseAdam")
+    optimizer = hvd.DistributedOptimizer(
+        plain, table.named_parameters(), sparse_as_dense=as_dense, op=hvd.Sum
+    )
+    alone, reference = wide(True, "SparseAdam")
     for user in (0, job.size - 1):
         optimizer.zero_grad()
         if job.rank == user:
@@ -320,8 +368,8 @@ def test_an_optimizer_that_takes_sparse_gradients_alone_gets_them_on_ranks_that_
 FACTORS = [(0.1, 1.0), (1.0, 2.34), (1 / 3, 3.0), (0.7, 1 / 7)]
 
 
-@pytest.mark.parametrize('before, after', FACTORS)
-@pytest.mark.parametrize('dtype', FLOATS, ids=str)
+@pytest.mark.parametrize("before, after", FACTORS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_a_factor_is_rounded_to_the_dtype_and_multiplies_once_with_one_rounding(job, dtype, before, after):
     computed = torch.float64 if dtype == torch.float64 else torch.float32
 
@@ -330,10 +378,12 @@ def test_a_factor_is_rounded_to_the_dtype_and_multiplies_once_with_one_rounding(
 
     mine = (torch.arange(1, 1002) * 1.37).to(dtype)
     added = (times(mine, before).to(computed) * (job.size if job.size < 4 else 1)).to(dtype)
-    if job.size > 3 and job.rank > 0:  # three equal numbers add up with one rounding; of more, one is not zero
+    if (
+        job.size > 3 and job.rank > 0
+    ):  # three equal numbers add up with one rounding; of more, one is not zero
         mine = torch.zeros_like(mine)
     want = times(added, after)
-    factors = {'prescale_factor': before, 'postscale_factor': after}
+    factors = {"prescale_factor": before, "postscale_factor": after}
     exact(hvd.allreduce(mine, op=hvd.Sum, name=fresh(), **factors), want)
     exact(hvd.synchronize(hvd.allreduce_async(mine, op=hvd.Sum, name=fresh(), **factors)), want)
     exact(hvd.allreduce_(mine.clone(), op=hvd.Sum, name=fresh(), **factors), want)
@@ -345,8 +395,8 @@ def test_a_factor_is_rounded_to_the_dtype_and_multiplies_once_with_one_rounding(
 
 
 def test_what_torch_is_told_of_subnormal_numbers_changes_no_result(job):
-    least = torch.full((5,), 2.0 ** -140)
-    want = (least.numpy() * job.size).astype('float32').tobytes()
+    least = torch.full((5,), 2.0**-140)
+    want = (least.numpy() * job.size).astype("float32").tobytes()
     torch.set_flush_denormal(job.rank == 0)
     try:
         got = hvd.allreduce(least, op=hvd.Sum, name=fresh())
@@ -362,15 +412,19 @@ def test_what_torch_is_told_of_subnormal_numbers_changes_no_result(job):
 # ---- what else the API has ----
 
 
-@pytest.mark.parametrize('op', [hvd.Sum, hvd.Min, hvd.Max, hvd.Product])
-@pytest.mark.parametrize('dtype', DTYPES, ids=str)
+@pytest.mark.parametrize("op", [hvd.Sum, hvd.Min, hvd.Max, hvd.Product])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_allreduce_is_exact_in_each_of_its_forms(job, dtype, op):
     def of(rank):
         return (torch.arange(17) % 2 + (rank % 2) + (0 if op != hvd.Product else 1)).to(dtype)
 
     stack = torch.stack([of(rank).to(torch.float64) for rank in range(job.size)])
-    want = {hvd.Sum: stack.sum(0), hvd.Min: stack.min(0).values, hvd.Max: stack.max(0).values,
-            hvd.Product: stack.prod(0)}[op].to(dtype)
+    want = {
+        hvd.Sum: stack.sum(0),
+        hvd.Min: stack.min(0).values,
+        hvd.Max: stack.max(0).values,
+        hvd.Product: stack.prod(0),
+    }[op].to(dtype)
     exact(hvd.allreduce(of(job.rank), op=op, name=fresh()), want)
     exact(hvd.synchronize(hvd.allreduce_async(of(job.rank), op=op, name=fresh())), want)
     mine = of(job.rank)
@@ -379,13 +433,17 @@ def test_every_allreduce_is_exact_in_each_of_its_forms(job, dtype, op):
     mine = of(job.rank)
     assert hvd.synchronize(hvd.allreduce_async_(mine, op=op, name=fresh())) is mine
     exact(mine, want)
-    for form in (hvd.grouped_allreduce, hvd.grouped_allreduce_, lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async(*a, **k)),
-                 lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async_(*a, **k))):
+    for form in (
+        hvd.grouped_allreduce,
+        hvd.grouped_allreduce_,
+        lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async(*a, **k)),
+        lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async_(*a, **k)),
+    ):
         for got in form([of(job.rank), of(job.rank)], op=op, name=fresh()):
             exact(got, want)
 
 
-@pytest.mark.parametrize('dtype', [*DTYPES, torch.bool], ids=str)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool], ids=str)
 def test_every_broadcast_is_exact_in_each_of_its_forms(job, dtype):
     def of(rank):
         return (torch.arange(6).view(2, 3) % (rank + 2)).to(dtype)
@@ -399,11 +457,15 @@ def test_every_broadcast_is_exact_in_each_of_its_forms(job, dtype):
             exact(mine, of(root))
 
 
-@pytest.mark.parametrize('op', [hvd.Sum, hvd.Average])
-@pytest.mark.parametrize('dtype', FLOATS[2:], ids=str)
+@pytest.mark.parametrize("op", [hvd.Sum, hvd.Average])
+@pytest.mark.parametrize("dtype", FLOATS[2:], ids=str)
 def test_a_sparse_allreduce_adds_rows_that_some_ranks_have(job, dtype, op):
-    indices = torch.tensor([[*range(job.rank + 1), 0]])  # rank r has r + 2 elements, of which two are in row 0
-    mine = torch.sparse_coo_tensor(indices, torch.ones(job.rank + 2, 3, dtype=dtype) * job.size, (job.size, 3))
+    indices = torch.tensor(
+        [[*range(job.rank + 1), 0]]
+    )  # rank r has r + 2 elements, of which two are in row 0
+    mine = torch.sparse_coo_tensor(
+        indices, torch.ones(job.rank + 2, 3, dtype=dtype) * job.size, (job.size, 3)
+    )
     got = hvd.sparse_allreduce_async(mine, fresh(), op=op)()
     counts = [job.size - row + (job.size if row == 0 else 0) for row in range(job.size)]
     want = torch.tensor(counts, dtype=dtype).unsqueeze(1).expand(-1, 3) * (job.size if op == hvd.Sum else 1)

@@ -1,8 +1,9 @@
 """The collectives on PyTorch's tensors, against what one process computes from all ranks' inputs."""
+
 import pytest
 
-torch = pytest.importorskip('torch')
-hvd = pytest.importorskip('dabke.torch')
+torch = pytest.importorskip("torch")
+hvd = pytest.importorskip("dabke.torch")
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -14,7 +15,7 @@ ROW_SHAPES = [shape for shape in SHAPES if shape]
 
 def inputs(job, shape, dtype):
     """A tensor for each rank, with small whole numbers."""
-    return [torch.from_numpy(each).to(dtype) for each in job.inputs(shape, 'uint8')]
+    return [torch.from_numpy(each).to(dtype) for each in job.inputs(shape, "uint8")]
 
 
 @pytest.fixture
@@ -30,9 +31,13 @@ def reduced(op, tensors):
     total = all_of_them.sum(0)
     # Integers are divided; the sum of others is multiplied once.
     mean = total * (1 / len(tensors)) if tensors[0].is_floating_point() else total / len(tensors)
-    return {hvd.Average: lambda: mean, hvd.Sum: lambda: total,
-            hvd.Min: lambda: all_of_them.min(0).values, hvd.Max: lambda: all_of_them.max(0).values,
-            hvd.Product: lambda: all_of_them.prod(0)}[op]()
+    return {
+        hvd.Average: lambda: mean,
+        hvd.Sum: lambda: total,
+        hvd.Min: lambda: all_of_them.min(0).values,
+        hvd.Max: lambda: all_of_them.max(0).values,
+        hvd.Product: lambda: all_of_them.prod(0),
+    }[op]()
 
 
 def assert_equal(got, want, dtype):
@@ -41,8 +46,8 @@ def assert_equal(got, want, dtype):
     assert torch.equal(got, want), (got, want)
 
 
-@pytest.mark.parametrize('shape', SHAPES, ids=str)
-@pytest.mark.parametrize('dtype', REDUCED, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", REDUCED, ids=str)
 def test_allreduce_gives_the_reduction_of_all_ranks(job, dtype, shape):
     every = inputs(job, shape, dtype)
     for op in (hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product):
@@ -65,14 +70,16 @@ def test_an_allreduce_averages_unless_told_otherwise(job):
         assert hvd.allreduce(mine, average=False).item() == total
     with pytest.warns(DeprecationWarning):
         assert hvd.allreduce(mine, True).item() == mean
-    with pytest.raises(ValueError, match='pass op alone'):
+    with pytest.raises(ValueError, match="pass op alone"):
         hvd.allreduce(mine, average=True, op=hvd.Sum)
 
 
 def test_factors_multiply_before_and_after(job):
     total = job.size * (job.size - 1) / 2
     mine = torch.full((3,), float(job.rank), dtype=torch.float64)
-    assert hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3).tolist() == [1.5 * total] * 3
+    assert (
+        hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3).tolist() == [1.5 * total] * 3
+    )
     scattered = hvd.reducescatter(mine.repeat(job.size), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3)
     assert scattered.tolist() == [1.5 * total] * 3
 
@@ -85,17 +92,26 @@ def test_bits_of_booleans_and_integers_are_combined(job):
 
 
 def test_groups_travel_together_whatever_their_dtypes(job):
-    every = [[torch.full((2,), float(rank)), torch.full((3, 1), rank), torch.full((1,), float(rank), dtype=torch.float64)]
-             for rank in range(job.size)]
+    every = [
+        [
+            torch.full((2,), float(rank)),
+            torch.full((3, 1), rank),
+            torch.full((1,), float(rank), dtype=torch.float64),
+        ]
+        for rank in range(job.size)
+    ]
     total = job.size * (job.size - 1) // 2
-    for reduce in (hvd.grouped_allreduce, hvd.grouped_allreduce_,
-                   lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async(*a, **k)),
-                   lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async_(*a, **k))):
+    for reduce in (
+        hvd.grouped_allreduce,
+        hvd.grouped_allreduce_,
+        lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async(*a, **k)),
+        lambda *a, **k: hvd.synchronize(hvd.grouped_allreduce_async_(*a, **k)),
+    ):
         mine = [each.clone() for each in every[job.rank]]
-        got = reduce(mine, name='a group', op=hvd.Sum)
+        got = reduce(mine, name="a group", op=hvd.Sum)
         assert [each.flatten().tolist() for each in got] == [[total] * 2, [total] * 3, [total]]
         assert [each.dtype for each in got] == [torch.float32, torch.int64, torch.float64]
-    gathered = hvd.grouped_allgather(every[job.rank], name='a group')
+    gathered = hvd.grouped_allgather(every[job.rank], name="a group")
     assert [len(each) for each in gathered] == [2 * job.size, 3 * job.size, job.size]
     assert gathered[1].flatten().tolist() == [rank for rank in range(job.size) for _ in range(3)]
     rows = [torch.arange(job.size * 2.0), torch.ones(job.size, 2)]
@@ -104,8 +120,8 @@ def test_groups_travel_together_whatever_their_dtypes(job):
     assert second.tolist() == [[job.size, job.size]]
 
 
-@pytest.mark.parametrize('shape', ROW_SHAPES, ids=str)
-@pytest.mark.parametrize('dtype', MOVED, ids=str)
+@pytest.mark.parametrize("shape", ROW_SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
 def test_tensors_are_moved_as_they_are(job, dtype, shape):
     every = [tensor[: max(0, len(tensor) - rank)] for rank, tensor in enumerate(inputs(job, shape, dtype))]
     assert torch.equal(hvd.allgather(every[job.rank]), torch.cat(every))
@@ -120,7 +136,7 @@ def test_tensors_are_moved_as_they_are(job, dtype, shape):
     assert torch.equal(hvd.synchronize(hvd.broadcast_async(whole[job.rank], root)), whole[root])
 
     blocks = inputs(job, (job.size * 2, *shape), dtype)
-    want = torch.cat([block[2 * job.rank: 2 * job.rank + 2] for block in blocks])
+    want = torch.cat([block[2 * job.rank : 2 * job.rank + 2] for block in blocks])
     assert torch.equal(hvd.alltoall(blocks[job.rank]), want)
 
 
@@ -128,7 +144,7 @@ def test_a_scalar_is_broadcast(job):
     assert hvd.broadcast(torch.tensor(job.rank), 0).item() == 0
 
 
-@pytest.mark.parametrize('as_tensor', [False, True])
+@pytest.mark.parametrize("as_tensor", [False, True])
 def test_an_alltoall_with_splits_tells_what_came(job, as_tensor):
     splits = list(range(1, job.size + 1))  # i + 1 rows for rank i
     mine = torch.full((sum(splits), 2), job.rank)
@@ -137,7 +153,7 @@ def test_an_alltoall_with_splits_tells_what_came(job, as_tensor):
     assert got[:, 0].tolist() == [rank for rank in range(job.size) for _ in range(job.rank + 1)]
 
 
-@pytest.mark.parametrize('dtype', REDUCED, ids=str)
+@pytest.mark.parametrize("dtype", REDUCED, ids=str)
 def test_a_reducescatter_leaves_each_rank_its_rows(job, dtype):
     rows = job.size + 1  # the first rank has one more
     every = inputs(job, (rows, 3), dtype)
@@ -155,23 +171,23 @@ def test_sparse_tensors_are_added(job):
     want = torch.zeros(4, 2)
     for rank in range(job.size):
         want[rank % 4] += rank + 1.0
-    assert torch.equal(hvd.sparse_allreduce_async(dense.to_sparse(1), 'sparse', hvd.Sum)().to_dense(), want)
-    mean = hvd.sparse_allreduce_async(dense.to_sparse(2), 'sparse', hvd.Average)()
+    assert torch.equal(hvd.sparse_allreduce_async(dense.to_sparse(1), "sparse", hvd.Sum)().to_dense(), want)
+    mean = hvd.sparse_allreduce_async(dense.to_sparse(2), "sparse", hvd.Average)()
     assert torch.allclose(mean.to_dense(), want / job.size)
-    with pytest.raises(ValueError, match='Average or Sum'):
-        hvd.sparse_allreduce_async(dense.to_sparse(), 'sparse', hvd.Max)
-    with pytest.raises(ValueError, match='bool has no average'):
-        hvd.sparse_allreduce_async(dense.to_sparse().bool(), 'sparse', hvd.Average)
-    any_rank = hvd.sparse_allreduce_async(dense.to_sparse().bool(), 'sparse', hvd.Sum)()
+    with pytest.raises(ValueError, match="Average or Sum"):
+        hvd.sparse_allreduce_async(dense.to_sparse(), "sparse", hvd.Max)
+    with pytest.raises(ValueError, match="bool has no average"):
+        hvd.sparse_allreduce_async(dense.to_sparse().bool(), "sparse", hvd.Average)
+    any_rank = hvd.sparse_allreduce_async(dense.to_sparse().bool(), "sparse", hvd.Sum)()
     assert torch.equal(any_rank.to_dense(), want.bool())
 
 
-@pytest.mark.parametrize('dtype', INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_an_average_of_sparse_integers_is_that_of_dense_ones(job, dtype):
     large = torch.iinfo(dtype).max - job.rank
     below_zero = -1 - job.rank if dtype.is_signed else 0  # whose mean is truncated, not rounded down
     dense = torch.tensor([[large, 0, job.rank], [0, below_zero, 1]], dtype=dtype)
-    got = hvd.sparse_allreduce_async(dense.to_sparse(1), 'sparse', hvd.Average)()
+    got = hvd.sparse_allreduce_async(dense.to_sparse(1), "sparse", hvd.Average)()
     assert got.dtype == dtype
     assert torch.equal(got.to_dense(), hvd.allreduce(dense, op=hvd.Average))
 
@@ -187,19 +203,23 @@ def test_only_members_of_a_process_set_take_part(job, evens):
     assert hvd.allgather(mine, process_set=evens).tolist() == members
     assert hvd.broadcast(mine, members[-1], process_set=evens).item() == members[-1]
     assert hvd.alltoall(mine.repeat(len(members)), process_set=evens).tolist() == members
-    assert hvd.reducescatter(mine.repeat(len(members)), op=hvd.Sum, process_set=evens).tolist() == [sum(members)]
+    assert hvd.reducescatter(mine.repeat(len(members)), op=hvd.Sum, process_set=evens).tolist() == [
+        sum(members)
+    ]
     assert hvd.allreduce(mine, process_set=evens.process_set_id).item() == sum(members) / len(members)
     assert hvd.broadcast_object(job.rank, members[-1], process_set=evens) == members[-1]
     hvd.barrier(process_set=evens)
 
 
-@pytest.mark.parametrize('compression', ['fp16', 'bf16'])
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
 def test_compressed_allreduces_keep_dtype_and_value(job, compression):
     compressor = getattr(hvd.Compression, compression)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.int32):
         got = hvd.allreduce(torch.full((3,), job.rank, dtype=dtype), compression=compressor, op=hvd.Sum)
         assert got.dtype == dtype and got.tolist() == [job.size * (job.size - 1) / 2] * 3
-    got = hvd.grouped_allreduce([torch.ones(2), torch.ones(2, dtype=torch.float64)], compression=compressor, op=hvd.Sum)
+    got = hvd.grouped_allreduce(
+        [torch.ones(2), torch.ones(2, dtype=torch.float64)], compression=compressor, op=hvd.Sum
+    )
     assert [each.tolist() for each in got] == [[job.size] * 2] * 2
     got = hvd.reducescatter(torch.ones(job.size), compression=compressor, op=hvd.Sum)
     assert got.tolist() == [job.size] and got.dtype == torch.float32
@@ -209,11 +229,11 @@ def test_a_compressor_of_ones_own_is_called(job):
     class Halves(hvd.Compressor):
         @staticmethod
         def compress(tensor):
-            return tensor / 2, 'context'
+            return tensor / 2, "context"
 
         @staticmethod
         def decompress(tensor, ctx):
-            assert ctx == 'context'
+            assert ctx == "context"
             return tensor * 2
 
     assert hvd.allreduce(torch.ones(2), compression=Halves, op=hvd.Sum).tolist() == [job.size] * 2
@@ -234,41 +254,52 @@ def test_outputs_outlive_their_handles(job):
     assert torch.equal(gathered, torch.arange(1000.0).repeat(job.size))
 
 
-COLLECTIVES = [hvd.allreduce, hvd.allreduce_, hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather,
-               hvd.allgather_async, lambda t: hvd.broadcast(t, 0), lambda t: hvd.broadcast_(t, 0), hvd.alltoall,
-               hvd.reducescatter, lambda t: hvd.grouped_allreduce([t]), lambda t: hvd.grouped_allgather([t]),
-               lambda t: hvd.grouped_reducescatter([t])]
+COLLECTIVES = [
+    hvd.allreduce,
+    hvd.allreduce_,
+    hvd.allreduce_async,
+    hvd.allreduce_async_,
+    hvd.allgather,
+    hvd.allgather_async,
+    lambda t: hvd.broadcast(t, 0),
+    lambda t: hvd.broadcast_(t, 0),
+    hvd.alltoall,
+    hvd.reducescatter,
+    lambda t: hvd.grouped_allreduce([t]),
+    lambda t: hvd.grouped_allgather([t]),
+    lambda t: hvd.grouped_reducescatter([t]),
+]
 
 
-@pytest.mark.parametrize('call', COLLECTIVES)
+@pytest.mark.parametrize("call", COLLECTIVES)
 def test_what_cannot_travel_is_refused_by_the_call(call):
-    with pytest.raises(ValueError, match='not contiguous.*pass tensor.contiguous'):
+    with pytest.raises(ValueError, match="not contiguous.*pass tensor.contiguous"):
         call(torch.ones(4, 4).t())
-    with pytest.raises(ValueError, match='complex64|ComplexFloat'):
+    with pytest.raises(ValueError, match="complex64|ComplexFloat"):
         call(torch.ones(4, dtype=torch.complex64))
-    with pytest.raises(ValueError, match='resolve_neg'):
+    with pytest.raises(ValueError, match="resolve_neg"):
         call(torch.tensor([1 + 2j]).conj().imag)
-    with pytest.raises(ValueError, match='layout'):
+    with pytest.raises(ValueError, match="layout"):
         call(torch.ones(4, 4).to_sparse())
-    with pytest.raises(ValueError, match='meta.*host_staging=True'):
-        call(torch.ones(4, device='meta'))
+    with pytest.raises(ValueError, match="meta.*host_staging=True"):
+        call(torch.ones(4, device="meta"))
 
 
 def test_what_is_no_tensor_is_refused():
     for thing in (None, 3.0, [1.0, 2.0]):
-        with pytest.raises(ValueError, match='no torch.Tensor'):
+        with pytest.raises(ValueError, match="no torch.Tensor"):
             hvd.allreduce_async(thing)
 
 
 def test_ranks_that_disagree_are_told_what_each_has(job):
     if job.size == 1:
         return
-    with pytest.raises(hvd.DabkeError, match='Mismatched.*shape'):
-        hvd.allreduce(torch.ones(job.rank + 1), name='uneven')
-    with pytest.raises(hvd.DabkeError, match='(?i)mismatched.*(type|dtype)'):
-        hvd.allreduce(torch.ones(2, dtype=torch.float32 if job.rank else torch.float64), name='mixed')
-    with pytest.raises(hvd.DabkeError, match='Mismatched.*root'):
-        hvd.broadcast(torch.ones(2), job.rank, name='roots')
+    with pytest.raises(hvd.DabkeError, match="Mismatched.*shape"):
+        hvd.allreduce(torch.ones(job.rank + 1), name="uneven")
+    with pytest.raises(hvd.DabkeError, match="(?i)mismatched.*(type|dtype)"):
+        hvd.allreduce(torch.ones(2, dtype=torch.float32 if job.rank else torch.float64), name="mixed")
+    with pytest.raises(hvd.DabkeError, match="Mismatched.*root"):
+        hvd.broadcast(torch.ones(2), job.rank, name="roots")
 
 
 def test_a_scalar_has_no_rows_to_gather():
@@ -283,26 +314,36 @@ def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_w
 
     from dabke.torch import device_streams
 
-    there = SimpleNamespace(is_cpu=False, is_cuda=True, device='cuda:1')
+    there = SimpleNamespace(is_cpu=False, is_cuda=True, device="cuda:1")
     current = {}
-    monkeypatch.setattr(torch.cuda, 'current_stream', lambda device: SimpleNamespace(cuda_stream=current[device]))
-    for handle, meant in ((0, 1), (4096, 4096)):  # PyTorch's default stream is the legacy one; 0 would say "ready now"
-        current['cuda:1'] = handle
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=current[device])
+    )
+    for handle, meant in (
+        (0, 1),
+        (4096, 4096),
+    ):  # PyTorch's default stream is the legacy one; 0 would say "ready now"
+        current["cuda:1"] = handle
         assert device_streams.stream_of(there) == meant
     assert device_streams.stream_of(torch.ones(1)) == 0
     for has_nccl in (False, True):
-        monkeypatch.setattr(device_streams._core, 'backend_enabled', lambda name, is_there=has_nccl: name == 'nccl' and is_there)
+        monkeypatch.setattr(
+            device_streams._core,
+            "backend_enabled",
+            lambda name, is_there=has_nccl: name == "nccl" and is_there,
+        )
         assert device_streams.is_supported(there) == has_nccl
-    monkeypatch.setattr(device_streams, '_IS_ROCM', True)
+    monkeypatch.setattr(device_streams, "_IS_ROCM", True)
     assert not device_streams.is_supported(there)
 
 
 def test_tensors_of_other_devices_are_staged_on_the_host(job, monkeypatch):
     """As if the host's tensors were a device's that has no backend."""
     from dabke.torch import tensors
-    monkeypatch.setattr(tensors, 'is_plain', lambda tensor: False)
-    monkeypatch.setattr(tensors, 'is_supported', lambda tensor: getattr(tensor, 'is_copy', False))
-    with pytest.raises(ValueError, match='host_staging'):
+
+    monkeypatch.setattr(tensors, "is_plain", lambda tensor: False)
+    monkeypatch.setattr(tensors, "is_supported", lambda tensor: getattr(tensor, "is_copy", False))
+    with pytest.raises(ValueError, match="host_staging"):
         hvd.allreduce(torch.ones(2))
     tensors.set_host_staging(True)
     try:

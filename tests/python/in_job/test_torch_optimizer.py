@@ -1,15 +1,16 @@
 """Training by the ranks together gives what one process gets from all their batches as one."""
+
 import copy
 import warnings
 
 import pytest
 
-torch = pytest.importorskip('torch')
-hvd = pytest.importorskip('dabke.torch')
+torch = pytest.importorskip("torch")
+hvd = pytest.importorskip("dabke.torch")
 nn = torch.nn
 
-SGD = (torch.optim.SGD, {'lr': 0.1, 'momentum': 0.9})
-ADAM = (torch.optim.Adam, {'lr': 0.01})
+SGD = (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})
+ADAM = (torch.optim.Adam, {"lr": 0.01})
 BATCH = 4  # images of each rank
 
 
@@ -18,16 +19,20 @@ def two_layers():
 
 
 def convolution():
-    return nn.Sequential(nn.Conv2d(3, 4, 2), nn.Flatten(), nn.Linear(4, 3)).to(memory_format=torch.channels_last)
+    return nn.Sequential(nn.Conv2d(3, 4, 2), nn.Flatten(), nn.Linear(4, 3)).to(
+        memory_format=torch.channels_last
+    )
 
 
 def batches(job, steps, shape=(5,)):
     generator = torch.Generator().manual_seed(7)
-    return [torch.randn(job.size * BATCH, *shape, generator=generator, dtype=torch.float64) for _ in range(steps)]
+    return [
+        torch.randn(job.size * BATCH, *shape, generator=generator, dtype=torch.float64) for _ in range(steps)
+    ]
 
 
 def own(job, batch):
-    return batch[job.rank * BATCH:(job.rank + 1) * BATCH]
+    return batch[job.rank * BATCH : (job.rank + 1) * BATCH]
 
 
 def made(build, optimizer=SGD, **distributed):
@@ -38,7 +43,7 @@ def made(build, optimizer=SGD, **distributed):
     plain = kind(model.parameters(), **arguments)
     if not distributed:
         return model, plain
-    distributed.setdefault('named_parameters', model.named_parameters())
+    distributed.setdefault("named_parameters", model.named_parameters())
     return model, hvd.DistributedOptimizer(plain, **distributed)
 
 
@@ -58,23 +63,40 @@ def weights(model):
     return torch.cat([each.detach().flatten() for each in model.parameters()])
 
 
-def assert_learns_alike(job, build, shape=(5,), optimizer=SGD, set_to_none=True, tolerance=1e-12, **distributed):
+def assert_learns_alike(
+    job, build, shape=(5,), optimizer=SGD, set_to_none=True, tolerance=1e-12, **distributed
+):
     data = batches(job, 6, shape)
     alone = train(*made(build, optimizer), data)
-    together = train(*made(build, optimizer, **{'op': hvd.Average, **distributed}), [own(job, each) for each in data], set_to_none)
+    together = train(
+        *made(build, optimizer, **{"op": hvd.Average, **distributed}),
+        [own(job, each) for each in data],
+        set_to_none,
+    )
     assert torch.allclose(together, alone, atol=tolerance, rtol=tolerance), (together - alone).abs().max()
 
 
-@pytest.mark.parametrize('set_to_none', [False, True])
-@pytest.mark.parametrize('gradient_memory', [False, True])
-@pytest.mark.parametrize('optimizer', [SGD, ADAM], ids=lambda each: each[0].__name__)
+@pytest.mark.parametrize("set_to_none", [False, True])
+@pytest.mark.parametrize("gradient_memory", [False, True])
+@pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=lambda each: each[0].__name__)
 def test_the_ranks_learn_what_one_process_learns(job, optimizer, gradient_memory, set_to_none):
-    assert_learns_alike(job, two_layers, optimizer=optimizer, gradient_memory=gradient_memory, set_to_none=set_to_none)
+    assert_learns_alike(
+        job, two_layers, optimizer=optimizer, gradient_memory=gradient_memory, set_to_none=set_to_none
+    )
 
 
-@pytest.mark.parametrize('arguments', [
-    {'groups': 1}, {'num_groups': 2}, {'groups': 100}, {'gradient_predivide_factor': 3.0}, {'named_parameters': None},
-    {'compression': hvd.Compression.none, 'groups': 2, 'gradient_memory': False}], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"groups": 1},
+        {"num_groups": 2},
+        {"groups": 100},
+        {"gradient_predivide_factor": 3.0},
+        {"named_parameters": None},
+        {"compression": hvd.Compression.none, "groups": 2, "gradient_memory": False},
+    ],
+    ids=str,
+)
 def test_grouped_and_scaled_gradients_give_the_same(job, arguments):
     assert_learns_alike(job, two_layers, **arguments)
 
@@ -82,17 +104,21 @@ def test_grouped_and_scaled_gradients_give_the_same(job, arguments):
 def test_groups_may_be_lists_of_parameters(job):
     model, optimizer = made(two_layers)
     first, second, third, _ = model.parameters()
-    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), groups=[[first, third], [second]])
+    optimizer = hvd.DistributedOptimizer(
+        optimizer, model.named_parameters(), groups=[[first, third], [second]]
+    )
     data = batches(job, 3)
-    assert torch.allclose(train(model, optimizer, [own(job, each) for each in data]), train(*made(two_layers), data))
+    assert torch.allclose(
+        train(model, optimizer, [own(job, each) for each in data]), train(*made(two_layers), data)
+    )
 
 
-@pytest.mark.parametrize('compression', ['fp16', 'bf16'])
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
 def test_compressed_gradients_come_close(job, compression):
     assert_learns_alike(job, two_layers, compression=getattr(hvd.Compression, compression), tolerance=2e-2)
 
 
-@pytest.mark.parametrize('gradient_memory', [False, True])
+@pytest.mark.parametrize("gradient_memory", [False, True])
 def test_weights_may_lie_in_any_order_of_their_dimensions(job, gradient_memory):
     assert_learns_alike(job, convolution, (3, 2, 2), gradient_memory=gradient_memory)
 
@@ -133,7 +159,7 @@ def test_more_passes_than_said_are_refused(job):
     model, optimizer = made(two_layers, op=hvd.Average)
     data = own(job, batches(job, 1)[0])
     loss_of(model, data).backward()
-    with pytest.raises(AssertionError, match='backward_passes_per_step'):
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
         loss_of(model, data).backward()
     optimizer.synchronize()
     optimizer.set_backward_passes_per_step(2)
@@ -159,7 +185,7 @@ class WithUnused(nn.Module):
         return (self.other if self.pick else self.used)(x)
 
 
-@pytest.mark.parametrize('groups', [None, 1])
+@pytest.mark.parametrize("groups", [None, 1])
 def test_a_parameter_that_some_ranks_do_not_use_counts_as_zeros(job, groups):
     model, optimizer = made(WithUnused, op=hvd.Sum, groups=groups)
     data = own(job, batches(job, 1)[0])
@@ -167,8 +193,11 @@ def test_a_parameter_that_some_ranks_do_not_use_counts_as_zeros(job, groups):
     loss_of(model, data).backward()
     expected = {}
     for index, linear in enumerate((model.used, model.other)):
-        mine = (torch.autograd.grad(loss_of(model, data), linear.weight)[0] if (job.rank > 0) == bool(index)
-                else torch.zeros_like(linear.weight))
+        mine = (
+            torch.autograd.grad(loss_of(model, data), linear.weight)[0]
+            if (job.rank > 0) == bool(index)
+            else torch.zeros_like(linear.weight)
+        )
         expected[linear] = hvd.allreduce(mine, op=hvd.Sum)
     optimizer.synchronize()
     for linear, want in expected.items():
@@ -181,11 +210,13 @@ def test_frozen_parameters_are_left_alone_until_they_are_thawed(job):
     model = two_layers().double()
     model[0].requires_grad_(False)
     before = model[0].weight.clone()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters()
+    )
     data = own(job, batches(job, 1)[0])
     train(model, optimizer, [data])
     assert torch.equal(model[0].weight, before) and model[0].weight.grad is None
-    optimizer.add_param_group({'params': [nn.Parameter(torch.zeros(1, dtype=torch.float64))]})
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1, dtype=torch.float64))]})
     model[0].requires_grad_(True)
     train(model, optimizer, [data, data])
     assert not torch.equal(model[0].weight, before)
@@ -197,20 +228,20 @@ def embedding(sparse):
     return nn.Sequential(nn.Embedding(10, 5, sparse=sparse), nn.Flatten(), nn.Linear(10, 1))
 
 
-@pytest.mark.parametrize('arguments', [{}, {'sparse_as_dense': True}, {'groups': 1}], ids=str)
+@pytest.mark.parametrize("arguments", [{}, {"sparse_as_dense": True}, {"groups": 1}], ids=str)
 def test_sparse_gradients_are_added(job, arguments):
     generator = torch.Generator().manual_seed(5)
     data = [torch.randint(0, 10, (job.size * BATCH, 2), generator=generator) for _ in range(4)]
-    plain = (torch.optim.SGD, {'lr': 0.1})
+    plain = (torch.optim.SGD, {"lr": 0.1})
     alone = train(*made(lambda: embedding(False), plain), data)
-    model, optimizer = made(lambda: embedding(True), plain, **{'op': hvd.Average, **arguments})
+    model, optimizer = made(lambda: embedding(True), plain, **{"op": hvd.Average, **arguments})
     together = train(model, optimizer, [own(job, each) for each in data])
     assert torch.allclose(together, alone)
 
 
 def test_sparse_gradients_are_made_dense_where_a_rank_is_alone_too(job):
     sets = [hvd.add_process_set([rank]) for rank in range(job.size)]
-    adam = (torch.optim.Adam, {'lr': 0.1})  # takes no sparse gradients
+    adam = (torch.optim.Adam, {"lr": 0.1})  # takes no sparse gradients
     model, optimizer = made(lambda: embedding(True), adam, sparse_as_dense=True, process_set=sets[job.rank])
     data = [torch.tensor([[1, 2], [2, 3]])] * 3
     assert torch.equal(train(model, optimizer, data), train(*made(lambda: embedding(False), adam), data))
@@ -222,11 +253,13 @@ def test_a_closure_is_reduced_each_time(job):
     data = batches(job, 3)
     model, optimizer = made(two_layers, op=hvd.Average)
     for batch in data:
+
         def closure():
             optimizer.zero_grad()
             loss = loss_of(model, own(job, batch))
             loss.backward()
             return loss
+
         assert optimizer.step(closure).item() > 0
     assert torch.allclose(weights(model), train(*made(two_layers), data))
 
@@ -251,7 +284,7 @@ def test_a_step_after_synchronize_reduces_no_second_time(job):
     loss_of(model, own(job, batches(job, 1)[0])).backward()
     optimizer.synchronize()
     before = [each.grad.clone() for each in model.parameters()]
-    with pytest.warns(UserWarning, match='only once'):
+    with pytest.warns(UserWarning, match="only once"):
         optimizer.step()
     assert all(torch.equal(each.grad, was) for each, was in zip(model.parameters(), before))
 
@@ -264,11 +297,12 @@ def test_gradients_made_by_hand_are_reduced(job):
     assert all(torch.equal(each.grad, torch.full_like(each, job.size)) for each in model.parameters())
 
 
-@pytest.mark.parametrize('gradient_memory', [True, False])
+@pytest.mark.parametrize("gradient_memory", [True, False])
 def test_gradients_may_lie_in_another_order_on_each_rank(job, gradient_memory):
     weight = nn.Parameter(torch.zeros(4, 3, 2, 2))
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD([weight], lr=1), op=hvd.Sum, gradient_memory=gradient_memory)
+        torch.optim.SGD([weight], lr=1), op=hvd.Sum, gradient_memory=gradient_memory
+    )
     gradient = torch.arange(48.0).view(weight.shape)
     weight.grad = gradient.clone() if job.rank % 2 == 0 else gradient.to(memory_format=torch.channels_last)
     optimizer.step()
@@ -280,7 +314,7 @@ def test_zero_grad_is_refused_while_gradients_are_reduced(job):
         return
     model, optimizer = made(two_layers, op=hvd.Average)
     loss_of(model, own(job, batches(job, 1)[0])).backward()
-    with pytest.raises(AssertionError, match='zero_grad'):
+    with pytest.raises(AssertionError, match="zero_grad"):
         optimizer.zero_grad()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
@@ -290,19 +324,21 @@ def test_zero_grad_is_refused_while_gradients_are_reduced(job):
 
 def test_the_result_is_the_optimizer_that_was_wrapped(job):
     model, plain = made(two_layers)
-    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, gamma=0.5)  # made before: it goes on with the result's groups
+    scheduler = torch.optim.lr_scheduler.StepLR(
+        plain, 1, gamma=0.5
+    )  # made before: it goes on with the result's groups
     optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
-    assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == 'SGD'
+    assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == "SGD"
     data = own(job, batches(job, 1)[0])
     train(model, optimizer, [data])
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
+        warnings.simplefilter("ignore")
         scheduler.step()
-    assert optimizer.param_groups[0]['lr'] == 0.05
+    assert optimizer.param_groups[0]["lr"] == 0.05
     later = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     train(model, optimizer, [data])
     later.step()
-    assert optimizer.param_groups[0]['lr'] == 0.025
+    assert optimizer.param_groups[0]["lr"] == 0.025
 
 
 def test_state_dicts_pass_through(job):
@@ -321,7 +357,7 @@ def test_state_dicts_pass_through(job):
 def test_groups_of_parameters_may_come_later(job):
     model, optimizer = made(two_layers, op=hvd.Average)
     extra = nn.Parameter(torch.zeros(3, dtype=torch.float64))
-    optimizer.add_param_group({'params': [extra], 'lr': 1.0})
+    optimizer.add_param_group({"params": [extra], "lr": 1.0})
     data = own(job, batches(job, 1)[0])
     (loss_of(model, data) + (extra * (job.rank + 1)).sum()).backward()
     optimizer.step()
@@ -330,7 +366,7 @@ def test_groups_of_parameters_may_come_later(job):
 
 def test_ranks_outside_the_process_set_train_alone(job):
     if job.size <= 2:
-        pytest.skip('a pair needs somebody outside it')
+        pytest.skip("a pair needs somebody outside it")
     pair = hvd.add_process_set([0, job.size - 1])
     model, optimizer = made(two_layers, op=hvd.Average, process_set=pair)
     data = batches(job, 2)
@@ -346,25 +382,28 @@ def test_ranks_outside_the_process_set_train_alone(job):
 def test_arguments_that_make_no_sense_are_refused(job):
     model, plain = made(two_layers)
     named = list(model.named_parameters())
-    for arguments, text in (({'named_parameters': named + named[:1]}, 'twice: 0.weight'),
-                            ({'named_parameters': named[1:]}, r'lacks 1 of .*\(7, 5\)'),
-                            ({'named_parameters': list(model.parameters())}, 'pairs of a name'),
-                            ({'groups': [[named[0][1]], [named[0][1]]]}, 'in groups twice'),
-                            ({'groups': [['0.weight']]}, 'lists of parameters'),
-                            ({'groups': -1}, 'negative'), ({'num_groups': -1}, 'negative'),
-                            ({'backward_passes_per_step': 0}, 'at least 1'),
-                            ({'op': hvd.Sum, 'gradient_predivide_factor': 2.0}, 'needs op=Average')):
+    for arguments, text in (
+        ({"named_parameters": named + named[:1]}, "twice: 0.weight"),
+        ({"named_parameters": named[1:]}, r"lacks 1 of .*\(7, 5\)"),
+        ({"named_parameters": list(model.parameters())}, "pairs of a name"),
+        ({"groups": [[named[0][1]], [named[0][1]]]}, "in groups twice"),
+        ({"groups": [["0.weight"]]}, "lists of parameters"),
+        ({"groups": -1}, "negative"),
+        ({"num_groups": -1}, "negative"),
+        ({"backward_passes_per_step": 0}, "at least 1"),
+        ({"op": hvd.Sum, "gradient_predivide_factor": 2.0}, "needs op=Average"),
+    ):
         with pytest.raises(ValueError, match=text):
             hvd.DistributedOptimizer(plain, **arguments)
-    with pytest.raises(NotImplementedError, match='Adasum'):
+    with pytest.raises(NotImplementedError, match="Adasum"):
         hvd.DistributedOptimizer(plain, op=hvd.Adasum)
-    with pytest.raises(ValueError, match='already'):
+    with pytest.raises(ValueError, match="already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(plain))
 
 
 def test_ranks_with_uneven_data_join(job):
     """Those that have more go on alone; an average is divided by the full size, as Horovod's."""
-    model, optimizer = made(two_layers, (torch.optim.SGD, {'lr': 0.1}), op=hvd.Average)
+    model, optimizer = made(two_layers, (torch.optim.SGD, {"lr": 0.1}), op=hvd.Average)
     data = own(job, batches(job, 1)[0])
     for _ in range(job.rank + 1):
         optimizer.zero_grad()
@@ -376,10 +415,12 @@ def test_ranks_with_uneven_data_join(job):
     assert all(torch.equal(each, everyones[0]) for each in everyones)
 
 
-@pytest.mark.parametrize('memory', [True, False])
+@pytest.mark.parametrize("memory", [True, False])
 def test_a_gradient_that_autograd_gives_as_a_conjugate_is_reduced(memory, job):
     parameter = nn.Parameter(torch.zeros(3, dtype=torch.complex64))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum, gradient_memory=memory)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum, gradient_memory=memory
+    )
     (parameter.conj() * complex(1, job.rank)).real.sum().backward()
     optimizer.step()
     assert parameter.tolist() == [complex(-job.size, -job.size * (job.size - 1) / 2)] * 3
@@ -388,7 +429,7 @@ def test_a_gradient_that_autograd_gives_as_a_conjugate_is_reduced(memory, job):
 def test_complex_parameters_are_reduced(job):
     parameter = nn.Parameter(torch.zeros(3, dtype=torch.complex64))
     if job.size > 1:
-        with pytest.raises(ValueError, match='complex'):
+        with pytest.raises(ValueError, match="complex"):
             hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Max)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum)
     (parameter * complex(1, -job.rank)).real.sum().backward()
@@ -397,13 +438,13 @@ def test_complex_parameters_are_reduced(job):
 
 
 def test_a_compiled_model_trains_alike(job):
-    compile_model = getattr(torch, 'compile', None)
+    compile_model = getattr(torch, "compile", None)
     if compile_model is None:
-        pytest.skip('this version of PyTorch has no torch.compile')
+        pytest.skip("this version of PyTorch has no torch.compile")
     data = batches(job, 3)
     alone = train(*made(two_layers), data)
     model, optimizer = made(two_layers, op=hvd.Average)
-    compiled = compile_model(model, backend='aot_eager')
+    compiled = compile_model(model, backend="aot_eager")
     for batch in data:
         optimizer.zero_grad()
         loss_of(compiled, own(job, batch)).backward()
@@ -412,12 +453,12 @@ def test_a_compiled_model_trains_alike(job):
 
 
 def test_a_compiled_function_may_reduce(job):
-    compile_function = getattr(torch, 'compile', None)
+    compile_function = getattr(torch, "compile", None)
     if compile_function is None:
-        pytest.skip('this version of PyTorch has no torch.compile')
+        pytest.skip("this version of PyTorch has no torch.compile")
 
     def doubled_sum(x):
-        return hvd.allreduce(x * 2, op=hvd.Sum, name='compiled') + 1
+        return hvd.allreduce(x * 2, op=hvd.Sum, name="compiled") + 1
 
-    got = compile_function(doubled_sum, backend='eager')(torch.full((3,), float(job.rank)))
+    got = compile_function(doubled_sum, backend="eager")(torch.full((3,), float(job.rank)))
     assert got.tolist() == [job.size * (job.size - 1) + 1.0] * 3

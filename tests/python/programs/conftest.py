@@ -1,4 +1,5 @@
 """These tests start jobs of their own: small programs, under dabkerun or alone."""
+
 import os
 import subprocess
 import sys
@@ -15,23 +16,31 @@ class Ended:
 
     def lines_of(self, rank):
         """What a rank has printed on its standard output."""
-        mark = f'[{rank}]<stdout>:'
-        return [line[len(mark):] for line in self.output.splitlines() if line.startswith(mark)]
+        mark = f"[{rank}]<stdout>:"
+        return [line[len(mark) :] for line in self.output.splitlines() if line.startswith(mark)]
 
 
 @pytest.fixture
 def program(tmp_path):
     """Writes a program; gives its path."""
-    def write(text, name='train.py'):
+
+    def write(text, name="train.py"):
         path = tmp_path / name
         path.write_text(textwrap.dedent(text))
         return path
+
     return write
 
 
 def ended(command, limit, env=None):
-    done = subprocess.run([str(each) for each in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=limit, env={**os.environ, **(env or {})})
+    done = subprocess.run(
+        [str(each) for each in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=limit,
+        env={**os.environ, **(env or {})},
+    )
     return Ended(done.returncode, done.stdout)
 
 
@@ -39,11 +48,13 @@ def ended(command, limit, env=None):
 def run(program):
     """Runs the text of a program in this many ranks of one job. No test waits for its limit. `to_the_last`: ranks that outlive
     another say what they have seen, however long a busy machine takes to let them, though dabkerun ends them."""
+
     def run_text(text, ranks=2, arguments=(), limit=300, env=None, to_the_last=False):
         command = [sys.executable, program(text), *arguments]
         if to_the_last:
-            command = ['--grace-period', '100', 'sh', '-c', 'trap "" TERM; exec "$@"', 'sh', *command]
+            command = ["--grace-period", "100", "sh", "-c", 'trap "" TERM; exec "$@"', "sh", *command]
         if ranks:
-            command = [os.environ['DABKERUN'], '-np', str(ranks), *command]
+            command = [os.environ["DABKERUN"], "-np", str(ranks), *command]
         return ended(command, limit, env)
+
     return run_text

@@ -1,12 +1,13 @@
 """Devices that a program registers with PyTorch, as text for the programs of tests. Their memory is the host's, but PyTorch and
 the package see a device of its own: only copies lead from one to the other.
 """
+
 import pytest
 
-torch = pytest.importorskip('torch')
-registration = pytest.importorskip('torch.utils.backend_registration')
-if not hasattr(registration, '_setup_privateuseone_for_python_backend'):
-    pytest.skip('this version of PyTorch takes no device that is written in Python', allow_module_level=True)
+torch = pytest.importorskip("torch")
+registration = pytest.importorskip("torch.utils.backend_registration")
+if not hasattr(registration, "_setup_privateuseone_for_python_backend"):
+    pytest.skip("this version of PyTorch takes no device that is written in Python", allow_module_level=True)
 
 FAR = '''
 import torch
@@ -68,7 +69,8 @@ def values(tensor):
 
 # The same device, of which PyTorch says that it is a CUDA device: its memory is that of the double of tests/fake_cuda, and what it
 # does comes behind what its one stream has been given. So the package does with its tensors what it does with those of a GPU.
-CUDA = '''
+CUDA = (
+    """
 import ctypes
 import os
 import threading
@@ -88,7 +90,9 @@ enqueue_work = function('fake_cuda_enqueue', None, ctypes.c_void_p, Work, ctypes
 synchronize_stream = function('fake_cuda_synchronize', None, ctypes.c_void_p)
 open_stream = function('fake_cuda_open_stream', ctypes.c_void_p, ctypes.c_int)
 kept = []
-''' + FAR + '''
+"""
+    + FAR
+    + """
 stream = open_stream(0)
 ranges = set()  # the storages that are the device's
 
@@ -128,7 +132,9 @@ torch.utils.dlpack.from_dlpack = from_output
 torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=stream)
 
 class Late:
-    '''+'"""What the stream writes into a tensor, once it is let; by itself only where something has waited for it."""'+'''
+    """
+    + '"""What the stream writes into a tensor, once it is let; by itself only where something has waited for it."""'
+    + """
     def __init__(self, tensor, values):
         self.gate, self.was_let = threading.Event(), False
         pointer, data = tensor.data_ptr(), placed(values)
@@ -145,6 +151,7 @@ class Late:
 def check_waits_on_the_host_are_none(late, *handles):
     assert not any(each.poll() for each in handles)
     late.let()
-'''
+"""
+)
 # Two ranks with one device.
-ON_ONE_DEVICE = {'NCCL_MULTI_RANK_GPU_ENABLE': '1', 'FAKE_CUDA_DEVICES': '1'}
+ON_ONE_DEVICE = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "FAKE_CUDA_DEVICES": "1"}

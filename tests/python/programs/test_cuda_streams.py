@@ -2,6 +2,7 @@
 
 DABKE_TEST_DOUBLES names their folder; the package is of a build with -Dcuda.
 """
+
 import os
 import shutil
 import sys
@@ -11,10 +12,10 @@ from conftest import ended
 
 import dabke
 
-if not dabke.backend_built('nccl') or 'DABKE_TEST_DOUBLES' not in os.environ:
-    pytest.skip('it needs a build with -Dcuda, and DABKE_TEST_DOUBLES', allow_module_level=True)
+if not dabke.backend_built("nccl") or "DABKE_TEST_DOUBLES" not in os.environ:
+    pytest.skip("it needs a build with -Dcuda, and DABKE_TEST_DOUBLES", allow_module_level=True)
 
-DEVICE = '''
+DEVICE = """
 import ctypes
 import os
 import threading
@@ -50,11 +51,13 @@ gate = threading.Event()
 def write():
     gate.wait(300)
     memory[:] = [1, 2, 3]
-'''
+"""
 
 
 def test_a_collective_waits_for_a_stream_and_a_stream_for_it(run):
-    done = run(DEVICE + '''
+    done = run(
+        DEVICE
+        + """
 tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 enqueue(stream, write)
@@ -68,12 +71,15 @@ synchronize(stream)
 assert seen == [2, 4, 6], seen
 assert handle.wait()
 dabke.shutdown()
-''')
+"""
+    )
     assert done.code == 0, done.output
 
 
 def test_where_an_output_is_is_known_once_a_stream_waits_for_it(run):
-    done = run(DEVICE + '''
+    done = run(
+        DEVICE
+        + """
 tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 enqueue(stream, write)
@@ -94,12 +100,15 @@ synchronize(stream)
 assert seen == [1, 2, 3] * 2, seen
 assert handle.wait()
 dabke.shutdown()
-''')
+"""
+    )
     assert done.code == 0, done.output
 
 
 def test_what_speaks_dlpack_is_ready_behind_the_default_stream(run):
-    done = run(DEVICE + '''
+    done = run(
+        DEVICE
+        + """
 class View(ctypes.Structure):  # a DLManagedTensor
     _fields_ = [('data', ctypes.c_void_p), ('device_type', ctypes.c_int), ('device_id', ctypes.c_int),
                 ('ndim', ctypes.c_int), ('code', ctypes.c_uint8), ('bits', ctypes.c_uint8), ('lanes', ctypes.c_uint16),
@@ -123,16 +132,22 @@ gate.set()
 assert handle.wait()
 assert memory[:] == [2, 4, 6], memory[:]
 dabke.shutdown()
-''')
+"""
+    )
     assert done.code == 0, done.output
 
 
-@pytest.mark.parametrize('is_aware', ('no', 'yes'))
-def test_mpi_reads_an_input_once_the_stream_has_written_it_and_the_stream_reads_what_mpi_has_written(program, is_aware):
+@pytest.mark.parametrize("is_aware", ("no", "yes"))
+def test_mpi_reads_an_input_once_the_stream_has_written_it_and_the_stream_reads_what_mpi_has_written(
+    program, is_aware
+):
     """Through the host, and with a pointer of the device: the double's memory is the host's, so any MPI takes it."""
-    if not shutil.which('mpirun.mpich') or not dabke.mpi_built():
-        pytest.skip('it needs mpirun.mpich and its module')
-    text = 'import array\n' + DEVICE + '''
+    if not shutil.which("mpirun.mpich") or not dabke.mpi_built():
+        pytest.skip("it needs mpirun.mpich and its module")
+    text = (
+        "import array\n"
+        + DEVICE
+        + """
 tensor = _core.Tensor(pointer, (3,), _core.dtypes()['float32'], 2, rank)
 stream = open_stream(rank)
 for number in range(1, 4):
@@ -160,7 +175,8 @@ ctypes.memset(big, rank, 4 * count)
 assert _core.broadcast('big', tensor, None, _core.Options(root_rank=1)).wait() and ctypes.string_at(big, 4 * count) == bytes([1]) * 4 * count
 dabke.shutdown()
 print('done', flush=True)
-'''
-    command = ['mpirun.mpich', '-np', 2, 'timeout', '-k', 5, 200, sys.executable, program(text)]
-    done = ended(command, 300, {'DABKE_GPU_OPERATIONS': 'mpi', 'DABKE_MPI_CUDA_AWARE': is_aware})
-    assert done.code == 0 and done.output.count('done') == 2, done.output
+"""
+    )
+    command = ["mpirun.mpich", "-np", 2, "timeout", "-k", 5, 200, sys.executable, program(text)]
+    done = ended(command, 300, {"DABKE_GPU_OPERATIONS": "mpi", "DABKE_MPI_CUDA_AWARE": is_aware})
+    assert done.code == 0 and done.output.count("done") == 2, done.output

@@ -3,16 +3,19 @@
 A PyTorch without CUDA has a device of the program's own instead (far_device.py), and no futures of CUDA devices: that a future
 makes streams wait is for tests/gpu/torch_job.py.
 """
+
 import os
 
 import dabke
 import pytest
 from far_device import CUDA, ON_ONE_DEVICE
 
-if not dabke.backend_built('nccl') or 'DABKE_TEST_DOUBLES' not in os.environ:
-    pytest.skip('it needs a build with -Dcuda, and DABKE_TEST_DOUBLES', allow_module_level=True)
+if not dabke.backend_built("nccl") or "DABKE_TEST_DOUBLES" not in os.environ:
+    pytest.skip("it needs a build with -Dcuda, and DABKE_TEST_DOUBLES", allow_module_level=True)
 
-BEGIN = CUDA + '''
+BEGIN = (
+    CUDA
+    + """
 import torch.distributed as dist
 from datetime import timedelta
 from dabke.torch import device_streams
@@ -30,21 +33,25 @@ total = [3, 6, 9, 12]
 def late_input():
     tensor = torch.zeros(4).to("far")
     return tensor, Late(tensor, mine)
-'''
+"""
+)
 
 
 @pytest.fixture
 def run_there(run):
-    return lambda text, **more: run(BEGIN + text + '\ndist.destroy_process_group()\nprint("done")\n', env={**ON_ONE_DEVICE, **more})
+    return lambda text, **more: run(
+        BEGIN + text + '\ndist.destroy_process_group()\nprint("done")\n', env={**ON_ONE_DEVICE, **more}
+    )
 
 
 def check_done(done):
     assert done.code == 0, done.output
-    assert done.lines_of(0) == done.lines_of(1) == ['done'], done.output
+    assert done.lines_of(0) == done.lines_of(1) == ["done"], done.output
 
 
 def test_every_collective_is_right_and_the_host_does_not_wait_for_its_data(run_there):
-    check_done(run_there('''
+    check_done(
+        run_there('''
 def check(call, outputs, want):
     tensor, late = late_input()
     work = call(tensor)
@@ -91,11 +98,13 @@ dist.all_gather(parts, mine.to("far"))
 assert [values(each) for each in parts] == [[1, 2, 3, 4], [2, 4, 6, 8]]
 dist.barrier()
 assert len(device_streams._unobserved) <= 2
-'''))
+''')
+    )
 
 
 def test_a_wait_with_a_limit_comes_back_when_the_data_is_there(run_there):
-    check_done(run_there('''
+    check_done(
+        run_there("""
 tensor, late = late_input()
 work = dist.all_reduce(tensor, async_op=True)
 try:
@@ -106,11 +115,13 @@ except TimeoutError:
 late.let()
 assert work.wait(timedelta(seconds=300)) and work.is_completed() and work.is_success()
 assert values(tensor) == total
-'''))
+""")
+    )
 
 
 def test_a_future_is_complete_once_the_device_has_the_operation(run_there):
-    check_done(run_there('''
+    check_done(
+        run_there("""
 tensor, late = late_input()
 work = dist.all_reduce(tensor, async_op=True)
 told = threading.Event()
@@ -118,11 +129,13 @@ future = work.get_future().then(lambda done: (told.set(), done.value())[1])
 assert told.wait(300) and not work.is_completed()
 late.let()
 assert values(future.wait()[0]) == total
-'''))
+""")
+    )
 
 
 def test_a_model_is_trained_as_on_the_host(run_there):
-    check_done(run_there('''
+    check_done(
+        run_there("""
 def trained(device):
     torch.manual_seed(7)
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)).to(device)
@@ -138,12 +151,14 @@ def trained(device):
 
 there, here = trained("far"), trained("cpu")
 assert torch.allclose(there, here, atol=1e-6), (there, here)
-'''))
+""")
+    )
 
 
 def test_what_fails_after_a_wait_is_raised_by_the_next_one_or_the_end(run_there):
-    for last in ('dist.all_reduce(tensor)', 'dist.destroy_process_group()'):
-        done = run_there('''
+    for last in ("dist.all_reduce(tensor)", "dist.destroy_process_group()"):
+        done = run_there(
+            """
 tensor, late = late_input()
 work = dist.all_reduce(tensor, async_op=True)
 assert work.wait()
@@ -154,5 +169,7 @@ try:
 except dabke.HorovodInternalError:
     print("raised")
 os._exit(0)
-'''.replace('LAST', last).replace('dabke.Horovod', 'hvd.Horovod'), FAKE_CUDA_PLAN='ncclAllReduce * 1 async=6')
-        assert done.lines_of(0) == done.lines_of(1) == ['raised'], done.output
+""".replace("LAST", last).replace("dabke.Horovod", "hvd.Horovod"),
+            FAKE_CUDA_PLAN="ncclAllReduce * 1 async=6",
+        )
+        assert done.lines_of(0) == done.lines_of(1) == ["raised"], done.output

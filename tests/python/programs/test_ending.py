@@ -1,4 +1,5 @@
 """How a program ends, and what the others then see."""
+
 import ast
 import re
 
@@ -6,7 +7,7 @@ import pytest
 
 
 def test_a_program_that_does_not_shut_down_ends_and_lets_the_others_end(run):
-    done = run('''
+    done = run("""
         import dabke, numpy
         dabke.init()
         dabke.allreduce(numpy.ones(3))
@@ -15,23 +16,24 @@ def test_a_program_that_does_not_shut_down_ends_and_lets_the_others_end(run):
                 dabke.allreduce(numpy.ones(3), "alone")
             except dabke.HorovodInternalError as error:
                 print(type(error).__name__)
-    ''')
+    """)
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['ShutDownError']
+    assert done.lines_of(0) == ["ShutDownError"]
 
 
 def test_operations_pending_at_the_exit_are_no_trouble(run):
-    done = run('''
+    done = run("""
         import dabke, numpy
         dabke.init()
         handles = [dabke.allreduce_async(numpy.ones(1000), f"never {dabke.rank()} {i}") for i in range(100)]
         dabke.allreduce_async(numpy.ones(1000), f"dropped {dabke.rank()}")
-    ''')
+    """)
     assert done.code == 0, done.output
 
 
 def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
-    done = run('''
+    done = run(
+        """
         import dabke, numpy
         dabke.init()
         if dabke.rank() == 1:
@@ -41,23 +43,33 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
         except dabke.errors.AbortedError as error:
             print(error)
             raise
-    ''', ranks=3, to_the_last=True)
+    """,
+        ranks=3,
+        to_the_last=True,
+    )
     assert done.code != 0
     for rank in (0, 2):
-        assert any("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
-                   for line in done.lines_of(rank)), done.output
+        assert any(
+            "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
+            for line in done.lines_of(rank)
+        ), done.output
     assert "[1]<stderr>:TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'" in done.output
     assert 'train.py", line 5' in done.output
-    assert 'first failure: rank 1' in done.output
+    assert "first failure: rank 1" in done.output
     # Of those that it took along a line says where they were; their tracebacks would bury the one that counts.
-    assert done.output.count('Traceback') == 1, done.output
+    assert done.output.count("Traceback") == 1, done.output
     for rank in (0, 2):
-        assert re.search(rf'^\[{rank}\]<stderr>:dabke.errors.AbortedError: .*rank 1 on ', done.output, re.MULTILINE), done.output
-        assert re.search(rf'^\[{rank}\]<stderr>:  at .*train.py:7 in <module>$', done.output, re.MULTILINE), done.output
+        assert re.search(
+            rf"^\[{rank}\]<stderr>:dabke.errors.AbortedError: .*rank 1 on ", done.output, re.MULTILINE
+        ), done.output
+        assert re.search(rf"^\[{rank}\]<stderr>:  at .*train.py:7 in <module>$", done.output, re.MULTILINE), (
+            done.output
+        )
 
 
 def test_a_mismatch_is_told_in_full_once_and_each_rank_tells_its_line(run):
-    done = run('''
+    done = run(
+        """
         import dabke, numpy
         def on_two(rank):
             dabke.allreduce(numpy.ones(3), "layer1.grad")
@@ -66,30 +78,41 @@ def test_a_mismatch_is_told_in_full_once_and_each_rank_tells_its_line(run):
             on_two(2)
         else:
             dabke.allreduce(numpy.ones(4), "layer1.grad")
-    ''', ranks=4, to_the_last=True)
+    """,
+        ranks=4,
+        to_the_last=True,
+    )
     assert done.code != 0
     lines = done.output.splitlines()
-    assert sum('Every rank of the process set must pass the same shape.' in line for line in lines) == 1, done.output
-    assert done.output.count('Traceback') == 1, done.output
-    assert 'collectives.py' not in done.output, done.output  # the traceback ends with the program's own line
-    assert 'has told)' in done.output and 'in on_two' in done.output and 'train.py:9 in <module>' in done.output, done.output
+    assert sum("Every rank of the process set must pass the same shape." in line for line in lines) == 1, (
+        done.output
+    )
+    assert done.output.count("Traceback") == 1, done.output
+    assert "collectives.py" not in done.output, done.output  # the traceback ends with the program's own line
+    assert (
+        "has told)" in done.output and "in on_two" in done.output and "train.py:9 in <module>" in done.output
+    ), done.output
 
 
 def test_an_error_of_this_rank_alone_has_its_traceback(run):
-    done = run('''
+    done = run(
+        """
         import dabke, numpy
         dabke.init()
         if dabke.rank() == 1:
             dabke.broadcast(numpy.ones(3), root_rank=7)
         dabke.barrier()
-    ''', to_the_last=True)
+    """,
+        to_the_last=True,
+    )
     assert done.code != 0
     assert 'train.py", line 5, in <module>' in done.output, done.output
-    assert 'InvalidArgumentError' in done.output, done.output
+    assert "InvalidArgumentError" in done.output, done.output
 
 
 def test_an_exception_whose_text_has_no_utf8_or_a_nul_ends_the_others_too(run):
-    done = run(r'''
+    done = run(
+        r"""
         import dabke, numpy
         dabke.init()
         if dabke.rank() == 1:
@@ -99,34 +122,43 @@ def test_an_exception_whose_text_has_no_utf8_or_a_nul_ends_the_others_too(run):
         except dabke.errors.AbortedError as error:
             print(str(error).encode().decode("ascii"))
             raise
-    ''', ranks=2, to_the_last=True)
+    """,
+        ranks=2,
+        to_the_last=True,
+    )
     assert done.code != 0
-    assert any(r'ValueError: half \udc80 and \0 end (train.py:5)' in line for line in done.lines_of(0)), done.output
+    assert any(r"ValueError: half \udc80 and \0 end (train.py:5)" in line for line in done.lines_of(0)), (
+        done.output
+    )
 
 
 def test_the_place_named_is_the_programs_and_not_the_packages(run):
-    done = run('''
+    done = run("""
         import dabke, numpy
         dabke.init()
         if dabke.rank() == 1:
             dabke.allreduce_(numpy.ones((4, 4)).T[:, :2])
         dabke.barrier()
-    ''')
-    assert '(train.py:5)' in done.output
+    """)
+    assert "(train.py:5)" in done.output
 
 
 def test_hooks_that_were_there_are_called_too(run):
-    done = run('''
+    done = run(
+        """
         import sys, dabke
         sys.excepthook = lambda *arguments: print("the hook of the program")
         dabke.init()
         raise KeyError
-    ''', ranks=0)
-    assert 'the hook of the program' in done.output
+    """,
+        ranks=0,
+    )
+    assert "the hook of the program" in done.output
 
 
 def test_an_uncaught_exception_is_written_at_once_so_that_no_line_of_the_log_comes_into_it(run):
-    done = run('''
+    done = run(
+        """
         import sys, threading, dabke
         class Pieces:
             def write(self, text):
@@ -142,16 +174,18 @@ def test_an_uncaught_exception_is_written_at_once_so_that_no_line_of_the_log_com
         thread.start()
         thread.join()
         raise KeyError("of the program")
-    ''', ranks=0)
+    """,
+        ranks=0,
+    )
     pieces = [ast.literal_eval(line) for line in done.output.splitlines() if line.startswith(('"', "'"))]
     assert len(pieces) == 2, done.output
-    assert all('Traceback' in piece for piece in pieces)
+    assert all("Traceback" in piece for piece in pieces)
     assert pieces[0].endswith("KeyError: 'in a thread'\n")
     assert pieces[1].endswith("KeyError: 'of the program'\n")
 
 
 def test_an_exception_in_a_thread_that_submits_ends_the_job(run):
-    done = run('''
+    done = run("""
         import threading, dabke, numpy
         dabke.init()
         def work():
@@ -167,26 +201,29 @@ def test_an_exception_in_a_thread_that_submits_ends_the_job(run):
             dabke.allreduce(numpy.ones(1), "later")
         except dabke.errors.AbortedError as error:
             print(error)
-    ''')
+    """)
     for rank in (0, 1):
-        assert any("KeyError: 'in a thread' (train.py:6)" in line for line in done.lines_of(rank)), done.output
+        assert any("KeyError: 'in a thread' (train.py:6)" in line for line in done.lines_of(rank)), (
+            done.output
+        )
 
 
 def test_an_exception_in_another_thread_does_not(run):
-    done = run('''
+    done = run("""
         import threading, dabke, numpy
         dabke.init()
         thread = threading.Thread(target=lambda: 1 / 0)
         thread.start()
         thread.join()
         print(dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])
-    ''')
+    """)
     assert done.code == 0
-    assert done.lines_of(0) == ['2.0'], done.output
+    assert done.lines_of(0) == ["2.0"], done.output
 
 
 def test_a_job_can_be_started_again_in_one_process(run):
-    done = run('''
+    done = run(
+        """
         import dabke, numpy
         pair = dabke.ProcessSet([0, 1])
         for start in range(5):
@@ -197,14 +234,16 @@ def test_a_job_can_be_started_again_in_one_process(run):
             dabke.barrier()
             dabke.shutdown()
             assert pair.process_set_id is None
-    ''', ranks=3)
+    """,
+        ranks=3,
+    )
     assert done.code == 0, done.output
-    assert done.lines_of(0) == [f'{2.0 * start}' for start in range(5)]
+    assert done.lines_of(0) == [f"{2.0 * start}" for start in range(5)]
     assert done.lines_of(2) == []  # which is in no such set
 
 
 def test_threads_that_wait_at_the_exit_are_no_trouble(run):
-    done = run('''
+    done = run("""
         import threading, dabke, numpy
         dabke.init()
         def wait():
@@ -212,23 +251,24 @@ def test_threads_that_wait_at_the_exit_are_no_trouble(run):
         for _ in range(8):
             threading.Thread(target=wait, daemon=True).start()
         dabke.barrier()
-    ''')
+    """)
     assert done.code == 0, done.output
 
 
 LEAVES = {
-    'sys.exit(0)': ('sys.exit(0)', 'left the job in good order'),
-    'end of the program': ('sys.exit()', 'left the job in good order'),
-    'uneven steps': ('dabke.shutdown(); sys.exit(0)', 'left the job in good order'),
-    'os._exit(0)': ('os._exit(0)', 'ended with status 0 without dabke.shutdown()'),
+    "sys.exit(0)": ("sys.exit(0)", "left the job in good order"),
+    "end of the program": ("sys.exit()", "left the job in good order"),
+    "uneven steps": ("dabke.shutdown(); sys.exit(0)", "left the job in good order"),
+    "os._exit(0)": ("os._exit(0)", "ended with status 0 without dabke.shutdown()"),
 }
 
 
-@pytest.mark.parametrize('ranks', [2, 4])
-@pytest.mark.parametrize('way', LEAVES)
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("way", LEAVES)
 def test_a_rank_that_leaves_early_with_0_is_the_first_cause(run, way, ranks):
     leave, text = LEAVES[way]
-    done = run(f'''
+    done = run(
+        f"""
         import os, sys, dabke, numpy
         dabke.init()
         dabke.allreduce(numpy.ones(3), "warm")
@@ -239,20 +279,24 @@ def test_a_rank_that_leaves_early_with_0_is_the_first_cause(run, way, ranks):
         except dabke.HorovodInternalError as error:
             print(error, flush=True)
             raise
-    ''', ranks=ranks, to_the_last=True)
+    """,
+        ranks=ranks,
+        to_the_last=True,
+    )
     assert done.code == 1, done.output
-    told = '\n'.join(done.lines_of(0))
+    told = "\n".join(done.lines_of(0))
     assert text in told and "allreduce 'grad'" in told, done.output
-    assert 'do all ranks run the same number of steps? See join()' in told
-    assert 'first failure' not in done.output
-    verdict = done.output[done.output.index('dabkerun: first cause: rank 1 on host'):]
-    assert text.replace('in good order', 'in good order (status 0)') in verdict, done.output
-    assert 'dabkerun: after that: rank' in verdict
+    assert "do all ranks run the same number of steps? See join()" in told
+    assert "first failure" not in done.output
+    verdict = done.output[done.output.index("dabkerun: first cause: rank 1 on host") :]
+    assert text.replace("in good order", "in good order (status 0)") in verdict, done.output
+    assert "dabkerun: after that: rank" in verdict
 
 
-@pytest.mark.parametrize('ranks', [2, 4])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_a_rank_that_ends_with_0_before_init_ends_that_of_the_others(run, ranks):
-    done = run('''
+    done = run(
+        """
         import os, sys, dabke
         if os.environ["DABKE_RANK"] == "1":
             sys.exit(0)
@@ -261,15 +305,20 @@ def test_a_rank_that_ends_with_0_before_init_ends_that_of_the_others(run, ranks)
         except dabke.errors.PeerLostError as error:
             print(error, flush=True)
             raise
-    ''', ranks=ranks, env={'DABKE_START_TIMEOUT_SECONDS': '600'}, to_the_last=True)
+    """,
+        ranks=ranks,
+        env={"DABKE_START_TIMEOUT_SECONDS": "600"},
+        to_the_last=True,
+    )
     assert done.code == 1, done.output
-    told = 'ended with status 0 before dabke.init(), in which the others wait for it'
-    assert told in '\n'.join(done.lines_of(0)), done.output
-    assert told in done.output[done.output.index('dabkerun: first cause: rank 1 on host'):], done.output
+    told = "ended with status 0 before dabke.init(), in which the others wait for it"
+    assert told in "\n".join(done.lines_of(0)), done.output
+    assert told in done.output[done.output.index("dabkerun: first cause: rank 1 on host") :], done.output
 
 
 def test_a_rank_that_ends_before_the_init_of_a_job_without_it_ends_nothing(run):
-    done = run('''
+    done = run(
+        """
         import os, sys, time, dabke, numpy
         if os.environ["DABKE_RANK"] == "2":
             sys.exit(0)
@@ -278,13 +327,16 @@ def test_a_rank_that_ends_before_the_init_of_a_job_without_it_ends_nothing(run):
             pass
         dabke.init(comm=[0, 1])
         print(dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])
-    ''', ranks=3)
+    """,
+        ranks=3,
+    )
     assert done.code == 0, done.output
-    assert done.lines_of(0) == done.lines_of(1) == ['2.0']
+    assert done.lines_of(0) == done.lines_of(1) == ["2.0"]
 
 
 def test_a_rank_that_ends_before_the_init_of_a_job_with_it_ends_that_of_the_others(run):
-    done = run('''
+    done = run(
+        """
         import os, sys, dabke
         if os.environ["DABKE_RANK"] == "1":
             sys.exit(0)
@@ -293,7 +345,9 @@ def test_a_rank_that_ends_before_the_init_of_a_job_with_it_ends_that_of_the_othe
                 dabke.init(comm=[0, 1])
             except dabke.errors.PeerLostError as error:
                 print(error)
-    ''', ranks=3)
+    """,
+        ranks=3,
+    )
     assert done.code == 0, done.output
-    assert 'rank 1 on ' in done.lines_of(0)[0]
-    assert 'ended with status 0 before dabke.init(), in which others wait for it' in done.lines_of(0)[0]
+    assert "rank 1 on " in done.lines_of(0)[0]
+    assert "ended with status 0 before dabke.init(), in which others wait for it" in done.lines_of(0)[0]

@@ -1,19 +1,20 @@
 """What tests/gpu takes to a CUDA machine with PyTorch, here on the host: the program is right, and nothing is said of a GPU."""
+
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip('torch')
-JOB = Path(__file__).resolve().parents[2] / 'gpu' / 'torch_job.py'
+pytest.importorskip("torch")
+JOB = Path(__file__).resolve().parents[2] / "gpu" / "torch_job.py"
 
 
-@pytest.mark.parametrize('part, groups', (('tensors', 3), ('ddp', 4)))
+@pytest.mark.parametrize("part, groups", (("tensors", 3), ("ddp", 4)))
 def test_the_checks_of_a_cuda_machine_pass_on_the_host(run, part, groups):
-    done = run(f'''
+    done = run(f"""
 import runpy, sys
 sys.argv = ['torch_job.py', {part!r}, '--cpu']
 runpy.run_path({str(JOB)!r}, run_name='__main__')
-''')
+""")
     assert done.code == 0, done.output
-    assert f'{groups} groups of checks passed' in done.output, done.output
-    assert part == 'tensors' or 'times, paired' in done.output, done.output
+    assert f"{groups} groups of checks passed" in done.output, done.output
+    assert part == "tensors" or "times, paired" in done.output, done.output

@@ -1,4 +1,5 @@
 """The example on several hosts, made of network namespaces (tests/multiproc), whatever brings its ranks there."""
+
 import os
 import re
 import sys
@@ -6,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip('torch')
+pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / 'tests/multiproc/hosts'))
+sys.path.insert(0, str(ROOT / "tests/multiproc/hosts"))
 
 import mpirun
 import namespaces
@@ -16,7 +17,7 @@ import slurm
 from job_processes import end_of
 from ssh_hosts import SshHosts
 
-EXAMPLE = [sys.executable, str(ROOT / 'examples/pytorch_digits.py'), '--epochs', '4']
+EXAMPLE = [sys.executable, str(ROOT / "examples/pytorch_digits.py"), "--epochs", "4"]
 
 
 def while_open(hosts):
@@ -24,7 +25,7 @@ def while_open(hosts):
         with hosts:
             yield hosts
     except namespaces.NotPermitted as why:
-        pytest.skip(f'no such hosts here: {why}')
+        pytest.skip(f"no such hosts here: {why}")
 
 
 @pytest.fixture
@@ -40,24 +41,24 @@ def cluster():
 def expect_trained(job):
     code, out, error = end_of(job)
     assert code == 0, out + error
-    assert 'ranks: 2,' in out
-    assert float(re.findall('held-out accuracy ([0-9.]+) %', out)[-1]) >= 90, out
+    assert "ranks: 2," in out
+    assert float(re.findall("held-out accuracy ([0-9.]+) %", out)[-1]) >= 90, out
 
 
 def test_the_example_learns_over_ssh(ssh):
-    expect_trained(ssh.start(os.environ['DABKERUN'], EXAMPLE))
+    expect_trained(ssh.start(os.environ["DABKERUN"], EXAMPLE))
 
 
 def test_the_example_learns_in_a_slurm_job(cluster):
-    expect_trained(cluster.start([os.environ['DABKERUN'], *EXAMPLE]))
+    expect_trained(cluster.start([os.environ["DABKERUN"], *EXAMPLE]))
 
 
 def test_the_example_learns_by_plain_srun(cluster):
     expect_trained(cluster.start_by_srun(EXAMPLE))
 
 
-@pytest.mark.parametrize('mpi', mpirun.FURTHER)
+@pytest.mark.parametrize("mpi", mpirun.FURTHER)
 def test_the_example_learns_by_mpirun(ssh, mpi):
     if not mpirun.is_installed(mpi):
-        pytest.skip(f'there is no mpirun.{mpi}')
-    expect_trained(mpirun.start(ssh, mpi, os.environ['DABKERUN'], EXAMPLE))
+        pytest.skip(f"there is no mpirun.{mpi}")
+    expect_trained(mpirun.start(ssh, mpi, os.environ["DABKERUN"], EXAMPLE))

@@ -1,7 +1,8 @@
 """Before init, after shutdown, in a forked child: an exception that says so, never a crash."""
+
 import pytest
 
-ASK_ALL = '''
+ASK_ALL = """
     import dabke, numpy
     def ask():
         pair = dabke.ProcessSet([0])
@@ -19,23 +20,25 @@ ASK_ALL = '''
                 print(name, "gave", call())
             except dabke.DabkeError as error:
                 print(type(error).__name__)
-'''
+"""
 
 
 def test_before_init_every_call_says_that_there_is_no_job(run):
-    done = run(ASK_ALL + '    ask()\n', ranks=0)
-    assert set(done.output.split()) == {'NotInitializedError'}, done.output
+    done = run(ASK_ALL + "    ask()\n", ranks=0)
+    assert set(done.output.split()) == {"NotInitializedError"}, done.output
     assert done.code == 0
 
 
 def test_after_shutdown_too(run):
-    done = run(ASK_ALL + '    dabke.init()\n    dabke.shutdown()\n    dabke.shutdown()\n    ask()\n', ranks=0)
-    assert set(done.output.split()) == {'NotInitializedError'}, done.output
+    done = run(ASK_ALL + "    dabke.init()\n    dabke.shutdown()\n    dabke.shutdown()\n    ask()\n", ranks=0)
+    assert set(done.output.split()) == {"NotInitializedError"}, done.output
     assert done.code == 0
 
 
 def test_in_a_forked_child_every_call_says_that_it_is_one(run):
-    done = run(ASK_ALL + '''
+    done = run(
+        ASK_ALL
+        + """
     import os, sys
     dabke.init()
     pending = dabke.allreduce_async(numpy.ones(3))
@@ -51,14 +54,15 @@ def test_in_a_forked_child_every_call_says_that_it_is_one(run):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     dabke.synchronize(pending)
     print("parent", dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])
-    ''')
+    """
+    )
     for rank in (0, 1):
-        assert set(done.lines_of(rank)) == {'ForkedError', 'parent 2.0'}, done.output
+        assert set(done.lines_of(rank)) == {"ForkedError", "parent 2.0"}, done.output
     assert done.code == 0
 
 
 def test_worker_processes_of_a_data_loader_are_no_trouble(run):
-    done = run('''
+    done = run("""
         import multiprocessing, dabke, numpy
         def square(x):
             return x * x
@@ -67,13 +71,13 @@ def test_worker_processes_of_a_data_loader_are_no_trouble(run):
             with multiprocessing.get_context("fork").Pool(2) as pool:
                 numbers = pool.map(square, range(10))
             print(dabke.allreduce(numpy.array(numbers), op=dabke.Max).tolist())
-    ''')
+    """)
     assert done.code == 0, done.output
     assert done.lines_of(1) == [str([x * x for x in range(10)])]
 
 
 def test_names_in_flight_are_a_value_error_where_asked_for(run):
-    done = run('''
+    done = run("""
         import dabke, numpy
         dabke.init(settings={"DUPLICATE_NAMES": "error"})
         if dabke.rank() == 0:
@@ -88,6 +92,6 @@ def test_names_in_flight_are_a_value_error_where_asked_for(run):
             dabke.allreduce(numpy.ones(1), "sync")
             dabke.allreduce(numpy.ones(1), "twice")
         dabke.barrier()
-    ''')
-    assert done.lines_of(0) == ['DuplicateNameError'], done.output
+    """)
+    assert done.lines_of(0) == ["DuplicateNameError"], done.output
     assert done.code == 0

@@ -1,4 +1,5 @@
 """The package itself: its types, what it imports, what it needs."""
+
 import importlib
 import importlib.util
 import inspect
@@ -10,35 +11,55 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).resolve().parents[3] / 'bindings' / 'python' / 'dabke'
+SOURCES = Path(__file__).resolve().parents[3] / "bindings" / "python" / "dabke"
 
 
 def built_package():
     """Its folder in the build, where the types of the compiled part are beside the sources."""
-    return Path(importlib.util.find_spec('dabke').origin).parent
+    return Path(importlib.util.find_spec("dabke").origin).parent
 
 
 def test_the_types_are_strict():
-    pytest.importorskip('mypy')
+    pytest.importorskip("mypy")
     package = built_package()
     # What is built on PyTorch is held against its types, and passed over where it is not there.
-    without_torch = [] if importlib.util.find_spec('torch') else ['--exclude', '/(torch/|distributed.py|autoload.py)']
-    done = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', *without_torch, str(package)],
-                          capture_output=True, text=True, cwd=package.parent)
+    without_torch = (
+        [] if importlib.util.find_spec("torch") else ["--exclude", "/(torch/|distributed.py|autoload.py)"]
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *without_torch, str(package)],
+        capture_output=True,
+        text=True,
+        cwd=package.parent,
+    )
     assert done.returncode == 0, done.stdout
 
 
 def test_the_types_of_the_compiled_part_are_those_that_it_has():
-    pytest.importorskip('mypy')
-    done = subprocess.run([sys.executable, '-m', 'mypy.stubtest', 'dabke._core', '--ignore-missing-stub',
-                           '--ignore-positional-only'], capture_output=True, text=True)
-    missing = [line for line in done.stdout.splitlines() if 'is not present at runtime' in line and '__buffer__' not in line]  # which Python 3.12 has
+    pytest.importorskip("mypy")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy.stubtest",
+            "dabke._core",
+            "--ignore-missing-stub",
+            "--ignore-positional-only",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    missing = [
+        line
+        for line in done.stdout.splitlines()
+        if "is not present at runtime" in line and "__buffer__" not in line
+    ]  # which Python 3.12 has
     assert missing == []
 
 
 def test_a_typed_program_passes_too(program):
-    pytest.importorskip('mypy')
-    path = program('''
+    pytest.importorskip("mypy")
+    path = program("""
         import dabke
         import numpy as np
 
@@ -54,58 +75,71 @@ def test_a_typed_program_passes_too(program):
             print(error.status)
         with dabke.annotate("step"):
             dabke.mark_step(1)
-    ''')
-    done = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', str(path)],
-                          capture_output=True, text=True, env={**os.environ, 'MYPYPATH': str(built_package().parent)})
+    """)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(built_package().parent)},
+    )
     assert done.returncode == 0, done.stdout
 
 
 def test_everything_of_the_compiled_part_says_what_it_is():
     import dabke
+
     types = [each for each in vars(dabke._core).values() if inspect.isclass(each)]
-    own = [('_core', vars(dabke._core)), *((each.__name__, vars(each)) for each in types)]
-    lacking = [f'{each.__name__}: a docstring' for each in types if not each.__doc__]
+    own = [("_core", vars(dabke._core)), *((each.__name__, vars(each)) for each in types)]
+    lacking = [f"{each.__name__}: a docstring" for each in types if not each.__doc__]
     for owner, members in own:
         for name, member in members.items():
-            function = member.fget if isinstance(member, property) else getattr(member, '__func__', member)
-            signatures = getattr(function, '__nb_signature__', None)
+            function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            signatures = getattr(function, "__nb_signature__", None)
             if isinstance(signatures, tuple) and not all(each[1] for each in signatures):
-                lacking.append(f'{owner}.{name}')
+                lacking.append(f"{owner}.{name}")
     assert len(own) > 5 and lacking == []
 
 
 def numbers_in_dabke_h(enum):
     """The enumerators of an enum of dabke.h, without its prefix, and their numbers."""
-    text = (SOURCES.parents[2] / 'bindings/c/include/dabke/dabke.h').read_text()
-    body = re.search(rf'typedef enum {enum} {{(.*?)}} {enum};', text, re.DOTALL)[1]
-    return {name: int(number) for name, number in re.findall(r'DABKE_(\w+) = (\d+)', body)}
+    text = (SOURCES.parents[2] / "bindings/c/include/dabke/dabke.h").read_text()
+    body = re.search(rf"typedef enum {enum} {{(.*?)}} {enum};", text, re.DOTALL)[1]
+    return {name: int(number) for name, number in re.findall(r"DABKE_(\w+) = (\d+)", body)}
 
 
 def test_the_enums_are_those_of_dabke_h():
     import dabke
-    assert {each.name: each.value for each in dabke.ReduceOp} == numbers_in_dabke_h('dabke_reduce_op')
-    compressions = numbers_in_dabke_h('dabke_compression')
+
+    assert {each.name: each.value for each in dabke.ReduceOp} == numbers_in_dabke_h("dabke_reduce_op")
+    compressions = numbers_in_dabke_h("dabke_compression")
     assert sorted(each.value for each in dabke.Compression) == sorted(compressions.values())
-    assert dabke.Compression.fp16 == compressions['COMPRESSION_FLOAT16'] and dabke.Compression.default == compressions['COMPRESSION_DEFAULT']
-    assert sorted(dabke._core.statuses().values()) == sorted(numbers_in_dabke_h('dabke_status').values())
+    assert (
+        dabke.Compression.fp16 == compressions["COMPRESSION_FLOAT16"]
+        and dabke.Compression.default == compressions["COMPRESSION_DEFAULT"]
+    )
+    assert sorted(dabke._core.statuses().values()) == sorted(numbers_in_dabke_h("dabke_status").values())
 
 
 def test_every_status_has_a_class():
     import dabke
+
     for name, status in dabke._core.statuses().items():
-        assert name == 'ok' or dabke.errors.from_status(status, 'why').status == status, name
+        assert name == "ok" or dabke.errors.from_status(status, "why").status == status, name
 
 
 def test_importing_brings_no_framework(run):
-    done = run('''
+    done = run(
+        """
         import sys, dabke
         print([name for name in ("numpy", "torch", "tensorflow", "jax") if name in sys.modules])
-    ''', ranks=0)
-    assert done.output.strip() == '[]'
+    """,
+        ranks=0,
+    )
+    assert done.output.strip() == "[]"
 
 
 def test_it_works_without_numpy(run):
-    done = run('''
+    done = run("""
         import sys
         sys.modules["numpy"] = None
         import array, dabke
@@ -119,59 +153,109 @@ def test_it_works_without_numpy(run):
                 shared[i, j] = 1.0
         print(dabke.allreduce_(shared, op=dabke.Sum).tolist())
         print(dabke.broadcast_object({"rank": dabke.rank()}), dabke.allgather_object(dabke.rank()))
-    ''')
+    """)
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['[1.0, 2.0]', '[0.0, 1.0, 1.0, 1.0]', str([[2.0] * 3] * 2), "{'rank': 0} [0, 1]"]
+    assert done.lines_of(0) == [
+        "[1.0, 2.0]",
+        "[0.0, 1.0, 1.0, 1.0]",
+        str([[2.0] * 3] * 2),
+        "{'rank': 0} [0, 1]",
+    ]
 
 
 # Whatever their arguments are.
-RAISE_NOTHING = ('annotate', 'backend_built', 'backend_enabled', 'controller_built', 'controller_enabled', 'mark_step', 'poll')
+RAISE_NOTHING = (
+    "annotate",
+    "backend_built",
+    "backend_enabled",
+    "controller_built",
+    "controller_enabled",
+    "mark_step",
+    "poll",
+)
 
 
 def public_functions(module):
-    return {name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+    return {
+        name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))
+    }
 
 
 def explained_arguments(functions, name):
     """The arguments that a function explains, with those of the functions whose arguments it says that it has."""
     text = functions[name].__doc__
-    own = set(re.findall(r'^        (\w+): ', text.partition('Args:')[2], re.MULTILINE))
-    others = re.findall(r'(?:those of|Starts what)\s+``(\w+)``', text.partition('Args:')[0])
-    return own.union(*(explained_arguments(functions, each) for each in others if each in functions and each != name))
+    own = set(re.findall(r"^        (\w+): ", text.partition("Args:")[2], re.MULTILINE))
+    others = re.findall(r"(?:those of|Starts what)\s+``(\w+)``", text.partition("Args:")[0])
+    return own.union(
+        *(explained_arguments(functions, each) for each in others if each in functions and each != name)
+    )
 
 
-@pytest.mark.parametrize('module', ['dabke', 'dabke.torch'])
+@pytest.mark.parametrize("module", ["dabke", "dabke.torch"])
 def test_every_public_function_explains_its_arguments_result_and_errors(module):
-    if module == 'dabke.torch':
-        pytest.importorskip('torch')
+    if module == "dabke.torch":
+        pytest.importorskip("torch")
     functions = public_functions(importlib.import_module(module))
     assert len(functions) > 50
     lacking = []
     for name, function in functions.items():
         if not function.__doc__:
-            lacking.append(f'{name}: a docstring')
+            lacking.append(f"{name}: a docstring")
             continue
         parameters = set(inspect.signature(function).parameters)
-        lacking += [f'{name}: {each}' for each in sorted(parameters - explained_arguments(functions, name))]
-        is_start = re.match(r'Starts what ``\w+`` does, of the same arguments?\b', function.__doc__)
-        if parameters and not is_start and 'Raises:' not in function.__doc__ and not re.search(r'[Ee]rrors', function.__doc__) and name not in RAISE_NOTHING:
-            lacking.append(f'{name}: what it raises')
+        lacking += [f"{name}: {each}" for each in sorted(parameters - explained_arguments(functions, name))]
+        is_start = re.match(r"Starts what ``\w+`` does, of the same arguments?\b", function.__doc__)
+        if (
+            parameters
+            and not is_start
+            and "Raises:" not in function.__doc__
+            and not re.search(r"[Ee]rrors", function.__doc__)
+            and name not in RAISE_NOTHING
+        ):
+            lacking.append(f"{name}: what it raises")
     assert lacking == []
 
 
 def test_a_folder_of_many_files_says_what_each_is():
     checked = 0
-    for folder in {file.parent for root in (SOURCES, Path(__file__).parents[1]) for file in root.rglob('*.py')}:
-        files = [each.name for each in folder.glob('*.py')]
+    for folder in {
+        file.parent for root in (SOURCES, Path(__file__).parents[1]) for file in root.rglob("*.py")
+    }:
+        files = [each.name for each in folder.glob("*.py")]
         if len(files) > 10:
-            text = (folder / 'README.md').read_text()
-            assert [name for name in files if f'`{name}`' not in text] == [], folder
+            text = (folder / "README.md").read_text()
+            assert [name for name in files if f"`{name}`" not in text] == [], folder
             checked += 1
     assert checked >= 5
 
 
 def test_every_public_name_is_in_the_documentation():
     import dabke
-    text = (SOURCES.parents[2] / 'docs' / 'python.md').read_text()
-    missing = [name for name in dabke.__all__ if f'`{name}' not in text and f'{name}`' not in text]
+
+    text = (SOURCES.parents[2] / "docs" / "python.md").read_text()
+    missing = [name for name in dabke.__all__ if f"`{name}" not in text and f"{name}`" not in text]
     assert missing == []
+
+
+def test_every_python_file_is_as_ruff_formats_it():
+    pytest.importorskip("ruff")
+    sources = Path(__file__).resolve().parents[3]
+    listed = subprocess.run(["git", "-C", sources, "ls-files"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip(f"{sources} is not a checkout of git, which lists the project's own files")
+    files = [name for name in listed.stdout.splitlines() if is_python(sources / name)]
+    assert len(files) > 100
+    checked = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--check", "--no-cache", *files],
+        cwd=sources,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def is_python(path):
+    if path.suffix in (".py", ".pyi"):
+        return True
+    with path.open("rb") as file:
+        return re.match(rb"#!.*python", file.readline(80)) is not None

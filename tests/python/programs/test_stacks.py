@@ -1,10 +1,11 @@
 """Python's stacks in the reports of a hang."""
+
 import json
 import os
 
 import pytest
 
-HOLDS = '''
+HOLDS = """
     import ctypes, os, sys, threading
     import dabke, numpy
     dabke.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 12})
@@ -18,17 +19,18 @@ HOLDS = '''
     except dabke.errors.StalledError as error:
         print("stalled", flush=True)
         os._exit(0)
-'''
+"""
 
 
 def test_a_stall_report_has_them_also_while_a_thread_holds_the_lock(run, tmp_path):
     done = run(HOLDS, arguments=[tmp_path])
-    assert 'stalled' in done.lines_of(0), done.output
-    assert 'in hold_the_lock' in done.output, done.output
+    assert "stalled" in done.lines_of(0), done.output
+    assert "in hold_the_lock" in done.output, done.output
 
 
 def test_ten_threads_that_run_all_the_time_are_no_trouble(run):
-    done = run('''
+    done = run(
+        """
         import dabke, json, sys, threading
         dabke.init()
         end = threading.Event()
@@ -46,13 +48,17 @@ def test_ten_threads_that_run_all_the_time_are_no_trouble(run):
         for thread in threads:
             thread.join()
         print("in recurse" in open(sys.argv[0] + ".json").read())
-    ''', ranks=0, limit=600)
+    """,
+        ranks=0,
+        limit=600,
+    )
     assert done.code == 0, done.output
-    assert done.output.strip() == 'True'
+    assert done.output.strip() == "True"
 
 
 def test_the_programs_own_faulthandler_is_left_alone(run):
-    done = run('''
+    done = run(
+        """
         import faulthandler, os, signal, sys, dabke
         faulthandler.enable()
         faulthandler.register(signal.SIGUSR2, file=sys.stdout)
@@ -62,6 +68,8 @@ def test_the_programs_own_faulthandler_is_left_alone(run):
                    if signal.getsignal(number) is not signal.SIG_DFL]
         print(handled, flush=True)
         os.kill(os.getpid(), signal.SIGUSR2)
-    ''', ranks=0)
+    """,
+        ranks=0,
+    )
     assert done.code == 0, done.output
     assert 'train.py", line 10 in <module>' in done.output

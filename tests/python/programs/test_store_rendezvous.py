@@ -1,4 +1,5 @@
 """Rendezvous in a store that earlier tries have left keys in: processes die at any of their operations on it, by seeds."""
+
 import random
 import threading
 
@@ -72,7 +73,9 @@ def one_try(keys, size, dies_at, meetings=1):
         client = Client(keys, dies_at.get(member))
         try:
             seen[member] = [
-                StoreRendezvous(client, member, size, PATIENCE_SECONDS).gather('step', f'{member} in {i}'.encode())
+                StoreRendezvous(client, member, size, PATIENCE_SECONDS).gather(
+                    "step", f"{member} in {i}".encode()
+                )
                 for i in range(meetings)
             ]
         except BaseException as error:
@@ -93,14 +96,14 @@ def one_try(keys, size, dies_at, meetings=1):
 
 
 def whole(size, meetings=1):
-    return [[[f'{member} in {i}'.encode() for member in range(size)] for i in range(meetings)]] * size
+    return [[[f"{member} in {i}".encode() for member in range(size)] for i in range(meetings)]] * size
 
 
 def test_many_meetings_of_the_same_members_are_each_of_all():
     assert one_try(SharedKeys(), 3, {}, meetings=30) == whole(3, 30)
 
 
-@pytest.mark.parametrize('seed', range(40))
+@pytest.mark.parametrize("seed", range(40))
 def test_whatever_earlier_tries_have_left_the_living_meet(seed):
     chance, keys = random.Random(seed), SharedKeys()
     size = chance.choice([2, 3, 5])

@@ -3,19 +3,23 @@
 A PyTorch without CUDA has a device of the program's own instead (far_device.py). What PyTorch does with a real one is for
 tests/gpu/torch_job.py.
 """
+
 import os
 
 import dabke
 import pytest
 from far_device import CUDA, ON_ONE_DEVICE
 
-if not dabke.backend_built('nccl') or 'DABKE_TEST_DOUBLES' not in os.environ:
-    pytest.skip('it needs a build with -Dcuda, and DABKE_TEST_DOUBLES', allow_module_level=True)
+if not dabke.backend_built("nccl") or "DABKE_TEST_DOUBLES" not in os.environ:
+    pytest.skip("it needs a build with -Dcuda, and DABKE_TEST_DOUBLES", allow_module_level=True)
 
-BEGIN = CUDA + '''
+BEGIN = (
+    CUDA
+    + """
 hvd.init()
 rank = hvd.rank()
-'''
+"""
+)
 MODEL = '''
 parameter = torch.nn.Parameter(torch.zeros(3).to("far"))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
@@ -39,7 +43,7 @@ def run_there(run):
 
 
 def test_what_synchronize_gives_is_there_for_the_stream_and_the_host_has_not_waited(run_there):
-    done = run_there('''
+    done = run_there("""
 mine = torch.tensor([1.0, 2.0, 3.0]) * (rank + 1)
 def late_input():
     tensor = torch.zeros(3).to("far")
@@ -74,13 +78,15 @@ hvd.synchronize(handle)
 check_waits_on_the_host_are_none(late, handle)
 hvd.shutdown()
 print("done")
-''')
+""")
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['done'], done.output
+    assert done.lines_of(0) == ["done"], done.output
 
 
 def test_an_optimizer_steps_behind_its_gradients_and_keeps_no_handles(run_there):
-    done = run_there(MODEL + '''
+    done = run_there(
+        MODEL
+        + """
 from dabke.torch import device_streams
 for number in range(1, 6):
     step(begin_step())
@@ -91,13 +97,14 @@ assert len(optimizer._reducer._unobserved) == 0
 hvd.shutdown()
 assert len(device_streams._unobserved) == 0
 print("done")
-''')
+"""
+    )
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['done'], done.output
+    assert done.lines_of(0) == ["done"], done.output
 
 
 def test_a_model_that_lies_there_learns_what_it_learns_on_the_host(run_there):
-    done = run_there('''
+    done = run_there("""
 def trained(device, passes=1, **arguments):
     torch.manual_seed(rank)
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)).to(device)
@@ -117,12 +124,14 @@ for arguments in ({}, {"groups": 1}, {"compression": hvd.Compression.fp16}, {"pa
     there, here = trained("far", **arguments), trained("cpu", **arguments)
     everyones = hvd.allgather(there.unsqueeze(0))
     print(torch.allclose(there, here, atol=1e-6), torch.equal(everyones[0], everyones[1]))
-''')
+""")
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['True True'] * 5, done.output
+    assert done.lines_of(0) == ["True True"] * 5, done.output
 
 
-FAILS = MODEL + '''
+FAILS = (
+    MODEL
+    + """
 step(begin_step())
 late = begin_step()
 optimizer.synchronize()  # nothing has failed yet
@@ -130,27 +139,38 @@ late.let()               # now it does
 with optimizer.skip_synchronize():
     optimizer.step()
 weights = values(parameter.detach())
-'''
+"""
+)
 
 
-@pytest.mark.parametrize('where, call', [
-    ('the next step', 'parameter.grad = torch.ones(3).to("far"); optimizer.step()'),
-    ('a checkpoint', 'optimizer.state_dict()'),
-    ('the end', 'hvd.shutdown()')])
+@pytest.mark.parametrize(
+    "where, call",
+    [
+        ("the next step", 'parameter.grad = torch.ones(3).to("far"); optimizer.step()'),
+        ("a checkpoint", "optimizer.state_dict()"),
+        ("the end", "hvd.shutdown()"),
+    ],
+)
 def test_what_fails_behind_the_host_s_back_is_raised_by(run_there, where, call):
-    done = run_there(FAILS + f'''
+    done = run_there(
+        FAILS
+        + f"""
 try:
     {call}
     print("nothing was raised")
 except hvd.HorovodInternalError as error:
     print(type(error).__name__, values(parameter.detach()) == weights)
 hvd.shutdown()  # and it is not told twice
-''', FAKE_CUDA_PLAN='ncclAllReduce * 2 async=6')
+""",
+        FAKE_CUDA_PLAN="ncclAllReduce * 2 async=6",
+    )
     assert done.code == 0, done.output
     for rank in range(2):
-        assert [line.split()[1] for line in done.lines_of(rank)] == ['True'], done.output
+        assert [line.split()[1] for line in done.lines_of(rank)] == ["True"], done.output
 
 
 def test_what_fails_last_of_all_is_printed_at_the_exit(run_there):
-    done = run_there(FAILS, FAKE_CUDA_PLAN='ncclAllReduce * 2 async=6')
-    assert done.output.count('in _print_last_failure') == 2 and 'dabke.errors.' in done.output, done.output  # a traceback of each rank
+    done = run_there(FAILS, FAKE_CUDA_PLAN="ncclAllReduce * 2 async=6")
+    assert done.output.count("in _print_last_failure") == 2 and "dabke.errors." in done.output, (
+        done.output
+    )  # a traceback of each rank

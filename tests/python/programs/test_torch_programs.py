@@ -1,4 +1,5 @@
 """PyTorch in jobs of their own: Horovod's rules from `init`, programs written for Horovod, the example."""
+
 import json
 import os
 import shutil
@@ -8,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip('torch')
+pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_job_follows_horovods_rules_unless_told_otherwise(run):
-    ended = run('''
+    ended = run("""
         import sys, torch, dabke.torch as hvd
         arguments = dict(pair.split('=') for pair in sys.argv[1:])
         hvd.init(**arguments)
@@ -32,49 +33,53 @@ def test_a_job_follows_horovods_rules_unless_told_otherwise(run):
             hvd.broadcast_object(None)
             hvd.allreduce(torch.ones(2), name='x')
         hvd.join()
-    ''')
+    """)
     assert ended.code == 0, ended.output
-    assert ended.lines_of(0) == ['refused DuplicateNameError']
+    assert ended.lines_of(0) == ["refused DuplicateNameError"]
 
 
-@pytest.mark.parametrize('join, expected', [('horovod', '0.5'), ('dabke', '1.0')])
+@pytest.mark.parametrize("join, expected", [("horovod", "0.5"), ("dabke", "1.0")])
 def test_an_average_beside_a_joined_rank_is_what_init_says(run, join, expected):
-    ended = run(f'''
+    ended = run(f"""
         import torch, dabke.torch as hvd
         hvd.init(join='{join}')
         if hvd.rank() == 0:
             print(hvd.allreduce(torch.ones(1)).item())
         hvd.join()
-    ''')
+    """)
     assert ended.code == 0, ended.output
     assert ended.lines_of(0) == [expected]
 
 
 def test_a_sparse_average_leaves_out_who_has_joined_as_a_dense_one_does(run):
-    ended = run('''
+    ended = run("""
         import torch, dabke.torch as hvd
         hvd.init(join='dabke')
         if hvd.rank() == 0:
             print(hvd.sparse_allreduce_async(torch.ones(1).to_sparse(), 'x', hvd.Average)().to_dense().item())
         hvd.join()
-    ''')
+    """)
     assert ended.code == 0, ended.output
-    assert ended.lines_of(0) == ['1.0']
+    assert ended.lines_of(0) == ["1.0"]
 
 
 def test_the_environment_counts_where_init_says_nothing(run):
-    ended = run('''
+    ended = run(
+        """
         import torch, dabke.torch as hvd
         hvd.init()
         if hvd.rank() == 0:
             print(hvd.allreduce(torch.ones(1)).item())
         hvd.join()
-    ''', env={'DABKE_JOIN': 'dabke'})
-    assert ended.lines_of(0) == ['1.0'], ended.output
+    """,
+        env={"DABKE_JOIN": "dabke"},
+    )
+    assert ended.lines_of(0) == ["1.0"], ended.output
 
 
 def test_before_init_and_after_shutdown_calls_are_refused(run):
-    ended = run('''
+    ended = run(
+        """
         import torch, dabke.torch as hvd
         def refused(call):
             try:
@@ -88,12 +93,14 @@ def test_before_init_and_after_shutdown_calls_are_refused(run):
         hvd.init()
         hvd.shutdown()
         print({refused(call) for call in calls})
-    ''', ranks=1)
+    """,
+        ranks=1,
+    )
     assert ended.lines_of(0) == ["{'NotInitializedError'}"] * 2, ended.output
 
 
 def test_an_error_in_a_backward_pass_is_the_first_cause_everywhere(run):
-    ended = run('''
+    ended = run("""
         import torch, dabke.torch as hvd
         hvd.init()
         model = torch.nn.Linear(2, 1)
@@ -105,12 +112,12 @@ def test_an_error_in_a_backward_pass_is_the_first_cause_everywhere(run):
             optimizer.zero_grad()
             model(data).sum().backward()
             optimizer.step()
-    ''')
+    """)
     assert ended.code != 0
-    assert 'rank 1' in ended.output and 'train.py:' in ended.output
+    assert "rank 1" in ended.output and "train.py:" in ended.output
 
 
-MNIST_LIKE = '''
+MNIST_LIKE = """
     import argparse
     import torch
     import torch.nn as nn
@@ -167,19 +174,24 @@ MNIST_LIKE = '''
     accuracy = metric_average((model(images).argmax(1) == labels).float().mean().item(), 'avg_accuracy')
     if hvd.rank() == 0:
         print(accuracy > 0.95)
-'''
+"""
 
 
 def test_a_program_written_for_horovod_trains_with_one_line_changed(run):
-    ended = run(MNIST_LIKE.replace('{module}', 'dabke.torch'))
-    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
+    ended = run(MNIST_LIKE.replace("{module}", "dabke.torch"))
+    assert ended.code == 0 and ended.lines_of(0) == ["True"], ended.output
 
 
 def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribution(run):
-    alias = {'PYTHONPATH': os.pathsep.join([str(ROOT / 'bindings/python/horovod_alias'), os.environ.get('PYTHONPATH', '')])}
-    ended = run(MNIST_LIKE.replace('{module}', 'horovod.torch'), env=alias)
-    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
-    ended = run('''
+    alias = {
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT / "bindings/python/horovod_alias"), os.environ.get("PYTHONPATH", "")]
+        )
+    }
+    ended = run(MNIST_LIKE.replace("{module}", "horovod.torch"), env=alias)
+    assert ended.code == 0 and ended.lines_of(0) == ["True"], ended.output
+    ended = run(
+        """
         import horovod, horovod.torch as hvd
         import horovod.torch.mpi_ops, horovod.torch.elastic
         from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -199,12 +211,15 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
             run(print, hostfile='hosts', np=1)
         except NotImplementedError as error:
             print(error)
-    ''', ranks=0, env=alias)
-    assert ended.code == 0 and 'horovod.run: hostfile is not there yet' in ended.output, ended.output
+    """,
+        ranks=0,
+        env=alias,
+    )
+    assert ended.code == 0 and "horovod.run: hostfile is not there yet" in ended.output, ended.output
 
 
 # Which modules scripts written for Horovod import, and one name that they take from each.
-HOROVODS_MODULES = '''
+HOROVODS_MODULES = """
 horovod.run
 horovod.common.basics.HorovodBasics horovod.common.elastic.State horovod.common.exceptions.HorovodInternalError
 horovod.common.process_sets.ProcessSet horovod.common.util.gpu_available horovod.common.util.extension_available
@@ -234,12 +249,17 @@ horovod.runner.elastic.settings.ElasticSettings horovod.runner.elastic.worker.Wo
 horovod.runner.util.cache.Cache horovod.runner.util.lsf.LSFUtils horovod.runner.util.network.get_local_host_addresses
 horovod.runner.util.remote.get_remote_command horovod.runner.util.streams.Pipe horovod.runner.util.threads.in_thread
 horovod.ray.RayExecutor
-'''.split()
+""".split()
 
 
 def test_every_module_of_horovod_can_be_imported_and_what_has_no_meaning_is_refused_where_it_is_used(run):
-    alias = {'PYTHONPATH': os.pathsep.join([str(ROOT / 'bindings/python/horovod_alias'), os.environ.get('PYTHONPATH', '')])}
-    ended = run(f'''
+    alias = {
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT / "bindings/python/horovod_alias"), os.environ.get("PYTHONPATH", "")]
+        )
+    }
+    ended = run(
+        f"""
         for path in {HOROVODS_MODULES}:
             module, _, name = path.rpartition(".")
             exec(f"import {{module}}")  # as a statement, which also binds it in its package
@@ -270,19 +290,33 @@ def test_every_module_of_horovod_can_be_imported_and_what_has_no_meaning_is_refu
             import horovod.nothing_of_this_name
         except ImportError:
             print("unknown")
-    ''', env=alias)
+    """,
+        env=alias,
+    )
     assert ended.code == 0, ended.output
-    assert ended.lines_of(1)[-2:] == ['[3] True False True', 'unknown'], ended.output
-    refused = [line.split()[1] for line in ended.lines_of(1) if line.startswith('refused')]
-    served = ('horovod.runner.launch.', 'horovod.runner.common.util.env.', 'horovod.runner.util.threads.')
-    assert refused == [each for each in HOROVODS_MODULES if not each.startswith(served) and each.startswith(
-        ('horovod.tensorflow', 'horovod.keras', 'horovod.ray', 'horovod.runner.')) and each != 'horovod.runner.run']
+    assert ended.lines_of(1)[-2:] == ["[3] True False True", "unknown"], ended.output
+    refused = [line.split()[1] for line in ended.lines_of(1) if line.startswith("refused")]
+    served = ("horovod.runner.launch.", "horovod.runner.common.util.env.", "horovod.runner.util.threads.")
+    assert refused == [
+        each
+        for each in HOROVODS_MODULES
+        if not each.startswith(served)
+        and each.startswith(("horovod.tensorflow", "horovod.keras", "horovod.ray", "horovod.runner."))
+        and each != "horovod.runner.run"
+    ]
 
 
 def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(tmp_path):
-    command = [os.environ['DABKERUN'], '-np', '2', sys.executable, str(ROOT / 'examples/pytorch_digits.py'),
-               '--checkpoint', str(tmp_path / 'digits.pt')]
-    for arguments, first in ((['--epochs', '8'], 'epoch  1/8'), (['--epochs', '9'], 'epoch  9/9')):
+    command = [
+        os.environ["DABKERUN"],
+        "-np",
+        "2",
+        sys.executable,
+        str(ROOT / "examples/pytorch_digits.py"),
+        "--checkpoint",
+        str(tmp_path / "digits.pt"),
+    ]
+    for arguments, first in ((["--epochs", "8"], "epoch  1/8"), (["--epochs", "9"], "epoch  9/9")):
         done = subprocess.run(command + arguments, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = done.stdout.splitlines()
@@ -292,11 +326,13 @@ def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(tmp_path
 
 def test_a_compiled_model_trains(run):
     import torch
-    if not hasattr(torch, 'compile'):
-        pytest.skip('this version of PyTorch has no torch.compile')
-    if shutil.which('g++') is None and shutil.which('clang++') is None:
-        pytest.skip('torch.compile needs a C++ compiler')
-    ended = run('''
+
+    if not hasattr(torch, "compile"):
+        pytest.skip("this version of PyTorch has no torch.compile")
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    ended = run(
+        """
         import torch, dabke.torch as hvd
         hvd.init()
         torch.manual_seed(0)
@@ -312,13 +348,17 @@ def test_a_compiled_model_trains(run):
             losses.append(hvd.metric_average(loss))
         same = hvd.allgather(model.weight.detach())
         print(losses[-1] < losses[0] and torch.equal(same[0], same[1]))
-    ''', limit=600, env={'TORCHINDUCTOR_COMPILE_THREADS': '1'})  # without processes that each import PyTorch
-    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
+    """,
+        limit=600,
+        env={"TORCHINDUCTOR_COMPILE_THREADS": "1"},
+    )  # without processes that each import PyTorch
+    assert ended.code == 0 and ended.lines_of(0) == ["True"], ended.output
 
 
-@pytest.mark.parametrize('marks, steps', [(False, [0, 1, 2, 3, 4]), (True, [70, 71, 72, 73, 74])])
+@pytest.mark.parametrize("marks, steps", [(False, [0, 1, 2, 3, 4]), (True, [70, 71, 72, 73, 74])])
 def test_the_first_optimizer_marks_the_steps_of_a_program_that_marks_none(run, tmp_path, marks, steps):
-    ended = run(f'''
+    ended = run(
+        f"""
         import torch, dabke, dabke.torch as hvd
         hvd.init()
         models = [torch.nn.Linear(3, 2) for _ in range(2)]
@@ -333,10 +373,12 @@ def test_the_first_optimizer_marks_the_steps_of_a_program_that_marks_none(run, t
                 model(torch.ones(4, 3)).sum().backward()
                 optimizer.step()
         hvd.shutdown()
-    ''', env={'DABKE_TIMELINE': str(tmp_path / 'trace.json')})
+    """,
+        env={"DABKE_TIMELINE": str(tmp_path / "trace.json")},
+    )
     assert ended.code == 0, ended.output
-    events = json.loads((tmp_path / 'trace.json').read_text())['traceEvents']
-    marked = [event['args']['step'] for event in events if event['name'] == 'STEP' and event['pid'] == 1]
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    marked = [event["args"]["step"] for event in events if event["name"] == "STEP" and event["pid"] == 1]
     assert marked == steps
 
 
@@ -363,11 +405,14 @@ def test_operations_show_in_a_profile_from_their_submission_to_their_end(run, tm
         hvd.shutdown()
     ''')
     assert done.code == 0, done.output
-    trace = json.loads((tmp_path / 'rank0.json').read_text())  # of a PyTorch without Kineto a list
-    events = [event for event in (trace['traceEvents'] if isinstance(trace, dict) else trace)
-              if str(event.get('name')).startswith('dabke:') and event.get('ph') == 'X']
-    names = [event['name'] for event in events]
-    assert names.count('dabke:broadcast') == 1 and names.count('dabke:allreduce') >= 2, names
-    longest = max(event['dur'] for event in events if event['name'] == 'dabke:allreduce')
+    trace = json.loads((tmp_path / "rank0.json").read_text())  # of a PyTorch without Kineto a list
+    events = [
+        event
+        for event in (trace["traceEvents"] if isinstance(trace, dict) else trace)
+        if str(event.get("name")).startswith("dabke:") and event.get("ph") == "X"
+    ]
+    names = [event["name"] for event in events]
+    assert names.count("dabke:broadcast") == 1 and names.count("dabke:allreduce") >= 2, names
+    longest = max(event["dur"] for event in events if event["name"] == "dabke:allreduce")
     assert 150_000 < longest, events  # rank 1 comes 200 ms later
-    assert max(event['dur'] for event in events if event['name'] == 'dabke:broadcast') < longest, events
+    assert max(event["dur"] for event in events if event["name"] == "dabke:broadcast") < longest, events

@@ -3,10 +3,14 @@
 The device is one that the program registers with PyTorch. Its memory is the host's, but PyTorch and the package see a
 device of its own: only copies lead from one to the other.
 """
+
 from far_device import FAR as DEVICE
 
+
 def test_collectives_refuse_it_until_they_may_stage_it_and_give_results_on_the_device(run):
-    done = run(DEVICE + '''
+    done = run(
+        DEVICE
+        + """
 hvd.init()
 for call in (hvd.allreduce, hvd.allreduce_async_, hvd.allgather, lambda each: hvd.broadcast_(each, 0), hvd.alltoall,
              hvd.reducescatter, lambda each: hvd.grouped_allreduce([each])):
@@ -50,13 +54,16 @@ learned = mine.to("far").requires_grad_()
 assert values(learned.grad) == [4, 4]
 assert hvd.metric_average(mine.sum().to("far")) == 4.5
 print("done")
-''')
+"""
+    )
     assert done.code == 0, done.output
-    assert done.lines_of(1) == ['done'], done.output
+    assert done.lines_of(1) == ["done"], done.output
 
 
 def test_a_model_that_lies_there_learns_what_it_learns_on_the_host(run):
-    done = run(DEVICE + '''
+    done = run(
+        DEVICE
+        + """
 hvd.init(host_staging=True)
 
 def trained(device, passes, **arguments):
@@ -81,6 +88,7 @@ for arguments in ({}, {"groups": 1}, {"compression": hvd.Compression.fp16}, {"pa
     there, here = (trained(device, **{"passes": 1, **arguments}) for device in ("far", "cpu"))
     everyones = hvd.allgather(there.unsqueeze(0))
     print(torch.allclose(there, here), torch.equal(everyones[0], everyones[1]))
-''')
+"""
+    )
     assert done.code == 0, done.output
-    assert done.lines_of(0) == ['True True'] * 5, done.output
+    assert done.lines_of(0) == ["True True"] * 5, done.output

@@ -60,7 +60,9 @@ def _rank_and_size(rank: int | None, size: int | None, beside: str) -> tuple[int
 def _over_store(store: Any, rank: int, size: int) -> Bootstrap:
     """Over a torch.distributed store, in which earlier tries may have left something."""
     limit = getattr(store, "timeout", None)
-    rendezvous = StoreRendezvous(store, rank, size, PATIENCE_SECONDS if limit is None else limit.total_seconds())
+    rendezvous = StoreRendezvous(
+        store, rank, size, PATIENCE_SECONDS if limit is None else limit.total_seconds()
+    )
     steps = iter(("hosts", "job"))
 
     def exchange(mine: bytes) -> bytes:

@@ -82,7 +82,8 @@ class StoreRendezvous:
             return int(self._store.add(f"{name}/open", 0)) > 0
 
         self._wait(
-            is_open, lambda: "member 0 has opened the rendezvous for none" if entered else "member 0 did not come"
+            is_open,
+            lambda: "member 0 has opened the rendezvous for none" if entered else "member 0 did not come",
         )
         return entered
 

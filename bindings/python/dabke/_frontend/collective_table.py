@@ -56,4 +56,6 @@ ALLREDUCE = Collective("allreduce", _core.allreduce, _core.grouped_allreduce, ke
 ALLGATHER = Collective("allgather", _core.allgather, _core.grouped_allgather, keeps_shape=False)
 BROADCAST = Collective("broadcast", _core.broadcast, None, keeps_shape=True)
 ALLTOALL = Collective("alltoall", _core.alltoall, None, keeps_shape=False)
-REDUCESCATTER = Collective("reducescatter", _core.reducescatter, _core.grouped_reducescatter, keeps_shape=False)
+REDUCESCATTER = Collective(
+    "reducescatter", _core.reducescatter, _core.grouped_reducescatter, keeps_shape=False
+)

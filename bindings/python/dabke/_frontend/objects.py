@@ -137,7 +137,9 @@ def allgather_object(
         begin = 0
         for rank, length in zip(_core.process_set_ranks(number), lengths.tolist()):
             part = all_data[begin : begin + length]
-            objects.append(attempt(f"unpickle the object of rank {rank}", functools.partial(pickle.loads, part)))
+            objects.append(
+                attempt(f"unpickle the object of rank {rank}", functools.partial(pickle.loads, part))
+            )
             begin += length
     attempt.all_succeed()
     return objects

@@ -77,7 +77,6 @@ class CallOptions:
         )
 
 
-
 # By type too: 1.0 is not a rank, whichever call has asked for rank 1 before.
 _made_once = functools.lru_cache(maxsize=4096, typed=True)(CallOptions)
 

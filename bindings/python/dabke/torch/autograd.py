@@ -20,7 +20,15 @@ from ..process_sets import global_process_set
 from ..reduce_ops import Average, ReduceOp, Sum
 from ..compression import Compression as WireCompression
 from .compression import Compression, Compressor, wire_compression
-from .options import AnySet, CallOptions, options_of, prefixed_group_names, prefixed_name, reduce_op, set_id_of
+from .options import (
+    AnySet,
+    CallOptions,
+    options_of,
+    prefixed_group_names,
+    prefixed_name,
+    reduce_op,
+    set_id_of,
+)
 from .submission import Splits, run_alltoall, run_group, run_one, submit_alltoall
 from .waiting import wait_for
 
@@ -51,7 +59,9 @@ class _Call(NamedTuple):
     def check_linear(self, collective: str) -> None:
         op = self.options.op
         if op not in (Average, Sum):
-            raise UnsupportedError(f"{collective}: only Average and Sum have a gradient, not {ReduceOp(op).name}")
+            raise UnsupportedError(
+                f"{collective}: only Average and Sum have a gradient, not {ReduceOp(op).name}"
+            )
 
 
 def _needs_gradient(tensors: Sequence[Any]) -> bool:
@@ -237,7 +247,9 @@ def allreduce(
     wire = wire_compression(compression, tensor) if isinstance(tensor, torch.Tensor) else plain
     sent, context = (tensor, None) if wire is not None else compression.compress(tensor)
     name = prefixed_name("allreduce", name, number)
-    options = options_of(number, operation, prescale_factor, postscale_factor, plain if wire is None else wire)
+    options = options_of(
+        number, operation, prescale_factor, postscale_factor, plain if wire is None else wire
+    )
     if _needs_gradient([sent]):
         result = _apply(HorovodAllreduce, sent, _Call([name], options))
     else:
@@ -444,7 +456,9 @@ def grouped_reducescatter(
         this rank's rows of each tensor, in their order.
     """
     options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
-    call = _Call(prefixed_group_names("grouped_reducescatter", name, options.process_set, len(tensors)), options)
+    call = _Call(
+        prefixed_group_names("grouped_reducescatter", name, options.process_set, len(tensors)), options
+    )
     pairs = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in pairs]
     if _needs_gradient(sent):

@@ -43,13 +43,17 @@ def broadcast_parameters(
     if not isinstance(params, Mapping):
         params = list(params)
         if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in params):
-            raise InvalidArgumentError("broadcast_parameters: params must be a state_dict or named parameters")
+            raise InvalidArgumentError(
+                "broadcast_parameters: params must be a state_dict or named parameters"
+            )
         params = dict(params)
     named = {f"broadcast.{name}": tensor for name, tensor in params.items() if tensor is not None}
     broadcast_all(named, root_rank, set_id_of(process_set))
 
 
-def broadcast_all(tensors: Mapping[str, torch.Tensor], root_rank: int, process_set: int = _core.WORLD) -> None:
+def broadcast_all(
+    tensors: Mapping[str, torch.Tensor], root_rank: int, process_set: int = _core.WORLD
+) -> None:
     """Broadcasts tensors of any memory format in place, by their full names, all at once."""
     options = options_of(process_set, root_rank=int(root_rank))
     waiting = []
@@ -68,7 +72,9 @@ def broadcast_all(tensors: Mapping[str, torch.Tensor], root_rank: int, process_s
 # ---- objects ----
 
 
-def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None, process_set: AnySet = _WORLD) -> Any:
+def broadcast_object(
+    obj: Any, root_rank: int = 0, name: str | None = None, process_set: AnySet = _WORLD
+) -> Any:
     """The object of one rank, on every rank. It travels as a pickle, between ranks that trust each other.
 
     Args:
@@ -162,7 +168,9 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
             that of `root_rank`.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidArgumentError("broadcast_optimizer_state: the state of torch.optim.LBFGS cannot be broadcast")
+        raise InvalidArgumentError(
+            "broadcast_optimizer_state: the state of torch.optim.LBFGS cannot be broadcast"
+        )
     mine = optimizer.state_dict()
     sent: dict[str, torch.Tensor] = {}
     state = _without_tensors(mine, "broadcast.optimizer", sent)
@@ -184,7 +192,10 @@ def _fill_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _install(
-    optimizer: torch.optim.Optimizer, mine: dict[str, Any], roots: dict[str, Any], tensors: dict[str, torch.Tensor]
+    optimizer: torch.optim.Optimizer,
+    mine: dict[str, Any],
+    roots: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
 ) -> None:
     """Makes the optimizer what the root's is, with tensors whose data is still to come."""
     sizes = [len(group["params"]) for group in roots["param_groups"]]
@@ -197,7 +208,9 @@ def _install(
     for group, theirs in zip(optimizer.param_groups, roots["param_groups"]):
         parameters.update(zip(theirs["params"], group["params"]))
         like = group["params"][0] if group["params"] else None
-        group.update({key: _with_tensors(value, like, tensors) for key, value in theirs.items() if key != "params"})
+        group.update(
+            {key: _with_tensors(value, like, tensors) for key, value in theirs.items() if key != "params"}
+        )
     optimizer.state.clear()
     for key, state in roots["state"].items():
         parameter = parameters.get(key)

@@ -94,7 +94,9 @@ class GradientReducer:
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._use_gradient_memory = use_gradient_memory
-        self._is_alone = not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
+        self._is_alone = (
+            not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
+        )
         self._alone: list[torch.Tensor] = []  # the parameters of a rank that reduces with nobody
         self._frozen: list[torch.Tensor] = []  # may be thawed later
         self._known: set[torch.Tensor] = set()
@@ -162,7 +164,9 @@ class GradientReducer:
             self._start_dense(members)
 
     def _start_sparse(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        wait = ops.sparse_allreduce_async(gradient, self._tracker.name_of(parameter), self._op, self._process_set)
+        wait = ops.sparse_allreduce_async(
+            gradient, self._tracker.name_of(parameter), self._op, self._process_set
+        )
         self._tracker.start(parameter, _Started(None, wait))
 
     def _start_dense(self, members: list[torch.Tensor]) -> None:
@@ -184,7 +188,8 @@ class GradientReducer:
             return submit_group(ALLREDUCE, names, [each.tensor for each in prepared], options, in_place=True)
         compiled = options.on_stream(stream_of(prepared[0].tensor))
         handed_over = [
-            each.descriptor or descriptor_of(on_host(each.tensor, "allreduce", names[0], self._process_set)) for each in prepared
+            each.descriptor or descriptor_of(on_host(each.tensor, "allreduce", names[0], self._process_set))
+            for each in prepared
         ]
         if len(handed_over) == 1:
             return submit(_core.allreduce, names[0], handed_over[0], None, compiled)

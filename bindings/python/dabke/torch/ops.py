@@ -108,7 +108,9 @@ def allreduce_async_(
 ) -> Handle:
     """Starts what ``allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), reduce_op(op, average), prescale_factor, postscale_factor)
-    return submit_one(ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options, in_place=True)
+    return submit_one(
+        ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options, in_place=True
+    )
 
 
 def allreduce_(
@@ -128,7 +130,9 @@ def allreduce_(
         `tensor`.
     """
     options = options_of(set_id_of(process_set), reduce_op(op, average), prescale_factor, postscale_factor)
-    return run_one(ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options, in_place=True)
+    return run_one(
+        ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options, in_place=True
+    )
 
 
 def grouped_allreduce_async(
@@ -207,7 +211,9 @@ def sparse_allreduce_async(
         raise InvalidArgumentError("sparse_allreduce_async: op must be Average or Sum")
     indices, values = parts_of(tensor)
     if op == Average and values.dtype == torch.bool:
-        raise InvalidArgumentError("sparse_allreduce_async: bool has no average; use Sum, which is true where any rank's is")
+        raise InvalidArgumentError(
+            "sparse_allreduce_async: bool has no average; use Sum, which is true where any rank's is"
+        )
     number = set_id_of(process_set)
     base = prefixed_name("sparse_allreduce", name, number)
     names = [f"{base}.indices", f"{base}.values"]
@@ -263,7 +269,9 @@ def broadcast_async_(
 ) -> Handle:
     """Starts what ``broadcast_`` does, of the same arguments, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), root_rank=int(root_rank))
-    return submit_one(BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options, in_place=True)
+    return submit_one(
+        BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options, in_place=True
+    )
 
 
 def broadcast_(
@@ -277,7 +285,9 @@ def broadcast_(
         `tensor`.
     """
     options = options_of(set_id_of(process_set), root_rank=int(root_rank))
-    return run_one(BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options, in_place=True)
+    return run_one(
+        BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options, in_place=True
+    )
 
 
 # ---- alltoall ----
@@ -304,7 +314,9 @@ def reducescatter_async(
 ) -> Handle:
     """Starts what ``reducescatter`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
     options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
-    return submit_one(REDUCESCATTER, prefixed_name("reducescatter", name, options.process_set), tensor, options)
+    return submit_one(
+        REDUCESCATTER, prefixed_name("reducescatter", name, options.process_set), tensor, options
+    )
 
 
 def grouped_reducescatter_async(

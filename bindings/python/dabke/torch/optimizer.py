@@ -168,7 +168,9 @@ def DistributedOptimizer(
     names = names_of("DistributedOptimizer", parameters, named_parameters)
     reducer = GradientReducer(
         names,
-        groups_of("DistributedOptimizer", groups if groups is not None else num_groups, parameters, torch.Tensor),
+        groups_of(
+            "DistributedOptimizer", groups if groups is not None else num_groups, parameters, torch.Tensor
+        ),
         compression,
         backward_passes_per_step,
         int(op),

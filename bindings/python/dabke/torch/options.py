@@ -12,7 +12,15 @@ from ..errors import InvalidArgumentError
 from ..process_sets import set_id_of
 from ..reduce_ops import Average, Sum
 
-__all__ = ["AnySet", "CallOptions", "options_of", "prefixed_group_names", "prefixed_name", "reduce_op", "set_id_of"]
+__all__ = [
+    "AnySet",
+    "CallOptions",
+    "options_of",
+    "prefixed_group_names",
+    "prefixed_name",
+    "reduce_op",
+    "set_id_of",
+]
 
 
 def reduce_op(op: int | None, average: bool | None) -> int:
@@ -40,7 +48,9 @@ def options_of(
 ) -> CallOptions:
     """The options of a call; the same ones are made once."""
     if not prescale_factor or not postscale_factor:  # 0.0 and -0.0 are equal, but not the same
-        return CallOptions(process_set, op, prescale_factor, postscale_factor, compression, root_rank=root_rank)
+        return CallOptions(
+            process_set, op, prescale_factor, postscale_factor, compression, root_rank=root_rank
+        )
     key = (process_set, op, prescale_factor, postscale_factor, compression, root_rank)
     found = _made.get(key)
     if found is None:

@@ -39,7 +39,9 @@ def no_rows(like: torch.Tensor, sparse_dimensions: int = 1) -> torch.Tensor:
     return sparse_tensor(torch.empty((sparse_dimensions, 0), dtype=torch.int64), values, like)
 
 
-def average_of_integers(indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor, ranks: int) -> torch.Tensor:
+def average_of_integers(
+    indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor, ranks: int
+) -> torch.Tensor:
     """The average of the ranks' integers, as that of dense ones: truncated, with all digits.
 
     Returns:

@@ -17,7 +17,16 @@ from .device_streams import stream_of, submit
 from .tensors import on_device_of, descriptor_of, from_output, on_host, outputs_like, result_in
 from .waiting import wait_for
 
-__all__ = ["Handle", "Splits", "run_alltoall", "run_group", "run_one", "submit_alltoall", "submit_group", "submit_one"]
+__all__ = [
+    "Handle",
+    "Splits",
+    "run_alltoall",
+    "run_group",
+    "run_one",
+    "submit_alltoall",
+    "submit_group",
+    "submit_one",
+]
 
 Handle = _core.Handle
 Splits = torch.Tensor | Sequence[int] | None
@@ -68,12 +77,18 @@ def submit_group(
     if in_place:
         finish = [result_in(tensor, source) for tensor, source in zip(tensors, sources)]
         in_memory = all(tensor is source for tensor, source in zip(tensors, sources))
-        result = tensors if in_memory else lambda handle: [each(handle) if callable(each) else each for each in finish]
+        result = (
+            tensors
+            if in_memory
+            else lambda handle: [each(handle) if callable(each) else each for each in finish]
+        )
     elif collective.keeps_shape:
         targets = [torch.empty_like(source, requires_grad=False) for source in sources]
         outs = [descriptor_of(target) for target in targets]
         staged = any(tensor.device != target.device for tensor, target in zip(tensors, targets))
-        result = targets if not staged else lambda handle: [on_device_of(*pair) for pair in zip(tensors, targets)]
+        result = (
+            targets if not staged else lambda handle: [on_device_of(*pair) for pair in zip(tensors, targets)]
+        )
     else:
         result = outputs_like(tensors)
     inputs = [descriptor_of(source) for source in sources]

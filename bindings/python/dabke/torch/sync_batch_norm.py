@@ -49,7 +49,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
-            raise InvalidArgumentError(f"SyncBatchNorm: the input has {input.dim()} dimensions; it needs at least 2")
+            raise InvalidArgumentError(
+                f"SyncBatchNorm: the input has {input.dim()} dimensions; it needs at least 2"
+            )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
@@ -59,7 +61,11 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         bias: torch.Tensor | None = self.bias
         normalize: Any = _Normalize
         output, mean, variance, count = normalize.apply(input, weight, bias, self.eps, self._name)
-        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+        if (
+            self.running_mean is not None
+            and self.running_var is not None
+            and self.num_batches_tracked is not None
+        ):
             with torch.no_grad():
                 self.num_batches_tracked.add_(1)
                 share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
@@ -76,7 +82,14 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
                 share = 1.0 / float(self.num_batches_tracked)
         uses_batch = self.training or self.running_mean is None
         return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, uses_batch, share or 0.0, self.eps
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            uses_batch,
+            share or 0.0,
+            self.eps,
         )
 
 

@@ -22,7 +22,9 @@ from .device_streams import is_supported
 DTYPES: dict[torch.dtype, int] = {
     getattr(torch, name): number for name, number in _core.dtypes().items() if hasattr(torch, name)
 }
-_BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core.dtypes() if hasattr(torch, name)}
+_BY_NAME: dict[str, torch.dtype] = {
+    name: getattr(torch, name) for name in _core.dtypes() if hasattr(torch, name)
+}
 
 _STRIDED = torch.strided
 
@@ -53,10 +55,14 @@ def check(tensor: Any, collective: str) -> None:
         raise InvalidArgumentError(f"{collective}: a {type(tensor).__name__} is no torch.Tensor")
     if tensor.layout != torch.strided:
         hint = "; use sparse_allreduce_async, or to_dense()" if collective.endswith("allreduce") else ""
-        raise InvalidArgumentError(f"{collective}: the tensor's layout is {tensor.layout}, not torch.strided{hint}")
+        raise InvalidArgumentError(
+            f"{collective}: the tensor's layout is {tensor.layout}, not torch.strided{hint}"
+        )
     if tensor.dtype not in DTYPES:
         known = ", ".join(sorted(_BY_NAME))
-        raise UnsupportedError(f"{collective}: Tensor type {tensor.type()} is not supported; these dtypes are: {known}")
+        raise UnsupportedError(
+            f"{collective}: Tensor type {tensor.type()} is not supported; these dtypes are: {known}"
+        )
     if not tensor.is_contiguous():
         raise InvalidArgumentError(
             f"{collective}: the tensor of shape {tuple(tensor.shape)} has strides {tensor.stride()} and is not "
@@ -89,7 +95,12 @@ def descriptor_of(tensor: torch.Tensor) -> _core.Tensor:
     if tensor.is_cpu:
         return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
     return _core.Tensor(
-        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], _core.CUDA, tensor.device.index or 0, owner=tensor
+        tensor.data_ptr(),
+        tensor.shape,
+        DTYPES[tensor.dtype],
+        _core.CUDA,
+        tensor.device.index or 0,
+        owner=tensor,
     )
 
 

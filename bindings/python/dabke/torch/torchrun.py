@@ -22,7 +22,9 @@ def by_torchrun() -> bool:
     if not all(os.environ.get(name) for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
         return False
     others = launcher_variables()  # whose jobs need no store; torchrun inside of them is the inner one
-    return not others or ("TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others))
+    return not others or (
+        "TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others)
+    )
 
 
 def _patience() -> timedelta:

@@ -4,6 +4,6 @@ from ._absent import install as _install
 from .runner import run as run
 
 # The version of Horovod whose names these are.
-__version__ = '0.28.1'
+__version__ = "0.28.1"
 
 _install()

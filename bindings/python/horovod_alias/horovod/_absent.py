@@ -15,26 +15,26 @@ from typing import Any, NoReturn
 
 from dabke.errors import UnimplementedError
 
-_HERE = __name__.rpartition('.')[0]
+_HERE = __name__.rpartition(".")[0]
 _INSTEAD = {
-    'tensorflow': 'only PyTorch has a binding so far; use dabke.torch, or dabke for arrays',
-    'keras': 'only PyTorch has a binding so far; use dabke.torch, or dabke for arrays',
-    'ray': 'there is no executor for Ray yet; use dabkerun, torchrun or dabke.run',
-    'runner': 'it is a part of horovodrun, whose work dabkerun does; use dabkerun, or dabke.run from Python',
+    "tensorflow": "only PyTorch has a binding so far; use dabke.torch, or dabke for arrays",
+    "keras": "only PyTorch has a binding so far; use dabke.torch, or dabke for arrays",
+    "ray": "there is no executor for Ray yet; use dabkerun, torchrun or dabke.run",
+    "runner": "it is a part of horovodrun, whose work dabkerun does; use dabkerun, or dabke.run from Python",
 }
 _MODULES = {
-    f'{_HERE}.{parent}.{child}' if child else f'{_HERE}.{parent}'
+    f"{_HERE}.{parent}.{child}" if child else f"{_HERE}.{parent}"
     for parent, children in {
-        'tensorflow': ' compression elastic functions gradient_aggregation gradient_aggregation_eager mpi_ops sync_batch_norm util keras',
-        'tensorflow.keras': 'callbacks elastic',
-        'keras': ' callbacks elastic',
-        'ray': '',
-        'runner': 'gloo_run mpi_run js_run run_task task_fn elastic',
-        'runner.common.util': 'codec config_parser hosts host_hash network safe_shell_exec secret settings timeout tiny_shell_exec',
-        'runner.elastic': 'constants discovery driver registration rendezvous settings worker',
-        'runner.util': 'cache lsf network remote streams',
+        "tensorflow": " compression elastic functions gradient_aggregation gradient_aggregation_eager mpi_ops sync_batch_norm util keras",
+        "tensorflow.keras": "callbacks elastic",
+        "keras": " callbacks elastic",
+        "ray": "",
+        "runner": "gloo_run mpi_run js_run run_task task_fn elastic",
+        "runner.common.util": "codec config_parser hosts host_hash network safe_shell_exec secret settings timeout tiny_shell_exec",
+        "runner.elastic": "constants discovery driver registration rendezvous settings worker",
+        "runner.util": "cache lsf network remote streams",
     }.items()
-    for child in children.split(' ')
+    for child in children.split(" ")
 }
 
 
@@ -45,12 +45,12 @@ class _Absent:
         self._path = path
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise UnimplementedError(f'{self._path}: {_INSTEAD[self._path.split(".")[1]]}')
+        raise UnimplementedError(f"{self._path}: {_INSTEAD[self._path.split('.')[1]]}")
 
     __call__ = __mro_entries__ = __iter__ = __getitem__ = __enter__ = __instancecheck__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith('__'):
+        if name.startswith("__"):
             raise AttributeError(name)
         self._refuse()
 
@@ -63,16 +63,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _MODULES:
             return None
-        is_package = any(each.startswith(f'{fullname}.') for each in _MODULES)
+        is_package = any(each.startswith(f"{fullname}.") for each in _MODULES)
         return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
 
     def exec_module(self, module: ModuleType) -> None:
         def absent(name: str) -> _Absent:
-            if name.startswith('__') or f'{module.__name__}.{name}' in _MODULES:
+            if name.startswith("__") or f"{module.__name__}.{name}" in _MODULES:
                 raise AttributeError(name)  # the latter is imported then
-            return _Absent(f'{module.__name__}.{name}')
+            return _Absent(f"{module.__name__}.{name}")
 
-        setattr(module, '__getattr__', absent)
+        setattr(module, "__getattr__", absent)
 
 
 def install() -> None:

@@ -76,7 +76,13 @@ class Alltoalls(Gathers):
     # ---- gather and scatter ----
 
     def gather(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        root: Any = None,
     ) -> Work:
         call = "gather"
         input = only_tensor(call, input_tensors)
@@ -95,7 +101,13 @@ class Alltoalls(Gathers):
         return self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
 
     def scatter(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: Any = None
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        root: Any = None,
     ) -> Work:
         call = "scatter"
         output = only_tensor(call, output_tensors)
@@ -127,7 +139,9 @@ class Alltoalls(Gathers):
         """An alltoall of rows of `width` elements; `wanted` is how many rows come from each member."""
         element_bytes = source.element_size()
         source, target = as_movable(source), as_movable(target)
-        width *= element_bytes // source.element_size()  # the same on all members, also on one that sends nothing
+        width *= (
+            element_bytes // source.element_size()
+        )  # the same on all members, also on one that sends nothing
         rows = source.view(sum(sent), width)
         into = target.view(sum(wanted), width)
         handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))

@@ -36,7 +36,12 @@ class Calls:
     """The calls of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
 
     def prepare(
-        self, process_set: int, world_ranks: Sequence[int], rank: int, timeout: timedelta, label: Callable[[], str]
+        self,
+        process_set: int,
+        world_ranks: Sequence[int],
+        rank: int,
+        timeout: timedelta,
+        label: Callable[[], str],
     ) -> None:
         self._process_set = process_set
         self._world_ranks = list(world_ranks)

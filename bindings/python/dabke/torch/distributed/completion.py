@@ -39,7 +39,9 @@ class Completer:
         with self._lock:
             if not self._is_started:
                 # A daemon, because the interpreter waits for others before it calls what ends this one.
-                thread = threading.Thread(target=_complete, args=(self._works,), name="dabke futures", daemon=True)
+                thread = threading.Thread(
+                    target=_complete, args=(self._works,), name="dabke futures", daemon=True
+                )
                 _running.add(thread)
                 thread.start()
                 self._is_started = True

@@ -16,7 +16,9 @@ __all__ = ["Gathers"]
 
 
 class Gathers(Reductions):
-    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work:
+    def broadcast(
+        self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work:
         tensor = only_tensor("broadcast", tensors)
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank if opts is not None else 0
@@ -29,11 +31,15 @@ class Gathers(Reductions):
 
     # ---- allgather ----
 
-    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def allgather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
+    ) -> Work:
         """The tensors may differ in size by rank, if all ranks know the sizes."""
         call = "all_gather"
         input = only_tensor(call, input_tensors)
-        outputs = output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
+        outputs = (
+            output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
+        )
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[self._rank], input.numel())
         target, finish = output_buffers(call, outputs)
@@ -56,7 +62,9 @@ class Gathers(Reductions):
         """`output_lists` has for each rank what comes of each input."""
         self._check_count("all_gather_coalesced", "lists of outputs", len(output_lists))
         by_input = [[from_rank[i] for from_rank in output_lists] for i in range(len(input_list))]
-        return self._merged([self.allgather([outputs], [each]) for outputs, each in zip(by_input, input_list)])
+        return self._merged(
+            [self.allgather([outputs], [each]) for outputs, each in zip(by_input, input_list)]
+        )
 
     def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Work:
         source, target = as_movable(flattened(call, input)), as_movable(target)

@@ -17,7 +17,16 @@ from ..tensors import descriptor_of
 from .calls import Calls, all_of
 from .reduce_ops import Reduction, reduction_of
 from .sparse import allreduce_sparse
-from .tensors import Tensors, as_reducible, check, check_device, concatenated, flattened, only_tensor, output_buffer
+from .tensors import (
+    Tensors,
+    as_reducible,
+    check,
+    check_device,
+    concatenated,
+    flattened,
+    only_tensor,
+    output_buffer,
+)
 from .work import Work
 
 __all__ = ["Reductions"]
@@ -63,7 +72,9 @@ class Reductions(Calls):
         check_device("allreduce", tensor)
         reduction = reduction_of("allreduce", opts, tensor)
         submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with(tensor))
-        handle = self._names.submit(f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit)
+        handle = self._names.submit(
+            f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit
+        )
         return self._work("allreduce", [handle], [tensor], lambda: put_in_place(handle))
 
     # ---- reduce ----
@@ -88,11 +99,19 @@ class Reductions(Calls):
     # ---- reduce_scatter ----
 
     def reduce_scatter(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        op: Any = None,
     ) -> Work:
         call = "reduce_scatter"
         output = only_tensor(call, output_tensors)
-        inputs = input_tensors if isinstance(input_tensors[0], torch.Tensor) else only_list(call, input_tensors)
+        inputs = (
+            input_tensors if isinstance(input_tensors[0], torch.Tensor) else only_list(call, input_tensors)
+        )
         self._check_count(call, "inputs", len(inputs))
         _check_size(call, output, inputs[self._rank].numel())
         reduction = reduction_of(call, opts if op is None else op, output)
@@ -105,7 +124,9 @@ class Reductions(Calls):
         call = "reduce_scatter_tensor"
         check(call, input)
         _check_size(call, input, output.numel() * self._members)
-        return self._reduce_scatter_flat(call, output, flattened(call, input), reduction_of(call, opts, output))
+        return self._reduce_scatter_flat(
+            call, output, flattened(call, input), reduction_of(call, opts, output)
+        )
 
     _reduce_scatter_base = reduce_scatter_single
 

@@ -29,7 +29,9 @@ def allreduce_sparse(
     is_bool = values.dtype == torch.bool
     sent = torch.view_as_real(values.resolve_conj()) if is_complex else values
     if is_bool:
-        sent = values.view(torch.uint8)  # as which it comes back by DLPack, from which PyTorch 1.13 takes no bool
+        sent = values.view(
+            torch.uint8
+        )  # as which it comes back by DLPack, from which PyTorch 1.13 takes no bool
 
     def submit(name: str) -> _core.Handle:
         parts = [descriptor_of(indices), descriptor_of(as_movable(sent))]

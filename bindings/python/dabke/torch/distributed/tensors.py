@@ -121,9 +121,13 @@ def _check_alike(call: str, tensors: Tensors) -> None:
     for each in tensors:
         check(call, each)
         if each.dtype != tensors[0].dtype:
-            raise InvalidArgumentError(f"{call}: tensors of {tensors[0].dtype} and of {each.dtype} in one list")
+            raise InvalidArgumentError(
+                f"{call}: tensors of {tensors[0].dtype} and of {each.dtype} in one list"
+            )
         if each.device != tensors[0].device:
-            raise InvalidArgumentError(f"{call}: tensors on {tensors[0].device} and on {each.device} in one list")
+            raise InvalidArgumentError(
+                f"{call}: tensors on {tensors[0].device} and on {each.device} in one list"
+            )
 
 
 def _one_view(tensors: Tensors) -> torch.Tensor | None:
@@ -131,7 +135,12 @@ def _one_view(tensors: Tensors) -> torch.Tensor | None:
     first, end = tensors[0], tensors[0].data_ptr()
     storage = _storage_of(first)
     for each in tensors:
-        if not each.is_contiguous() or each.is_neg() or each.data_ptr() != end or _storage_of(each) != storage:
+        if (
+            not each.is_contiguous()
+            or each.is_neg()
+            or each.data_ptr() != end
+            or _storage_of(each) != storage
+        ):
             return None
         end += each.numel() * each.element_size()
     count = sum(each.numel() for each in tensors)

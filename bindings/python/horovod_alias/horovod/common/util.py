@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any, TypeVar
 
-T = TypeVar('T')
+T = TypeVar("T")
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:
@@ -22,7 +22,7 @@ def gpu_available(ext_base_name: Any = None, verbose: bool = False) -> bool:
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether there is a binding for the framework, and the framework itself."""
-    return ext_base_name == 'torch' and importlib.util.find_spec('torch') is not None
+    return ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
 
 
 def check_installed_version(name: str, version: str, exception: BaseException | None = None) -> None:

@@ -2,4 +2,4 @@
 
 from dabke.launch import main as run_commandline
 
-__all__ = ['run_commandline']
+__all__ = ["run_commandline"]

@@ -5,9 +5,9 @@ import sys
 
 from dabke.torch import *  # noqa: F403
 
-for _name in ('compression', 'elastic', 'functions', 'mpi_ops', 'optimizer', 'sync_batch_norm'):
-    _module = importlib.import_module(f'dabke.torch.{_name}')
-    globals()[_name] = sys.modules[f'{__name__}.{_name}'] = _module
-for _name in ('sampler', 'state'):  # modules there, one with the package here
+for _name in ("compression", "elastic", "functions", "mpi_ops", "optimizer", "sync_batch_norm"):
+    _module = importlib.import_module(f"dabke.torch.{_name}")
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
+for _name in ("sampler", "state"):  # modules there, one with the package here
     setattr(elastic, _name, elastic)  # noqa: F405
-    sys.modules[f'{__name__}.elastic.{_name}'] = elastic  # noqa: F405
+    sys.modules[f"{__name__}.elastic.{_name}"] = elastic  # noqa: F405

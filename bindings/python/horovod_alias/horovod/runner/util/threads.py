@@ -21,6 +21,8 @@ def in_thread(
         with contextlib.suppress(Exception):
             target(*arguments)
 
-    thread = threading.Thread(target=quietly if silent else target, args=tuple(args), name=name, daemon=daemon)
+    thread = threading.Thread(
+        target=quietly if silent else target, args=tuple(args), name=name, daemon=daemon
+    )
     thread.start()
     return thread
