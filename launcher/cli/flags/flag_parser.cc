@@ -11,7 +11,7 @@
 namespace dabke::launcher {
 namespace {
 
-constexpr const char* kKnobGroup = "Knobs";
+constexpr const char* kKnobGroup = "Settings";
 
 bool is_list(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
 
@@ -91,80 +91,79 @@ Status FlagParser::parse(std::vector<std::string> words) {
 
 void FlagParser::App::add_processes(RawOptions& raw) {
   const std::string processes = "Processes";
-  add_option("--num-proc", raw.num_proc,
-             "How many ranks to start. Without it, one for each slot of the hosts.")
+  add_option("--num-proc", raw.num_proc, "Start N ranks. Default: one for each slot of the hosts.")
       ->type_name("N")
       ->group(processes);
   add_option("-H,--hosts", raw.hosts,
-             "Hosts and how many ranks each takes, as in server1:4,server2:4. Those other than this host are "
-             "reached by ssh. Without it, those that Slurm, PBS or LSF has given, else this host takes all.")
+             "List the hosts and how many ranks each takes, as in server1:4,server2:4. Hosts other than this "
+             "one are reached by ssh. Default: the hosts that Slurm, PBS or LSF has given, else this host.")
       ->type_name("NAME:SLOTS,...")
       ->group(processes);
-  add_option("--hostfile", raw.hostfile, "A file with a line such as 'localhost slots=4' for each host.")
+  add_option("--hostfile", raw.hostfile, "Read the hosts from a file, one a line: 'localhost slots=4'.")
       ->type_name("FILE")
       ->group(processes);
-  add_option(
-      "--config-file", raw.config_file,
-      "A file of YAML with what flags say, as in 'cycle-time-ms: 2'. Flags and variables go before it.")
+  add_option("--config-file", raw.config_file,
+             "Read flags from a YAML file with lines such as 'cycle-time-ms: 2'. The command line overrides "
+             "environment variables, and those override the file.")
       ->type_name("FILE")
       ->group(processes);
   add_option("--stdin", raw.stdin_to,
-             "Who reads dabkerun's standard input: rank 0, or none. The others read nothing. Default: 0.")
+             "Connect dabkerun's standard input to rank 0, or to none. The other ranks read nothing. "
+             "Default: 0.")
       ->type_name("0|none")
       ->group(processes);
   add_option(
       "--bind-to", raw.bind_to,
-      "core: bind each rank to its own equal share of the cores, within one cache where that can be, unless "
-      "there are more ranks than cores. auto: so, but not where another job may share the host: where the "
-      "ranks do not fill one that dabkerun may use all of, or a control group grants less; nor in a build "
-      "without hwloc (--check-build). Both set OMP_NUM_THREADS to each rank's share of the cores, unless it "
-      "is set. --verbose says what is done. Default: auto; with --launcher mpi, none.")
+      "core: bind each rank to its own equal share of the cores, within one cache where possible, unless "
+      "there are more ranks than cores. auto: like core, except when ranks leave cores of the host free "
+      "(another job may be there), when a cgroup limits CPU time, or in a build without hwloc: then ranks "
+      "are not bound. Both set OMP_NUM_THREADS to the rank's share of the cores, unless it is set. "
+      "--verbose prints the result. Default: auto; none with --launcher mpi.")
       ->type_name("auto|core|none")
       ->group(processes);
   add_option("-x,--env", raw.variables,
-             "A variable for the ranks, which get those of dabkerun in any case; may be given again. NAME: "
-             "also to other hosts, "
-             "where what belongs to this login is left out. NAME=VALUE: with another value. "
-             "NAME@RANKS=VALUE: for some ranks, as in MODE@0-2,5=fast.")
+             "Set or forward an environment variable; may be repeated. Ranks inherit dabkerun's environment, "
+             "on other hosts without variables of this login, such as DISPLAY and SSH_*. NAME forwards such "
+             "a variable, too. NAME=VALUE sets it for all ranks, NAME@RANKS=VALUE for some, as in "
+             "MODE@0-2,5=fast.")
       ->type_name("NAME[=VALUE]")
       ->group(processes);
-  add_option(
-      "--grace-period", raw.grace_period,
-      "How many seconds ranks that are told to end may take before they are killed. Default: 4, and 30 when "
-      "dabkerun was sent SIGTERM.")
+  add_option("--grace-period", raw.grace_period,
+             "Kill ranks that have not ended this many seconds after they were asked to. Default: 4, and 30 "
+             "after dabkerun received SIGTERM.")
       ->type_name("SECONDS")
       ->group(processes);
 }
 
 void FlagParser::App::add_remote(RawOptions& raw) {
-  const std::string remote = "Other hosts";
-  add_option("--launcher", raw.launcher,
-             "Who brings dabkerun to other hosts: ssh, or slurm (one srun). auto: slurm inside a Slurm job "
-             "whose hosts "
-             "these are, else ssh. mpi: mpirun starts the ranks, and all is left to it. Default: auto.")
+  const std::string remote = "Remote hosts";
+  add_option(
+      "--launcher", raw.launcher,
+      "Choose how other hosts are reached. ssh: by ssh. slurm: by one srun. auto: slurm inside a Slurm "
+      "job that has these hosts, else ssh. mpi: hand the whole start over to mpirun. Default: auto.")
       ->type_name("auto|ssh|slurm|mpi")
       ->group(remote);
-  add_option("--mpi-args", raw.mpi_arguments, "Further arguments for mpirun, quoted as in a shell.")
+  add_option("--mpi-args", raw.mpi_arguments, "Pass these arguments to mpirun, quoted as in a shell.")
       ->type_name("TEXT")
       ->group(remote);
-  add_option("-p,--ssh-port", raw.ssh_port, "The port on which other hosts listen for ssh.")
+  add_option("-p,--ssh-port", raw.ssh_port, "Connect to this port of the other hosts by ssh.")
       ->type_name("PORT")
       ->group(remote);
-  add_option("-i,--ssh-identity-file", raw.ssh_identity_file, "The private key with which ssh logs in.")
+  add_option("-i,--ssh-identity-file", raw.ssh_identity_file, "Log in by ssh with this private key.")
       ->type_name("FILE")
       ->group(remote);
-  add_option("--ssh-user", raw.ssh_user, "The user as whom ssh logs in.")->type_name("NAME")->group(remote);
+  add_option("--ssh-user", raw.ssh_user, "Log in by ssh as this user.")->type_name("NAME")->group(remote);
   add_option("--ssh-args", raw.ssh_arguments,
-             "Further arguments for ssh, quoted as in a shell, as in '-o ConnectTimeout=5'.")
+             "Pass these arguments to ssh, quoted as in a shell, as in '-o ConnectTimeout=5'.")
       ->type_name("TEXT")
       ->group(remote);
   add_option("--remote-dabkerun", raw.remote_dabkerun,
-             "Where dabkerun is on other hosts. Without it, where it is on this one.")
+             "Start dabkerun from this path on other hosts. Default: its path on this host.")
       ->type_name("PATH")
       ->group(remote);
-  add_option(
-      "--remote-shell", raw.remote_shell,
-      "What stands in for ssh: called with a host and one command line, which it hands to a shell there.")
+  add_option("--remote-shell", raw.remote_shell,
+             "Use this command instead of ssh. It gets a host and one command line, and runs the line in a "
+             "shell on that host.")
       ->type_name("COMMAND")
       ->group(remote);
 }
@@ -172,8 +171,8 @@ void FlagParser::App::add_remote(RawOptions& raw) {
 void FlagParser::App::add_output(RawOptions& raw) {
   const std::string output = "Output";
   add_option("--output-filename", raw.output_directory,
-             "Also keep what each rank prints in DIR/rank.<rank>/stdout and stderr, as it came, "
-             "without prefixes.")
+             "Also write each rank's output, unchanged and without prefixes, to DIR/rank.<rank>/stdout and "
+             "stderr.")
       ->type_name("DIR")
       ->group(output);
   add_flag("--prefix-output-with-timestamp", raw.timestamps, "Begin each line with the time.")->group(output);
@@ -181,35 +180,37 @@ void FlagParser::App::add_output(RawOptions& raw) {
       ->group(output);
   add_flag(
       "--pty{1},--no-pty{0}", raw.pty,
-      "Make each rank's stdout a pseudo-terminal, on which programs print each line at once and in colours; "
-      "or a pipe. Default: a pseudo-terminal if dabkerun's own stdout is a terminal.")
+      "Connect each rank's stdout to a pseudo-terminal, or to a pipe. On a pseudo-terminal programs print "
+      "each line at once and in colours. Default: --pty if dabkerun's own stdout is a terminal.")
       ->group(output);
-  add_flag("--top", raw.top,
-           "Show below the output, once a second, what each rank does: step, who waits for it, MB/s, queue.")
+  add_flag(
+      "--top", raw.top,
+      "Show live statistics below the output, once a second: each rank's step, rate, queue, and how long "
+      "others wait for it.")
       ->group(output);
-  add_flag("--verbose", raw.verbose, "Say on stderr what is started where and how it ends.")->group(output);
+  add_flag("--verbose", raw.verbose, "Print on stderr what is started where and how it ends.")->group(output);
 }
 
 void FlagParser::App::add_information(RawOptions& raw) {
   const std::string information = "Information";
   add_flag("--dry-run", raw.dry_run, "Print what would run where, and start nothing.")->group(information);
-  add_flag("-h,--help", raw.help, "Print this text; with a word after it, the flags of that topic.")
+  add_flag("-h,--help", raw.help, "Print the most used flags; with a topic, all flags of that topic.")
       ->group(information);
   add_flag("-v,--version", raw.version, "Print the version.")->group(information);
-  add_flag("--check-build", raw.check_build, "Print what this build has.")->group(information);
-  add_flag("--print-knobs", raw.print_knobs, "Print the table of knobs as Markdown.")->group(information);
+  add_flag("--check-build", raw.check_build, "Print what this build contains.")->group(information);
+  add_flag("--print-knobs", raw.print_knobs, "Print the table of settings as Markdown.")->group(information);
   add_flag("--print-completion", raw.print_completion, "Print a script that completes dabkerun in bash.")
       ->group(information);
 }
 
 void FlagParser::App::add_doctor(RawOptions& raw) {
   const std::string doctor = "Doctor";
-  add_flag("--json", raw.json, "Print what dabkerun doctor has found as JSON.")->group(doctor);
+  add_flag("--json", raw.json, "Print the findings of dabkerun doctor as JSON.")->group(doctor);
 }
 
 void FlagParser::App::add_horovod(RawOptions& raw) {
-  const std::string other = "Accepted for Horovod";
-  add_flag("--gloo", raw.gloo, "No effect: gloo is there without MPI.")->group(other);
+  const std::string other = "Horovod flags";
+  add_flag("--gloo", raw.gloo, "No effect: gloo is always available.")->group(other);
   add_flag("--mpi", raw.mpi, "The same as --launcher mpi.")->group(other);
   add_flag("--disable-cache", raw.disable_cache, "No effect: nothing is cached between launches.")
       ->group(other);

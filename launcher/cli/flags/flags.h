@@ -24,6 +24,8 @@ inline constexpr std::array kAliases{
 
 /// The word that begins a command line for the doctor; also its topic of --help.
 inline constexpr std::string_view kDoctor = "doctor";
+/// The older name of the topic "settings".
+inline constexpr std::string_view kSettingsBefore = "knobs";
 
 /// The values of --launcher.
 inline constexpr std::array<std::string_view, 4> kLaunchers{"auto", "ssh", "slurm", "mpi"};

@@ -13,7 +13,31 @@
 namespace dabke::launcher {
 namespace {
 
-constexpr std::string_view kKnobTopic = "Knobs";
+constexpr std::string_view kSettings = "settings";
+
+/// A row of the first screen; a group's name where `flag` is empty.
+struct Brief {
+  std::string_view flag, text;
+};
+/// The most used flags. With usage, examples and topics they fit a terminal of 24 lines and 80 columns.
+constexpr Brief kFirstScreen[] = {
+    {"", "Ranks and hosts"},
+    {"-np N", "number of ranks"},
+    {"-H, --hosts NAME:SLOTS,...", "hosts, and how many ranks each takes"},
+    {"--hostfile FILE", "file with one host a line: server1 slots=4"},
+    {"-x, --env NAME[=VALUE]", "set or forward an environment variable"},
+    {"--bind-to auto|core|none", "bind ranks to cores"},
+    {"--launcher ssh|slurm|mpi", "how to reach other hosts"},
+    {"", "Output and timeline"},
+    {"--output-filename DIR", "also write each rank's output to files"},
+    {"--timeline-filename FILE", "write a Chrome trace of all ranks"},
+    {"--top", "show live statistics below the output"},
+    {"--verbose", "print what starts where and how it ends"},
+    {"", "Before a job"},
+    {"--dry-run", "print what would run where; start nothing"},
+    {"--check-build", "print what this build contains"},
+    {"doctor -H NAME,...", "examine hosts and the network between them"},
+};
 
 /// `text` in lines of at most 100 characters, each after `indent` spaces.
 std::string wrapped(std::string_view text, std::size_t indent) {
@@ -40,21 +64,25 @@ std::string topic_of(std::string_view group) {
   return topic;
 }
 
-/// The flags that are no knobs: of one topic, or of all where it is empty.
+/// "-np, -n, --num-proc N"
+std::string names_of(const Flag& flag) {
+  std::string names;
+  for (const Alias& alias : kAliases) {
+    if (alias.flag.substr(2) == flag.names.front()) names += fmt::format("{}, ", alias.spelling);
+  }
+  for (const std::string& name : flag.short_names) names += fmt::format("-{}, ", name);
+  names += fmt::format("--{}", fmt::join(flag.names, ", --"));
+  return flag.takes_value ? names + " " + flag.value_name : names;
+}
+
+/// All flags of a topic, or of every topic if it is empty. Settings have a form of their own.
 std::string general_help(const FlagParser& parser, std::string_view topic) {
   std::string out;
   std::string group;
   for (const Flag& flag : parser.flags()) {
     if (flag.is_knob || (!topic.empty() && topic_of(flag.group) != topic)) continue;
     if (flag.group != group) out += fmt::format("\n{}:\n", group = flag.group);
-    std::string names;
-    for (const Alias& alias : kAliases) {
-      if (alias.flag.substr(2) == flag.names.front()) names += fmt::format("{}, ", alias.spelling);
-    }
-    for (const std::string& name : flag.short_names) names += fmt::format("-{}, ", name);
-    names += fmt::format("--{}", fmt::join(flag.names, ", --"));
-    if (flag.takes_value) names += " " + flag.value_name;
-    out += fmt::format("  {}\n{}", names, wrapped(flag.description, 8));
+    out += fmt::format("  {}\n{}", names_of(flag), wrapped(flag.description, 8));
   }
   return out;
 }
@@ -70,8 +98,8 @@ std::string knob_flags(const Knob& knob) {
   return out;
 }
 
-std::string knob_help() {
-  std::string out = "\nKnobs (each sets the variable named with it, for all ranks):\n";
+std::string settings_help() {
+  std::string out = "\nSettings (each flag sets the variable below it for all ranks):\n";
   const Config defaults;
   for (const Knob& knob : knobs()) {
     std::string value = knob_value(defaults, knob);
@@ -86,24 +114,40 @@ std::string knob_help() {
   return out;
 }
 
-/// What the doctor is for.
-std::string doctor_words() {
+std::string doctor_intro() {
   return "Usage: dabkerun doctor [-H hosts] [flags]\n\n" +
          wrapped(
-             "Examines the hosts of a job before there is one, through the same agents, and prints what it "
-             "has "
-             "found and what to do about it: who can be reached, versions, clocks, processors, memory, "
-             "/dev/shm, "
-             "limits, ports, and for each pair of hosts, in both directions, at which address they reach "
-             "each "
-             "other, how long a byte takes there and back, and how many bytes a second arrive. Hosts come "
-             "from "
-             "-H, --hostfile or the batch system, as for a job; without any it is this one. The flags that "
-             "bring "
-             "agents to other hosts, --network-interfaces, --start-timeout and --config-file count as for a "
-             "job. "
-             "Exit code: 0 when nothing is wrong; 1 when something is; 2 for a wrong command line.",
-             0);
+             "Examines the hosts of a job before the job starts, and prints its findings and what to do "
+             "about "
+             "them. It checks each host: login, versions, clock, processors, memory, /dev/shm, limits and "
+             "ports. For each pair of hosts, in both directions, it measures the address that works, the "
+             "round trip time and the bandwidth.",
+             0) +
+         "\n" +
+         wrapped(
+             "Hosts come from -H, --hostfile or the batch system, as for a job; without any, this host is "
+             "examined. The flags of remote hosts, --network-interfaces, --start-timeout and --config-file "
+             "apply as for a job.",
+             0) +
+         "\n" +
+         wrapped("Exit code: 0 if nothing is wrong; 1 if something is; 2 for a wrong command line.", 0);
+}
+
+std::string usage() { return "Usage: dabkerun -np N [flags] command [arguments...]\n"; }
+
+std::string examples() {
+  return "\nExamples:\n"
+         "  dabkerun -np 4 python train.py\n"
+         "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n";
+}
+
+std::string first_screen(const std::vector<std::string>& topics) {
+  std::string out = usage() + "Starts N processes (ranks) of a command, on one host or many.\n";
+  for (const Brief& row : kFirstScreen) {
+    out += row.flag.empty() ? fmt::format("{}:\n", row.text) : fmt::format("  {:30}{}\n", row.flag, row.text);
+  }
+  return out + examples().substr(1) +
+         fmt::format("More: dabkerun --help TOPIC, with one of these:\n  {}\n", fmt::join(topics, " "));
 }
 
 std::vector<std::string> topics(const FlagParser& parser) {
@@ -135,45 +179,35 @@ std::vector<std::string> help_topics() { return topics(FlagParser()); }
 std::string help_text(std::string_view topic) {
   const FlagParser parser;
   const auto known = topics(parser);
-  if (topic == topic_of(kKnobTopic)) return knob_help();
-  if (topic == kDoctor) return doctor_words() + general_help(parser, kDoctor);
+  if (topic == kSettings || topic == kSettingsBefore) return settings_help();
+  if (topic == kDoctor) return doctor_intro() + general_help(parser, kDoctor);
   if (topic != "all" && std::ranges::find(known, topic) != known.end()) return general_help(parser, topic);
-  const std::string more =
-      topic == "all"
-          ? "\n" + doctor_words() + knob_help()
-          : "\n" + wrapped(fmt::format("dabkerun --help TOPIC prints a part of this, or the {} flags that "
-                                       "set what the library does: {}.",
-                                       knobs().size(), fmt::join(known, ", ")),
-                           0);
-  const std::string intro =
-      "Usage: dabkerun -np N [flags] command [arguments...]\n\n" +
-      wrapped(
-          "Starts N processes (ranks) of a command on one host or many, helps them find one "
-          "another, and prints what they "
-          "print, each line after [rank]<stdout>: or [rank]<stderr>:. When one rank "
-          "fails, the others are ended, and "
-          "its exit code is dabkerun's.",
-          0) +
-      "\n" +
-      wrapped(
-          "The first word that is no flag begins the command; -- does too, for a "
-          "command that begins with a dash.",
-          0);
+  if (topic != "all") return first_screen(known);
+  const std::string intro = usage() + "\n" +
+                            wrapped(
+                                "Starts N processes (ranks) of a command on one host or many and connects "
+                                "them. Each line that they "
+                                "print is prefixed by [rank]<stdout>: or [rank]<stderr>:. When one rank "
+                                "fails, the others are ended, "
+                                "and dabkerun exits with its status.",
+                                0) +
+                            "\n" +
+                            wrapped(
+                                "The first word that is not a flag begins the command. So does --, for a "
+                                "command that begins with a "
+                                "dash.",
+                                0);
   const std::string exit_codes = wrapped(
-      "Exit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 + n when "
-      "signal n "
-      "killed it; 2 for a wrong command line; 126 or 127 when the command cannot be run or is not found.",
+      "Exit code: 0 if all ranks ended with 0; else that of the first rank that failed, or 128 + n if signal "
+      "n killed it; 2 for a wrong command line; 126 or 127 if the command cannot be run or is not found.",
       0);
   const std::string signals = wrapped(
-      "Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP tell all ranks to end, and 128 + n is the exit code "
-      "unless all end "
-      "with 0. SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT and SIGWINCH reach every rank once. docs/launcher.md has a "
-      "table.",
+      "Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end all ranks, and 128 + n is the exit code unless all "
+      "end with 0. SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT and SIGWINCH are forwarded to every rank once. "
+      "docs/launcher.md has a table.",
       0);
-  return intro + general_help(parser, "") + more + "\n" + exit_codes + "\n" + signals +
-         "\nExamples:\n"
-         "  dabkerun -np 4 ./train --epochs 10\n"
-         "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n"
+  return intro + general_help(parser, "") + "\n" + doctor_intro() + settings_help() + "\n" + exit_codes +
+         "\n" + signals + examples() +
          "  dabkerun doctor -H server1:4,server2:4\n"
          "  dabkerun -np 2 --timeline-filename trace.json python train.py\n";
 }

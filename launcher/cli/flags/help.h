@@ -1,4 +1,4 @@
-// What dabkerun says of its flags, from the tables that they are made of.
+// The help text of dabkerun and its completion script, made from the tables of flags and settings.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace dabke::launcher {
 
-/// What --help prints: of a topic, which is a group of flags by its first word ("other", "knobs"), or "all"; without a
-/// topic, or with one that there is not, all flags but those of knobs, and which topics there are.
+/// The text of --help TOPIC. A topic is a group of flags by its first word ("remote", "settings") or "all".
+/// Without a topic, or with an unknown one, it is the first screen: the most used flags, in 24 lines.
 std::string help_text(std::string_view topic);
-/// What may stand after --help.
+/// The words that can follow --help.
 std::vector<std::string> help_topics();
-/// A script for bash, which completes dabkerun's flags, their choices and files.
+/// A bash script that completes dabkerun's flags, their choices and file names.
 std::string completion_script();
 
 /// "queue|error", "SECONDS", "TEXT"

@@ -212,7 +212,7 @@ Status take_choices(const RawOptions& raw, Options& options) {
 
 Status check_help_topic(const std::string& topic) {
   std::vector<std::string> topics = help_topics();
-  if (std::ranges::find(topics, topic) != topics.end()) return {};
+  if (topic == kSettingsBefore || std::ranges::find(topics, topic) != topics.end()) return {};
   const std::string closest = closest_name(topic, topics, std::max<std::size_t>(1, topic.size() / 4));
   return {Code::invalid_argument,
           fmt::format("--help {}: no such topic; {}", topic,

@@ -46,86 +46,145 @@ constexpr Range top_or_none() {
 
 // clang-format off
 constexpr Knob kKnobs[] = {
-    {"FUSION_THRESHOLD", "FUSION_THRESHOLD", "fusion-threshold-mb", 1 << 20, &Config::fusion_threshold, at_least(0), "bytes",
-     "Largest fusion buffer: small tensors are packed up to this size and travel as one. 0 turns fusion off."},
+    {"FUSION_THRESHOLD", "FUSION_THRESHOLD", "fusion-threshold-mb",
+     1 << 20, &Config::fusion_threshold, at_least(0), "bytes",
+     "Set the size of the largest fusion buffer. Small tensors are packed into it and travel as one. 0 "
+     "turns fusion off."},
     {"CYCLE_TIME", "CYCLE_TIME", "cycle-time-ms", 1, &Config::cycle_time, at_least(0), "ms",
-     "Longest deliberate wait for more tensors to fuse. 0 adapts: order at once while idle, gather while busy."},
-    {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", "disable-group-fusion", 1, &Config::disable_group_fusion, any(), "",
+     "Wait at most this long for more tensors to fuse. 0 adapts: no wait while the network is idle, a "
+     "short one while it is busy."},
+    {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", "disable-group-fusion",
+     1, &Config::disable_group_fusion, any(), "",
      "Keep the tensors of a group out of batches with tensors outside it."},
-    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity", 1, &Config::cache_capacity, between(0, kLargestCache), "tensors",
-     "How many signatures the response cache remembers: a tensor in it is negotiated by its number alone. 0 turns it off."},
+    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity",
+     1, &Config::cache_capacity, between(0, kLargestCache), "tensors",
+     "Set how many tensors the response cache holds. A tensor in it is negotiated by its number alone. 0 "
+     "turns the cache off."},
     {"DISABLE_LEARNED_BATCHES", "", "no-learned-batches", 1, &Config::disable_learned_batches, any(), "",
-     "Do not find out which tensors become ready together in every step, to negotiate and fuse them together from then on."},
-    {"HIERARCHICAL_ALLREDUCE", "HIERARCHICAL_ALLREDUCE", "hierarchical-allreduce", 1, &Config::hierarchical_allreduce, any(), "",
-     "Changes nothing: where hosts have several ranks, tensors are reduced inside each host first in any case."},
-    {"HIERARCHICAL_ALLGATHER", "HIERARCHICAL_ALLGATHER", "hierarchical-allgather", 1, &Config::hierarchical_allgather, any(), "",
-     "Changes nothing: where hosts have equally many ranks, gathering between and inside hosts is done apart in any case."},
+     "Turn off batch learning (fusing tensors that become ready together in every step)."},
+    {"HIERARCHICAL_ALLREDUCE", "HIERARCHICAL_ALLREDUCE", "hierarchical-allreduce",
+     1, &Config::hierarchical_allreduce, any(), "",
+     "No effect, accepted for Horovod: hierarchical reduction is always used."},
+    {"HIERARCHICAL_ALLGATHER", "HIERARCHICAL_ALLGATHER", "hierarchical-allgather",
+     1, &Config::hierarchical_allgather, any(), "",
+     "No effect, accepted for Horovod: hierarchical gathering is always used when hosts have equal numbers "
+     "of ranks."},
     {"DETERMINISTIC", "", "deterministic", 1, &Config::deterministic, any(), "",
-     "Make batches a function of names and sizes alone, so that runs repeat bit for bit on every backend."},
+     "Build batches from names and sizes alone, so that runs repeat bit for bit on every backend."},
     {"DUPLICATE_NAMES", "", "duplicate-names", 1, choice<&Config::duplicate_names>("queue,error"), any(), "",
-     "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
+     "Choose what happens to a name that is submitted while it is still pending. queue: it runs after the "
+     "first. error: it fails, as in Horovod."},
     {"JOIN", "", "join", 1, choice<&Config::join>("dabke,horovod"), any(), "",
-     "What ranks that have joined are to the others. dabke: an average is that of the ranks that take part, and a joined one gives no rows. horovod: an average is divided by the full size of the process set, and allgather, broadcast, alltoall and reducescatter fail. What rank 0 says counts."},
-    {"CONTROLLER", "CONTROLLER", "controller", 1, choice<&Config::controller>("auto,shm,tcp,mpi,gloo"), any(), "",
-     "What carries the negotiation. auto: shared memory within a host, TCP between hosts; shm: an error where memory cannot be shared; mpi: MPI, where it has started the job and its thread level is MPI_THREAD_MULTIPLE, else an error. gloo is Horovod's word for tcp."},
+     "Choose how ranks that called join() count in collectives of the others. dabke: an average counts "
+     "only ranks that have not joined, and a joined rank adds no rows. horovod: an average divides by the "
+     "size of the process set; allgather, broadcast, alltoall and reducescatter fail. The value of rank 0 "
+     "applies."},
+    {"CONTROLLER", "CONTROLLER", "controller",
+     1, choice<&Config::controller>("auto,shm,tcp,mpi,gloo"), any(), "",
+     "Choose what carries the negotiation. auto: shared memory within a host, TCP between hosts. shm: "
+     "shared memory, or an error where it cannot be used. mpi: MPI; it must have started the job, with "
+     "MPI_THREAD_MULTIPLE. gloo: Horovod's name for tcp."},
     {"TREE_RADIX", "", "tree-radix", 1, &Config::tree_radix, between(0, 1024), "children",
-     "How many other hosts report to a host on the negotiation's way to rank 0. 0: every rank reports to rank 0 itself."},
+     "Set how many hosts report to one host when requests travel to rank 0 along a tree. 0: every rank "
+     "reports to rank 0 directly."},
     {"PROCESS_SETS", "", "process-sets", 1, &Config::process_sets, any(), "",
-     "Process sets that exist from the start, with the ids 1, 2, ...: ranks with commas, sets with semicolons (0,1;2,3)."},
-    {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of(kCpuOperations), "",
-     "Which backend moves host tensors. auto: shared memory where all ranks of a process set share it, hierarchical where several of its hosts have several ranks, else our TCP links for what is small and gloo for the rest, which is also what tcp means. mpi: MPI, and shared memory inside where there are several hosts."},
+     "Define process sets that exist from the start, with the ids 1, 2, and so on. Separate ranks by "
+     "commas and sets by semicolons: 0,1;2,3."},
+    {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations",
+     1, &Config::cpu_operations, one_of(kCpuOperations), "",
+     "Choose the backend that moves host tensors. auto: shm where all ranks of a process set share "
+     "memory; hierarchical where several hosts have several ranks; else tcp. tcp: our TCP links for small "
+     "tensors, Gloo for large ones. mpi: MPI, with shared memory inside each host when there are several."},
     {"SHM_STORES", "", "shm-stores", 1, choice<&Config::shm_stores>("auto,plain,streaming"), any(), "",
-     "How ranks of one host write what the others read, from 64 KB on: plainly, which is best where their cores are near, or past their caches, where they are far apart. auto: whichever takes less time, measured while they work. The results are the same."},
+     "Choose how ranks of one host write data of 64 KB and more for each other. plain: through the "
+     "caches, best when their cores are near. streaming: past the caches, best when the cores are far "
+     "apart. auto: the faster of both, measured while they work. Results do not differ."},
     {"GPU_OPERATIONS", "", "gpu-operations", 1, &Config::gpu_operations, one_of(kGpuOperationNames), "",
-     "What moves tensors on CUDA devices, the same on all ranks. nccl: NCCL. hierarchical: NCCL inside each host, and between hosts whatever moves host tensors there. host: all of it is copied to the host, moved as host tensors are, and copied back. mpi, gloo: the same, with CPU_OPERATIONS of that name; an MPI that is CUDA-aware gets pointers to device memory for allreduce and broadcast."},
+     "Choose what moves tensors on CUDA devices; give all ranks the same value. nccl: NCCL. hierarchical: "
+     "NCCL within each host, the backend of host tensors between hosts. host: copy to the host, move "
+     "there, copy back. mpi, gloo: as host, with that backend; a CUDA-aware MPI reads device memory in "
+     "allreduce and broadcast."},
     {"MPI_CUDA_AWARE", "", "mpi-cuda-aware", 1, choice<&Config::mpi_cuda_aware>("auto,yes,no"), any(), "",
-     "Whether MPI may be given pointers to the memory of CUDA devices, with GPU_OPERATIONS=mpi; the same on all ranks. auto: what it says itself (MPIX_Query_cuda_support), and no where it cannot be asked. A yes that is not true ends in a crash inside MPI."},
+     "State whether MPI may read the memory of CUDA devices, with GPU_OPERATIONS=mpi; give all ranks the "
+     "same value. auto: ask MPI (MPIX_Query_cuda_support); no if it cannot be asked. A wrong yes crashes "
+     "inside MPI."},
     {"COMPRESSION", "", "compression", 1, choice<&Config::compression>("none,float16,bfloat16"), any(), "",
-     "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end, on CUDA devices by NCCL in its own way. Within a host, and for all other collectives and dtypes, nothing changes."},
+     "Choose the format in which float32 elements of an allreduce travel between hosts, unless the call "
+     "names one. float16 and bfloat16 halve the bytes and lose digits. Sums are computed in float32 and "
+     "rounded once more at the end; NCCL sums in its own way. Within a host, and for other collectives "
+     "and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",
-     "What links between ranks may use: interfaces, addresses and networks with commas between, as in eth0,10.1.0.0/16. eth: all that begin so, where none is called so; =eth0: that one alone; ^lo,docker: all but those. Empty: loopback on one host, else of each host an address on which the others have reached it."},
+     "Choose the networks that ranks use: a comma-separated list of interfaces, addresses and networks, "
+     "such as eth0,10.1.0.0/16. eth: every interface whose name begins with it. =eth0: this one only. "
+     "^lo,docker: all but these. Empty: loopback on one host; else addresses on which the hosts have "
+     "reached each other."},
     {"MODULE_PATH", "", "module-path", 1, &Config::module_path, any(), "",
-     "Folder with the vendor modules (mpi-mpich.so, mpi-openmpi.so, nccl.so). Empty: the folder dabke beside libdabke.so."},
+     "Name the folder of the vendor modules (mpi-mpich.so, mpi-openmpi.so, nccl.so). Empty: the folder "
+     "dabke beside libdabke.so."},
     {"NCCL_LIBRARY", "", "nccl-library", 1, &Config::nccl_library, any(), "",
-     "The file libnccl.so.2 to load for tensors on CUDA devices, where none is in the process already. Empty: pip's, else what the loader finds."},
-    {"NUM_NCCL_STREAMS", "NUM_NCCL_STREAMS", "num-nccl-streams", 1, &Config::num_nccl_streams, between(1, 16), "streams",
-     "Streams of each CUDA device on which what travels over NCCL is packed and unpacked, each with buffers of its own, so that one batch is packed while another travels. Collectives stay in one order. 1: all of it on the stream of the collectives. The same on all ranks."},
-    {"START_TIMEOUT_SECONDS", "START_TIMEOUT", "start-timeout", 1, &Config::start_timeout, at_least(0.1), "seconds",
-     "How long init waits for all ranks to arrive."},
+     "Name the file libnccl.so.2 to load if the process has not loaded NCCL already. Empty: the one of "
+     "pip, else the one that the loader finds."},
+    {"NUM_NCCL_STREAMS", "NUM_NCCL_STREAMS", "num-nccl-streams",
+     1, &Config::num_nccl_streams, between(1, 16), "streams",
+     "Set the number of streams per CUDA device that pack and unpack data for NCCL. With more than 1, a "
+     "batch is packed while another travels. Collectives keep one order. Give all ranks the same value."},
+    {"START_TIMEOUT_SECONDS", "START_TIMEOUT", "start-timeout",
+     1, &Config::start_timeout, at_least(0.1), "seconds",
+     "Wait this long in init for all ranks to arrive."},
     {"PEER_TIMEOUT_SECONDS", "", "peer-timeout-seconds", 1, &Config::peer_timeout, at_least(0), "seconds",
-     "How long a peer on another host may be silent before it counts as lost. 0: for ever."},
-    {"GLOO_TIMEOUT_SECONDS", "GLOO_TIMEOUT_SECONDS", "gloo-timeout-seconds", 1, &Config::gloo_timeout, at_least(0), "seconds",
-     "Limit for one collective on the gloo backend. 0: none, because lost peers are noticed by other means."},
+     "Count a peer on another host as lost after this long without a message. 0: never."},
+    {"GLOO_TIMEOUT_SECONDS", "GLOO_TIMEOUT_SECONDS", "gloo-timeout-seconds",
+     1, &Config::gloo_timeout, at_least(0), "seconds",
+     "Limit the time of one collective on the gloo backend. 0: no limit; lost peers are detected in other "
+     "ways."},
     {"TIMELINE", "TIMELINE", "timeline-filename", 1, &Config::timeline, any(), "",
-     "Write a Chrome trace of every tensor to this file. DYNAMIC: only between dabke_start_timeline and dabke_stop_timeline."},
-    {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles", 1, &Config::timeline_mark_cycles, any(), "",
+     "Write a Chrome trace of every tensor to this file. DYNAMIC: record only between "
+     "dabke_start_timeline and dabke_stop_timeline."},
+    {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles",
+     1, &Config::timeline_mark_cycles, any(), "",
      "Mark every round of orders in the timeline."},
-    {"TIMELINE_FORMAT", "", "timeline-format", 1, choice<&Config::timeline_format>("auto,records,horovod"), any(), "",
-     "records: every rank writes what it saw to <the timeline's name>.rank<n>, and at the end one Chrome trace is made of them all. horovod: rank 0 alone writes a Chrome trace, as Horovod does. auto: records, or horovod where HOROVOD_TIMELINE names the file."},
+    {"TIMELINE_FORMAT", "", "timeline-format",
+     1, choice<&Config::timeline_format>("auto,records,horovod"), any(), "",
+     "Choose the form of the timeline. records: every rank writes FILE.rank<n>, and one Chrome trace is "
+     "made of them at the end. horovod: rank 0 alone writes a Chrome trace. auto: horovod if "
+     "HOROVOD_TIMELINE named the file, else records."},
     {"TIMELINE_STEPS", "", "timeline-steps", 1, &Config::timeline_steps, steps_or_none(), "",
-     "Write DABKE_TIMELINE for these steps alone, as dabke_mark_step counts them on rank 0, and about one before and after. Empty: the whole job."},
+     "Record only these steps, as dabke_mark_step counts them on rank 0, and about one before and after. "
+     "Empty: the whole job."},
     {"TIMELINE_MAX_BYTES", "", "timeline-max-mb", 1 << 20, &Config::timeline_max_bytes, at_least(0), "bytes",
-     "Largest size of each rank's file of records, or of the one trace in Horovod's format: before a file has it the timeline stops on all ranks, at the same order. The merged trace is larger. 0: no limit."},
+     "Limit the size of each rank's records (or of the one trace in Horovod's form). When a file reaches "
+     "it, recording stops on all ranks at the same order. The merged trace is larger. 0: no limit."},
     {"TOP", "", "top-port", 1, &Config::top, top_or_none(), "",
-     "Port on which rank 0 shows the job to dabke-timeline top; 0: any that is free. The key is in a file in ~/.dabke. launcher: dabkerun shows it (--top). Empty: nobody can look."},
-    {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",
-     "Report a tensor that some ranks submitted and others did not after this time."},
-    {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", 1, &Config::stall_shutdown_time, at_least(0), "seconds",
-     "Fail the job when a tensor is stalled for this time. 0: never."},
-    {"STALL_CHECK_DISABLE", "STALL_CHECK_DISABLE", "no-stall-check", 1, &Config::stall_check_disable, any(), "",
-     "Report no stalls."},
+     "Let rank 0 serve live statistics to dabke-timeline top on this port. 0: any free port. launcher: "
+     "dabkerun shows them (--top). The key is in a file in ~/.dabke. Empty: off."},
+    {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds",
+     1, &Config::stall_check_time, at_least(0.1), "seconds",
+     "Warn about a tensor that only some ranks have submitted, after this long."},
+    {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds",
+     1, &Config::stall_shutdown_time, at_least(0), "seconds",
+     "Fail the job when a tensor has been stalled for this long. 0: never."},
+    {"STALL_CHECK_DISABLE", "STALL_CHECK_DISABLE", "no-stall-check",
+     1, &Config::stall_check_disable, any(), "",
+     "Turn off warnings about stalled tensors."},
     {"DUMP_DIR", "", "dump-dir", 1, &Config::dump_dir, any(), "",
-     "Where each rank writes what it was doing (dabke-dump.<job>.rank<n>.json) when a tensor stalls, at DABKE_DUMP_SIGNAL, and when the job fails. Empty: TMPDIR or /tmp, where those of the newest 5 jobs stay; none: nowhere."},
+     "Choose the folder for dumps (dabke-dump.<job>.rank<n>.json), in which each rank records what it was "
+     "doing. Dumps are written when a tensor stalls, at DABKE_DUMP_SIGNAL, and when the job fails. Empty: "
+     "TMPDIR or /tmp, where the dumps of the newest 5 jobs stay. none: write no dumps."},
     {"DUMP_SIGNAL", "", "dump-signal", 1, &Config::dump_signal, dump_signal_or_none(), "",
-     "A signal (such as USR1) at which all ranks write a dump when one of them gets it. Empty: none, because signals belong to the application."},
+     "Make all ranks write a dump when one of them receives this signal, such as USR1. Empty: none, "
+     "because signals belong to the application."},
     {"DISABLE_NATIVE_STACKS", "", "no-native-stacks", 1, &Config::disable_native_stacks, any(), "",
-     "Take no stacks of this process's threads for stall reports and dumps: a real-time signal would interrupt their system calls for a moment."},
+     "Leave the stacks of this process's threads out of stall reports and dumps. Taking them interrupts "
+     "system calls for a moment, by a real-time signal."},
     {"PROFILE", "", "profile", 1, &Config::profile, any(), "",
-     "Print at shutdown, on rank 0, where the communication time went and which rank the others waited for."},
+     "Print a profile on rank 0 at shutdown: where communication time went, and which rank the others "
+     "waited for."},
     {"THREAD_AFFINITY", "THREAD_AFFINITY", "thread-affinity", 1, &Config::thread_affinity, any(), "",
-     "Core for the coordinator thread of each local rank: a comma-separated list, indexed by local rank."},
-    {"LOG_LEVEL", "LOG_LEVEL", "log-level", 1, choice<&Config::log_level>("trace,debug,info,warning,error,fatal"), any(), "",
-     "Least severe messages to print on stderr."},
+     "Choose the core of each local rank's coordinator thread: a comma-separated list, indexed by local "
+     "rank."},
+    {"LOG_LEVEL", "LOG_LEVEL", "log-level",
+     1, choice<&Config::log_level>("trace,debug,info,warning,error,fatal"), any(), "",
+     "Print messages of this severity and above on stderr."},
     {"LOG_HIDE_TIME", "LOG_HIDE_TIME", "log-hide-timestamp", 1, &Config::log_hide_time, any(), "",
      "Print log lines without the time."},
 };
@@ -304,7 +363,7 @@ Result<Config> config_from_environment(const Environment& environment) {
 std::string knobs_as_markdown() {
   std::string out =
       "# Configuration\n\n"
-      "Printed from the knob table by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then "
+      "Printed from the table of settings by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then "
       "the\n"
       "Horovod variable of the same meaning. A value that is not accepted stops `dabke_init` with the row's "
       "text.\n\n"

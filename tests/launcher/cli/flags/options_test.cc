@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "launcher/cli/flags/config_file.h"
 #include "launcher/cli/flags/flag_parser.h"
+#include "launcher/cli/flags/flags.h"
 #include "launcher/cli/flags/help.h"
 #include "runtime/base/settings/config.h"
 #include "tests/facts.h"
@@ -181,17 +183,17 @@ TEST_CASE("a flag of another launcher is told with ours, or with why it is not n
 
 TEST_CASE("help of a topic that is not there is refused, with the topics") {
   CHECK(error_of({"--help", "bogus"}) ==
-        "--help bogus: no such topic; topics are processes, other, output, information, doctor, accepted, "
-        "knobs, all");
-  CHECK(error_of({"--help", "knosb"}) == "--help knosb: no such topic; did you mean knobs?");
+        "--help bogus: no such topic; topics are processes, remote, output, information, doctor, horovod, "
+        "settings, all");
+  CHECK(error_of({"--help", "setings"}) == "--help setings: no such topic; did you mean settings?");
   CHECK(parse({"--help", "doctor"})->action == Action::help);
 }
 
 TEST_CASE("a bad value of a knob is refused with the row's text") {
-  CHECK(error_of({"-np", "1", "--cycle-time-ms", "soon", "x"}) ==
-        "--cycle-time-ms=soon is not valid: expected number of ms, at least 0. Longest deliberate wait for "
-        "more tensors to "
-        "fuse. 0 adapts: order at once while idle, gather while busy.");
+  CHECK(
+      error_of({"-np", "1", "--cycle-time-ms", "soon", "x"}) ==
+      "--cycle-time-ms=soon is not valid: expected number of ms, at least 0. Wait at most this long "
+      "for more tensors to fuse. 0 adapts: no wait while the network is idle, a short one while it is busy.");
   CHECK_THAT(error_of({"-np", "1", "--log-level", "loud", "x"}),
              Catch::StartsWith("--log-level=loud is not valid: expected one of trace debug"));
   CHECK_THAT(error_of({"-np", "1", "--dump-signal", "SEGV", "x"}),
@@ -357,16 +359,34 @@ TEST_CASE("the help text is the golden one") {
 
 TEST_CASE("help of a topic is a part of the whole, and help without one names the topics") {
   const std::string all = help_text("all");
-  for (const std::string topic : {"processes", "other", "output", "information", "accepted", "knobs"}) {
+  for (const std::string topic : {"processes", "remote", "output", "information", "horovod", "settings"}) {
     INFO(topic);
     CHECK_THAT(all, Catch::Contains(help_text(topic)));
     CHECK_THAT(help_text(""), Catch::Contains(topic));
   }
-  CHECK_THAT(help_text("knobs"), Catch::Contains("--fusion-threshold-mb") && !Catch::Contains("--hosts"));
-  CHECK_THAT(help_text("other"), Catch::Contains("--ssh-port") && !Catch::Contains("--num-proc"));
-  CHECK_THAT(help_text(""), Catch::Contains("--num-proc") && !Catch::Contains("--fusion-threshold-mb"));
+  CHECK_THAT(help_text("settings"), Catch::Contains("--fusion-threshold-mb") && !Catch::Contains("--hosts"));
+  CHECK_THAT(help_text("remote"), Catch::Contains("--ssh-port") && !Catch::Contains("--num-proc"));
   CHECK(help_text("python") == help_text(""));
-  CHECK(parse({"--help", "knobs"})->command == Words{"knobs"});
+  CHECK(help_text("knobs") == help_text("settings"));
+  for (const char* topic : {"settings", "knobs"}) CHECK(parse({"--help", topic})->command == Words{topic});
+}
+
+TEST_CASE("help without a topic fits a terminal and names only flags that exist") {
+  std::istringstream screen(help_text(""));
+  std::size_t lines = 0, flags = 0;
+  for (std::string line; std::getline(screen, line); ++lines) {
+    CHECK(line.size() <= 80);
+    if (!line.starts_with("  -")) continue;
+    std::istringstream words(line);
+    for (std::string word; words >> word && word.starts_with('-'); ++flags) {
+      if (word.ends_with(',')) word.pop_back();
+      INFO(word);
+      CHECK((FlagParser().find(word) != nullptr ||
+             std::ranges::find(kAliases, word, &Alias::spelling) != kAliases.end()));
+    }
+  }
+  CHECK(lines <= 24);
+  CHECK(flags >= 10);
 }
 
 namespace {
