@@ -1,4 +1,4 @@
-// A child of the test: for what would end the test's own process, or stay in it.
+// A forked child of the test, for code that would end the test's own process or leave traces in it.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 namespace dabke::test {
 
-/// A forked child, which ends with the status that `body()` returns. Its owner kills it if it still runs.
+/// A forked child, which exits with the status that `body()` returns. The owner kills it if it still runs.
 class ChildProcess {
  public:
   template <class Body>
@@ -22,7 +22,7 @@ class ChildProcess {
     int status = kThrown;
     try {
       status = body();
-    } catch (const std::exception& error) {  // must not get into the rest of the test
+    } catch (const std::exception& error) {  // the exception must not reach the rest of the test
       std::fprintf(stderr, "a child of the test threw: %s\n", error.what());
     } catch (...) {
       std::fputs("a child of the test threw\n", stderr);
@@ -39,12 +39,12 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void kill(int signal = SIGKILL) const { ::kill(pid_, signal); }
-  /// Waits for its end; how it has ended, as waitpid says it.
+  /// Waits until the child has ended. Returns its status, as waitpid reports it.
   int wait() {
     if (!std::exchange(has_been_waited_for_, true)) ::waitpid(pid_, &status_, 0);
     return status_;
   }
-  /// Waits until it stands still, or has ended.
+  /// Waits until the child has stopped or ended.
   void wait_until_stopped() {
     ::waitpid(pid_, &status_, WUNTRACED);
     has_been_waited_for_ = !WIFSTOPPED(status_);
@@ -58,7 +58,8 @@ class ChildProcess {
   bool has_been_waited_for_ = false;
 };
 
-/// How a child has ended that exits with what `body()` returns: waitpid's status, 0 if all is well.
+/// Runs `body()` in a child, which exits with the result. Returns the child's status as waitpid reports it: 0
+/// is success.
 template <class Body>
 int status_in_child(Body body) {
   return ChildProcess(std::move(body)).wait();

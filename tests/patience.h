@@ -1,5 +1,6 @@
-// How long a test waits for what is promised within 2 s or so. Only a defect takes longer, also on a machine
-// with more ranks than cores; a sanitizer on a full machine makes everything take many times as long.
+// The time for which a test waits for an event that is promised within about 2 s. Only a defect takes longer,
+// also on a machine with more ranks than cores. A sanitizer on a full machine makes everything many times
+// slower.
 #pragma once
 
 #include <chrono>
@@ -8,14 +9,15 @@
 
 namespace dabke::test {
 
-/// Whether what is tested is compiled with a sanitizer; tests themselves may not be.
+/// True if the code under test is compiled with a sanitizer. The tests themselves may be compiled without
+/// one.
 inline constexpr bool kSanitized = DABKE_TEST_SANITIZED;
 
 inline constexpr std::chrono::seconds kPatience{kSanitized ? 60 : 10};
 
-/// What `attempt(seconds)` gives, for a time limit that is to run out: with the first of some growing limits with which
-/// it is right, or else with the last. Where a short one runs out, a busy machine may not have let those come whom the
-/// result speaks of.
+/// Returns the result of `attempt(seconds)` for a time limit that is meant to run out. The limit grows until
+/// the result is right, or returns the last result. With a short limit on a busy machine, some of the ranks
+/// that the result is about may not have arrived yet.
 template <class Attempt, class IsRight>
 auto with_enough_time(double seconds, Attempt attempt, IsRight is_right) {
   auto seen = attempt(seconds);

@@ -15,10 +15,10 @@
 
 namespace dabke::test {
 
-/// Threads that call one function, one for each rank, and the first exception of any.
+/// One thread per rank, which calls one function, and the first exception that any thread throws.
 class RankThreads {
  public:
-  /// `when_one_throws` is called once, on the thread that throws first.
+  /// Calls `when_one_throws` once, on the thread that throws first.
   RankThreads(
       int size, const std::function<void(int rank)>& function,
       const std::function<void()>& when_one_throws = [] {})
@@ -39,19 +39,19 @@ class RankThreads {
     }
   }
 
-  /// Whether all end before the time is over.
+  /// True if all threads end before the time is over.
   bool wait_for(Duration patience) {
     std::unique_lock lock(mutex_);
     return ended_.wait_for(lock, patience, [this] { return left_ == 0; });
   }
-  /// Waits for all; null if none has thrown.
+  /// Waits for all threads. Returns the first exception, or null if no thread has thrown.
   std::exception_ptr join() {
     for (std::jthread& thread : threads_) thread.join();
     return first_;
   }
 
  private:
-  /// Whether this is the first.
+  /// True if this exception is the first.
   bool note(std::exception_ptr thrown) {
     const std::lock_guard lock(mutex_);
     if (first_) return false;
@@ -81,8 +81,8 @@ auto collect_from_ranks(int size, Body& body, Run run) {
   }
 }
 
-/// Calls `body(rank)` on a thread for each rank and returns what they returned, by rank. When all have ended,
-/// rethrows the first exception of any.
+/// Calls `body(rank)` on one thread per rank and returns the results, by rank. If a thread has thrown,
+/// rethrows the first exception once all threads have ended.
 template <class Body>
 auto run_ranks(int size, Body body) {
   return collect_from_ranks(size, body, [size](const auto& call) {

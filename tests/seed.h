@@ -1,4 +1,4 @@
-// What tests choose by chance, they choose again.
+// The seed of a test's random choices, so that a run can be repeated.
 #pragma once
 
 #include <cstdlib>
@@ -6,7 +6,7 @@
 
 namespace dabke::test {
 
-/// DABKE_TEST_SEED, or a random number.
+/// Returns DABKE_TEST_SEED, or a random number if the variable is not set.
 inline unsigned seed_of_run() {
   const char* given = std::getenv("DABKE_TEST_SEED");
   return given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();

@@ -1,11 +1,11 @@
-// A test case that cannot run where it is.
+// Skips a test case that cannot run on this machine.
 #pragma once
 
 #include <catch2/catch.hpp>
 
-/// Ends the test case. It counts as skipped, with this reason, by what tests/counting reads: Catch2 itself
-/// knows passed and failed alone. Everything that the machine allows belongs into test cases of its own; nor
-/// may it stand in a section that others come after, which Catch2 would then not find.
+/// Ends the test case. Catch2 has no skipped state, so tests/counting reads this warning and counts the case
+/// as skipped, with the reason. Checks that the machine does allow belong in a test case of their own. Do not
+/// skip in a section that other sections follow: Catch2 would not find those.
 #define DABKE_SKIP(reason)       \
   do {                           \
     WARN("skipped: " << reason); \

@@ -14,7 +14,7 @@
 
 namespace dabke::test {
 
-/// A fresh directory that goes with its owner, and all that is in it.
+/// A fresh directory. Its owner deletes it with its contents.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() : path_((std::filesystem::temp_directory_path() / "dabke-test-XXXXXX").native()) {
@@ -33,13 +33,13 @@ class TemporaryDirectory {
     std::ifstream in(*this / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// The pid in file `name`, which is waited for.
+  /// Waits until the file `name` exists. Returns the pid that it holds.
   pid_t pid_in(const std::string& name) const {
     for (int i = 0; i < 180'000 && !std::filesystem::exists(*this / name); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return std::atoi(text_of(name).c_str());
   }
-  /// How many files there are, in all folders below too.
+  /// The number of files, in all folders below too.
   std::size_t files() const {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))

@@ -1,5 +1,4 @@
-// How many threads this process has. One that has been joined is still listed until the kernel is done with
-// it.
+// The number of threads of this process. The kernel lists a thread for a short time after it has been joined.
 #pragma once
 
 #include <chrono>
@@ -15,7 +14,7 @@ inline std::size_t listed_threads() {
   return count;
 }
 
-/// The number once it has not changed for a while.
+/// The number of threads, once it has not changed for a while.
 inline std::size_t thread_count() {
   std::size_t count = listed_threads();
   for (int same = 0; same < 10; ++same) {
@@ -27,7 +26,7 @@ inline std::size_t thread_count() {
   return count;
 }
 
-/// Whether soon no more than `most` are left.
+/// True if at most `most` threads are left within a minute.
 inline bool threads_fall_to(std::size_t most) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (listed_threads() > most) {
