@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads a public header and writes it for Doxygen, which takes /** as documentation and /* as nothing.
 
-A line such as `/* ---- collectives ---- */` begins a group. A comment before a blank line describes the group.
+A line such as `/* ---- collectives ---- */` begins a group. A comment before a blank line describes it.
 
 usage: doxygen_filter.py HEADER
 """

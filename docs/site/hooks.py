@@ -7,6 +7,7 @@ import re
 import sys
 
 from mkdocs.structure.files import File
+from mkdocs.utils import get_relative_url
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = HERE.parents[1]
@@ -14,6 +15,8 @@ DOCS = SOURCES / "docs"
 sys.path.insert(0, str(HERE))
 import doxygen_pages  # noqa: E402
 
+NETWORK_WORKER = "https://unpkg.com/iframe-worker/shim"
+FILE_WORKER = "assets/file_worker.js"
 LINK = re.compile(r"(?<!\!)(\[[^\]]*\]\()([^)\s]+)(\))")
 LANGUAGES = {
     ".cc": "c++",
@@ -36,8 +39,19 @@ def on_files(files, config):
     }
     for path, make in pages.items():
         files.append(File.generated(config, path, content=make()))
+    worker = (HERE / "file_worker.js").read_text(encoding="utf-8")
+    files.append(File.generated(config, FILE_WORKER, content=worker))
     add_linked_sources(files, config)
     return files
+
+
+def on_post_page(output, page, config):
+    """The theme would load a stand-in for Worker from the network; the site has its own."""
+    return output.replace(NETWORK_WORKER, get_relative_url(FILE_WORKER, page.url))
+
+
+def on_post_template(output, template_name, config):
+    return output.replace(NETWORK_WORKER, FILE_WORKER)
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -363,7 +363,8 @@ Result<Config> config_from_environment(const Environment& environment) {
 std::string knobs_as_markdown() {
   std::string out =
       "# Configuration\n\n"
-      "Printed from the table of settings by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then "
+      "Printed from the table of settings by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, "
+      "then "
       "the\n"
       "Horovod variable of the same meaning. A value that is not accepted stops `dabke_init` with the row's "
       "text.\n\n"
