@@ -24,7 +24,7 @@ namespace dabke::diagnosis {
 struct FlightEvent {
   enum class What : std::uint8_t {
     submitted,  // number: how many this rank has submitted, including this one
-    ordered,    // number: the order's, also in the next three
+    ordered,    // number: the order's; so in the next three
     started,    // a batch; the name is its first tensor's
     finished,
     failed,

@@ -21,7 +21,7 @@ class OutputFile {
   static Status check(const std::string& path);
 
   struct Written {
-    std::size_t bytes = 0;  // bytes that were written, also when there is an error
+    std::size_t bytes = 0;  // bytes that were written, even if there is an error
     int error = 0;          // errno; 0 if there is none
   };
   Status write_at(std::uint64_t offset, std::string_view bytes, Written& written) const;

@@ -1,5 +1,5 @@
 // The file of a trace: a JSON array. Every flush ends it with its bracket, so it can be read at any time,
-// also after the process was killed.
+// even after the process was killed.
 #pragma once
 
 #include <cstddef>

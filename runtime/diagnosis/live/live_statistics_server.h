@@ -34,7 +34,7 @@ class LiveStatisticsServer {
     std::function<void()> look;
     std::function<std::optional<JobFigures>(Duration limit)> figures;
   };
-  ///  errors  the port is not available, or the file with the key cannot be written
+  ///   errors  the port is not available, or the file with the key cannot be written
   static Result<std::unique_ptr<LiveStatisticsServer>> open(Parts parts);
   ~LiveStatisticsServer();
   LiveStatisticsServer(const LiveStatisticsServer&) = delete;

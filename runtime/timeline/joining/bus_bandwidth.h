@@ -1,6 +1,6 @@
 // The bytes of a collective that a link must carry at least, whatever the algorithm. With them the speeds of
 // different collectives and numbers of ranks can be compared with the speed of a link.
-//  source  the factors of nccl-tests' PERFORMANCE.md
+//   source  the factors of nccl-tests' PERFORMANCE.md
 #pragma once
 
 #include <cstdint>
