@@ -14,8 +14,9 @@ namespace dabke::timeline {
 Status merge_records(const JobFiles& files, const std::string& path, const OnProgress& on_progress = {});
 
 /// Merges the newest files `path`.rank<n> of the job. A rank calls it after it has closed its own file. Waits
-/// up to a second until the other ranks have closed theirs. errors  if this host does not see the files of
-/// all ranks, or if a merge of their size would take too long
+/// up to a second until the other ranks have closed theirs.
+///   errors  if this host does not see the files of all ranks, or if a merge of their size would take too
+///           long
 Status merge_closed_records(const std::string& path, const JobId& job, int size,
                             std::vector<std::string>& notes);
 
