@@ -1,4 +1,4 @@
-// Two reports side by side: the trace that is shown, and another that it is compared with.
+// Shows two reports side by side: that of the shown trace, and that of a trace to compare it with.
 import {time} from './format.js';
 
 const finite = value => Number.isFinite(value) ? value : 0;
@@ -34,7 +34,8 @@ function cells(kind, texts) {
   return line;
 }
 
-/// `name`: of the other trace, which is the one before. `now`: of the one that it is compared with, where that has a name of its own.
+/// `name` is the name of the earlier trace, whose report is `before`. `now` is the name of the trace of
+/// `after`; empty if it has none of its own.
 export function showComparison(place, name, before, after, now = '') {
   const head = Object.assign(document.createElement('h2'), {textContent: now ? `${now} compared with ${name}` : `Compared with ${name}`});
   const table = document.createElement('table');

@@ -1,4 +1,4 @@
-// Opens and folds groups of rows, and moves through them by keys.
+// Opens and folds groups of rows, and moves between them by keys.
 import {AXIS} from './rows.js';
 
 export function toggle(lanes, key) {
@@ -10,7 +10,7 @@ export function toggle(lanes, key) {
   lanes.on.fold(`${group.head} is ${isOpen ? `open: ${lanes.layout.membersOf(group).length} rows` : 'folded'}`);
 }
 
-/// All groups, or, where one is open, none.
+/// Opens all groups, or folds all if one is open.
 export function toggleAll(lanes) {
   const isOpen = !lanes.rows.some(each => each.isOpen);
   lanes.layout.openAll(isOpen);
@@ -18,7 +18,7 @@ export function toggleAll(lanes) {
   lanes.on.fold(isOpen ? 'all are open' : 'all are folded');
 }
 
-/// To the next head, or, where `by` is -1, the one before.
+/// Moves the cursor to the next head, or to the previous one if `by` is -1.
 export function moveCursor(lanes, by) {
   const heads = lanes.rows.filter(each => each.isOpen !== undefined), from = heads.findIndex(each => each.group === lanes.cursor);
   const place = heads[from < 0 ? 0 : Math.max(0, Math.min(from + by, heads.length - 1))];
@@ -31,8 +31,8 @@ export function moveCursor(lanes, by) {
   lanes.on.fold(`${place.head}${lanes.late.has(place.group) ? `, ${lanes.late.get(place.group)}` : ''}, ${place.isOpen ? 'open' : 'folded'}`);
 }
 
-/// The event after the selected one, or, where `by` is -1, before it, in its lane. Where none is selected, the first in view of the
-/// rank that the cursor is at, or of the first row.
+/// Selects the next event of the selected event's lane, or the previous one if `by` is -1. Without a
+/// selection, it selects the first visible event of the rank at the cursor, or of the first row.
 export function selectBeside(lanes, by) {
   const {trace, selected} = lanes;
   if (selected < 0) {

@@ -1,7 +1,8 @@
 // The keys: what each does to the lanes, and the list that `?` shows.
 import {moveCursor, selectBeside, toggle, toggleAll} from './folding.js';
 
-/// `act`: what to do, by the browser's name of the key, with letters in lower case. main.js handles the keys that have none.
+/// `act` has the actions by the browser's names of the keys, with letters in lower case. main.js
+/// handles keys without `act`.
 export const KEYS = [
   {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
   {keys: ['A', 'D', '←', '→', 'drag'], words: 'move to the left, to the right', act: {
@@ -32,7 +33,7 @@ export function press(lanes, event) {
   act(lanes);
 }
 
-/// Fills the list and makes what opens it do so: the button, and `?` wherever nothing is typed.
+/// Fills the list of keys. The button opens it, and so does `?` unless text is being typed.
 export function showKeys(dialog, list, button) {
   for (const {keys, words} of KEYS) {
     const term = document.createElement('dt'), what = document.createElement('dd');
@@ -42,7 +43,7 @@ export function showKeys(dialog, list, button) {
   }
   const turn = () => dialog.open ? dialog.close() : dialog.showModal();
   button.onclick = turn;
-  dialog.onclick = event => event.target === dialog && dialog.close();  // beside it
+  dialog.onclick = event => event.target === dialog && dialog.close();  // a click beside the dialog
   addEventListener('keydown', event => {
     if (event.key !== '?' || event.target.matches?.('input')) return;
     event.preventDefault();

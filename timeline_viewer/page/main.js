@@ -1,4 +1,4 @@
-// Puts the page together: where traces come from, and what follows from a click.
+// Puts the page together: where traces come from, and what a click does.
 import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
 import {time} from './format.js';
@@ -28,8 +28,8 @@ const lanes = new Lanes(at('lanes'), {
     linking = setTimeout(link, 200);
   },
 });
-let told = [];  // the reports of what is shown: one of all files, or one of each
-let linking = 0, linked = readLink();  // of the first trace alone
+let told = [];  // the reports of what is shown: one for all files, or one for each
+let linking = 0, linked = readLink();  // for the first trace only
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
 function showStatus(text) {
@@ -38,12 +38,12 @@ function showStatus(text) {
 }
 
 function startWorker() {
-  const code = at('dabke-worker')?.textContent;  // in a page of one file
+  const code = at('dabke-worker')?.textContent;  // if the page is one file
   if (!code) return new Worker(new URL('./worker.js', import.meta.url), {type: 'module'});
   return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
 }
 
-/// `files`: [{blob, name}]
+/// `files` has elements {blob, name}.
 function parse(files, onProgress = () => {}) {
   const worker = startWorker();
   return new Promise((resolve, reject) => {
@@ -66,13 +66,14 @@ function faultsOf({truncated, bad, cut, metadata}) {
   ].filter(Boolean).join(' ');
 }
 
-/// What each file is called among the others: its name without what all traces end with, where that tells them apart.
+/// Returns a label for each file: its name without the usual ending, if these labels differ.
 function labelsOf(names) {
   const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')), isUnique = texts => new Set(texts).size === texts.length;
   return [plain, names].find(isUnique) ?? names.map((name, i) => `${name} (${i + 1})`);
 }
 
-/// `files`: [{blob, name}]. `reports`: one of all files, or one of each; those of a file from elsewhere are in it.
+/// `files` has elements {blob, name}. `reports` has one for all files, or one for each. Without `reports`,
+/// those inside the files are used.
 async function open(files, reports) {
   const names = files.map(file => file.name), name = names.join(', ');
   showStatus(`Reading ${name} …`);
@@ -114,10 +115,11 @@ async function open(files, reports) {
   filter();
 }
 
-/// The name of the file that the report is of, and by how much its times are shifted; that of all files has no name.
+/// Returns the name of the file that a report is for, and the shift of its times. The report
+/// for all files has no name.
 function jobOf(i) {
   const {name, first, shift} = lanes.trace.files[i], report = told[i], end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
-  // A profile's events have the time of day, and its report counts from the first of them on.
+  // The events of a profile have the time of day, and its report counts from the first of them.
   return {name: told.length === 1 ? '' : name, shift: shift + (end < first ? first : 0)};
 }
 
@@ -134,8 +136,8 @@ function showReports() {
   if (told.length === 2 && told[0] && told[1]) showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
 }
 
-/// The rank that the report has found to hold the others up, and by how much in the usual step, for its head in the lanes:
-/// [process, words].
+/// Returns [process, words] for the head of a rank in the lanes: the rank that holds up the others according
+/// to the report, and its cost in the usual step.
 function lateOf(report, file) {
   const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
   if (!Number.isInteger(rank)) return null;
@@ -172,12 +174,12 @@ function link() {
 }
 
 function look(begin, end) {
-  at('lanes').scrollIntoView({block: 'nearest'});  // where the panel lies below them
+  at('lanes').scrollIntoView({block: 'nearest'});  // on narrow screens, the panel is below them
   const margin = Math.max((end - begin) / 2, 1);
   lanes.look(begin - margin, end + margin);
 }
 
-/// `i`: the report that has it.
+/// `i` is the number of the report with this evidence.
 function showEvidence({rank, start_us, end_us, tensor, order}, i) {
   const {trace} = lanes, {name, shift} = jobOf(i), begin = start_us + shift, end = end_us + shift;
   if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
@@ -243,7 +245,7 @@ const filesOf = list => [...list].map(file => ({blob: file, name: file.name}));
 function onFile(input, act) {
   input.onchange = () => {
     if (input.files.length) act(filesOf(input.files));
-    input.value = '';  // else the same file, recorded again, could not be chosen
+    input.value = '';  // otherwise the same file could not be chosen again after a new recording
   };
 }
 onFile(at('file'), files => open(files));

@@ -1,4 +1,4 @@
-// What is drawn over the lanes: the axis, the selection, its arrows, and what is measured.
+// The marks over the lanes: the axis, the selection with its arrows, and the measured range.
 import {tickTime, time} from './format.js';
 import {AXIS, LANE} from './rows.js';
 
@@ -27,7 +27,7 @@ export function drawSelection(lanes, ink, height) {
   context.strokeRect(left, y, Math.max(2, right - left), LANE - 1);
 }
 
-/// From one event to another, unless one of them is not in sight.
+/// Draws an arrow from one event to another, unless one of them is not visible.
 export function drawArrow(lanes, from, to, ink) {
   const {context, gutter} = lanes, tail = lanes.placeOf(from), head = lanes.placeOf(to);
   if (!tail || !head || head.x < gutter || tail.x < gutter || Math.max(tail.y, head.y) < AXIS) return;

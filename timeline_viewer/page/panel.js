@@ -1,4 +1,4 @@
-// The side panel: what is selected, and the report's findings. Names from a file only ever become text.
+// The side panel: the selection, and the findings of the report. Names from a file are only used as text.
 import {colorOf} from './colors.js';
 import {size, time, unbroken} from './format.js';
 import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
@@ -10,7 +10,7 @@ function element(tag, text, ...children) {
   return made;
 }
 
-/// The colour that the name has in the lanes.
+/// A patch in the colour that the name has in the lanes.
 function patchOf(name) {
   const patch = element('i');
   patch.style.background = colorOf(name);
@@ -19,7 +19,7 @@ function patchOf(name) {
 
 const named = name => element('td', '', patchOf(name), name);
 
-/// `file`: whose report it is, where there are several.
+/// `file` is the name of the report's file if there are several.
 export function showFindings(place, report, onEvidence, file = '') {
   place.replaceChildren(element('h2', file ? `Findings in ${file}` : 'Findings'));
   if (!report) {
@@ -57,7 +57,7 @@ export function showSelection(place, trace, event) {
   if (!Number.isNaN(trace.order[event])) place.append(...sideBySide(trace, event));
 }
 
-/// What happens in a range: of each name how often, and how long over all lanes.
+/// Shows what happens in a range: for each name, the number of its events and their time in all lanes.
 export function showRange(place, trace, {begin, end}) {
   const sums = new Map();
   for (const row of trace.rows) {
@@ -76,7 +76,8 @@ export function showRange(place, trace, {begin, end}) {
   place.replaceChildren(element('h2', `${time(end - begin)} from ${time(begin - trace.first)} on`), element('table', '', head, ...lines));
 }
 
-/// The same tensor's same order on all ranks: when each came, and for how long the others waited for it alone.
+/// Shows the same order of the same tensor on all ranks: when each rank came, and how long the
+/// others waited for it alone.
 function sideBySide(trace, event) {
   const rank = i => rankOf(trace, i) ?? Infinity;
   const found = sameOnAllRanks(trace, event).sort((a, b) => rank(a) - rank(b) || a - b), last = lastRankOf(trace, event);

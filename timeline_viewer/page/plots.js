@@ -1,4 +1,5 @@
-// Pictures of a report's figures. The report may be of anybody's file: what is no number is left out, and names only become text.
+// Pictures of a report's figures. The report is not trusted: values that are not numbers are left out, and
+// names are only used as text.
 import {size, time} from './format.js';
 
 const WIDTH = 288, HEIGHT = 96, ROW = 12, MOST_COLUMNS = 144, MOST_ROWS = 32;
@@ -31,7 +32,7 @@ function figure(title, says, height, shapes) {
   return made;
 }
 
-/// Neighbours that share a column: [from, to) of each.
+/// Returns [from, to) for each column. Neighbours may share a column.
 function columnsOf(count) {
   const columns = Math.min(count, MOST_COLUMNS);
   return Array.from({length: columns}, (_, i) => [Math.floor(i * count / columns), Math.max(Math.floor((i + 1) * count / columns), 1)]);
@@ -111,7 +112,7 @@ function table(title, heads, rows) {
   return made;
 }
 
-/// `goTo(from, to)`, in microseconds. `file`: whose report it is, where there are several.
+/// `goTo(from, to)` takes microseconds. `file` is the name of the report's file if there are several.
 export function showPlots(place, report, goTo, file = '') {
   place.replaceChildren();
   if (!report || typeof report !== 'object') return;

@@ -1,4 +1,5 @@
-// What is to be filled, by colour: to change the colour takes longer than to fill a rectangle. Rectangles that touch are one.
+// Gathers rectangles by colour, since a change of the colour takes longer than filling a rectangle.
+// Rectangles that touch become one.
 export class Rectangles {
   constructor() {
     this.plain = new Map();

@@ -1,5 +1,5 @@
-// The strip along the top, on the time axis of the lanes: a bar for each step of the first rank that has some, as high as the step
-// is long. The one that was chosen last is in the page's accent.
+// The strip along the top, on the time axis of the lanes. It has a bar for each step of the first rank that
+// has any, as high as the step is long. The step that was chosen last has the accent colour.
 import {gutterOf, time} from './format.js';
 import {firstEndingAfter} from './spans.js';
 
@@ -9,7 +9,7 @@ export class Steps {
     this.onStep = onStep;
     this.steps = [];
     this.seen = {begin: 0, end: 1};
-    this.current = -1;  // of the keyboard
+    this.current = -1;  // the step that was chosen last
     canvas.onclick = event => this.go(this.at(event.offsetX));
     canvas.onpointermove = event => {
       const i = this.at(event.offsetX);
@@ -20,7 +20,7 @@ export class Steps {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
-  /// Those that are marked; else what the report takes for steps, whose times are shifted by so much.
+  /// Shows the marked steps; without marks, the steps of the report, with times shifted by `shift`.
   show(trace, report, shift = 0) {
     const lane = trace.rows.find(row => row.name === 'steps')?.lanes[0];
     this.steps = [];
@@ -40,7 +40,7 @@ export class Steps {
     this.draw();
   }
 
-  /// What the lanes show.
+  /// Sets the range that the lanes show.
   see(begin, end) {
     this.seen = {begin, end};
     this.draw();
@@ -52,7 +52,7 @@ export class Steps {
 
   get scale() { return (this.canvas.clientWidth - this.gutter) / (this.seen.end - this.seen.begin); }
 
-  /// The step below this place of the canvas; -1: there is none.
+  /// Returns the step at this position of the canvas; -1 if there is none.
   at(x) {
     if (!this.steps.length || x < this.gutter) return -1;
     const us = this.seen.begin + (x - this.gutter) / this.scale, i = firstEndingAfter(this.ends, 0, this.steps.length, us);
@@ -91,7 +91,8 @@ export class Steps {
     for (let i = firstEndingAfter(this.ends, 0, steps.length, seen.begin), next; i < steps.length && steps[i].begin < seen.end; i = next) {
       const left = Math.max(gutter, Math.floor(x(steps[i].begin))), right = Math.min(width, Math.max(left + 1, x(steps[i].end)));
       let most = 0, isCurrent = 0;
-      for (next = i; next < steps.length && (next === i || x(steps[next].end) <= left + 1); next++) {  // these share a pixel column
+      // The steps from `i` to `next` share a pixel column.
+      for (next = i; next < steps.length && (next === i || x(steps[next].end) <= left + 1); next++) {
         most = Math.max(most, steps[next].end - steps[next].begin);
         if (next === this.current) isCurrent = 1;
       }
