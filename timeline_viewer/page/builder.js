@@ -91,12 +91,14 @@ export class Builder {
   /// A counter is a row of its own, with the time and value of each change.
   addCount(event) {
     const ts = number(event.ts), pid = text(event.pid), {file} = this;
-    for (const [series, value] of Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
+    for (const [series, value] of
+      Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
       if (!isTime(ts) || !Number.isFinite(value)) {
         this.bad++;
         continue;
       }
-      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`, key = JSON.stringify([file, pid, name]);
+      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`,
+        key = JSON.stringify([file, pid, name]);
       if (!this.counters.has(key)) this.counters.set(key, {file, pid, name, changes: []});
       this.counters.get(key).changes.push([ts, value]);
     }
@@ -104,12 +106,14 @@ export class Builder {
 
   addName(event) {
     const name = event.args?.name;
-    if (event.name === 'process_name' && name !== undefined) this.processes.set(`${this.file}/${text(event.pid)}`, text(name));
+    if (event.name === 'process_name' && name !== undefined)
+      this.processes.set(`${this.file}/${text(event.pid)}`, text(name));
     if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = text(name);
   }
 
   rowOf(event) {
-    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid), key = `${this.file}/${pid}/${tid}`;
+    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid),
+      key = `${this.file}/${pid}/${tid}`;
     let row = this.rows.get(key);
     if (!row) {
       row = {index: this.rowList.length, file: this.file, pid, tid, name: '', open: []};
@@ -166,7 +170,8 @@ export class Builder {
       this.begin[i] += shift;
       this.end[i] += shift;
     }
-    for (const {file, changes} of this.counters.values()) for (const change of changes) change[0] += files[file].shift;
+    for (const {file, changes} of this.counters.values())
+      for (const change of changes) change[0] += files[file].shift;
   }
 
   /// `names` are the names of the files, in their order.
@@ -184,10 +189,13 @@ export class Builder {
       .sort((a, b) => this.row[a] - this.row[b] || depth[a] - depth[b] || this.begin[a] - this.begin[b]);
     const take = (Type, from) => Type.from(index, i => from[i]);
     const trace = {
-      count, files: files.map(({first, shift}, i) => ({name: this.fileNames[i] ?? '', first, shift})), first: count ? first : 0, last: count ? last : 1,
-      begin: take(Float64Array, this.begin), end: take(Float64Array, this.end), row: take(Uint32Array, this.row),
-      name: take(Uint32Array, this.name), detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
-      bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank), lastBy: take(Float64Array, this.lastBy),
+      count, files: files.map(({first, shift}, i) => ({name: this.fileNames[i] ?? '', first, shift})),
+      first: count ? first : 0, last: count ? last : 1,
+      begin: take(Float64Array, this.begin), end: take(Float64Array, this.end),
+      row: take(Uint32Array, this.row), name: take(Uint32Array, this.name),
+      detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
+      bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank),
+      lastBy: take(Float64Array, this.lastBy),
       depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,
       rows: this.rowList.map(({file, pid, tid, name, negotiates}) => this.named({
         file, pid, tid, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [], negotiates,
@@ -196,7 +204,8 @@ export class Builder {
     for (const {file, pid, name, changes} of this.counters.values()) {
       changes.sort((a, b) => a[0] - b[0]);
       trace.rows.push(this.named({file, pid, name, lanes: [], counter: {
-        times: Float64Array.from(changes, change => change[0]), values: Float64Array.from(changes, change => change[1]),
+        times: Float64Array.from(changes, change => change[0]),
+        values: Float64Array.from(changes, change => change[1]),
         most: changes.reduce((most, change) => Math.max(most, change[1]), 0),
       }}));
     }
@@ -212,7 +221,8 @@ export class Builder {
 
   /// Adds the process, the kind and the words to the row.
   named(row) {
-    row.process = processIn(this.fileNames[row.file], this.processes.get(`${row.file}/${row.pid}`) ?? `process ${row.pid}`);
+    row.process = processIn(this.fileNames[row.file],
+      this.processes.get(`${row.file}/${row.pid}`) ?? `process ${row.pid}`);
     row.kind = kindOfTrack(row);
     row.words = trackWords(row);
     return row;
@@ -222,7 +232,8 @@ export class Builder {
   depths() {
     const depth = new Uint8Array(this.begin.length);
     const index = Uint32Array.from(depth, (_, i) => i).sort(
-      (a, b) => this.row[a] - this.row[b] || this.begin[a] - this.begin[b] || this.end[b] - this.end[a] || a - b);
+      (a, b) => this.row[a] - this.row[b] || this.begin[a] - this.begin[b] ||
+        this.end[b] - this.end[a] || a - b);
     let row = -1, ends = [];
     for (const i of index) {
       if (this.row[i] !== row) [row, ends] = [this.row[i], []];

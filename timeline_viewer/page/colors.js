@@ -46,7 +46,8 @@ export const inkOn = color => ['#0072b2', '#d55e00', LATE[0]].includes(color) ? 
 /// Returns pairs [colour, meaning] for the kinds among these names, and for some of the program's names.
 export function legendOf(names, hasLate) {
   const all = names.map(kindOf), there = new Set(all), own = names.filter((_, i) => !all[i][1]);
-  const kinds = KINDS.filter(kind => kind[1] && there.has(kind)).map(([, color, meaning]) => [color, meaning]);
+  const kinds = KINDS.filter(kind => kind[1] && there.has(kind))
+    .map(([, color, meaning]) => [color, meaning]);
   const more = own.length - MOST_NAMES;
   return [...kinds, ...hasLate ? [LATE] : [], ...own.slice(0, MOST_NAMES).map(name => [colorOf(name), name]),
     ...more > 0 ? [['', `${more.toLocaleString('en')} more names of the program`]] : []];

@@ -15,7 +15,8 @@ export function changeAt({times}, us) {
 
 function blocksOf({values}) {
   const blocks = new Float64Array(Math.ceil(values.length / BLOCK));
-  for (let i = 0; i < values.length; i++) blocks[Math.floor(i / BLOCK)] = Math.max(blocks[Math.floor(i / BLOCK)], values[i]);
+  for (let i = 0; i < values.length; i++)
+    blocks[Math.floor(i / BLOCK)] = Math.max(blocks[Math.floor(i / BLOCK)], values[i]);
   return blocks;
 }
 
@@ -44,7 +45,8 @@ export function drawCounter(context, counter, {left, right, top, height, begin, 
   let drawn = 0;
   context.beginPath();
   for (let x = left, next; most > 0 && x < right; x = next) {
-    const first = changeAt(counter, begin + (x - left) / scale), last = changeAt(counter, begin + (x + 1 - left) / scale);
+    const first = changeAt(counter, begin + (x - left) / scale),
+      last = changeAt(counter, begin + (x + 1 - left) / scale);
     const change = last + 1 < times.length ? Math.floor(left + (times[last + 1] - begin) * scale) : right;
     next = first === last ? Math.min(right, Math.max(x + 1, change)) : x + 1;
     const value = last < 0 ? 0 : largestOf(counter, Math.max(0, first), last);

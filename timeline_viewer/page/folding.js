@@ -7,7 +7,8 @@ export function toggle(lanes, key) {
   const isOpen = !lanes.layout.isOpen(group);
   lanes.layout.open(key, isOpen);
   lanes.arrange();
-  lanes.on.fold(`${group.head} is ${isOpen ? `open: ${lanes.layout.membersOf(group).length} rows` : 'folded'}`);
+  lanes.on.fold(`${group.head} is ${
+    isOpen ? `open: ${lanes.layout.membersOf(group).length} rows` : 'folded'}`);
 }
 
 /// Opens all groups, or folds all if one is open.
@@ -20,7 +21,8 @@ export function toggleAll(lanes) {
 
 /// Moves the cursor to the next head, or to the previous one if `by` is -1.
 export function moveCursor(lanes, by) {
-  const heads = lanes.rows.filter(each => each.isOpen !== undefined), from = heads.findIndex(each => each.group === lanes.cursor);
+  const heads = lanes.rows.filter(each => each.isOpen !== undefined),
+    from = heads.findIndex(each => each.group === lanes.cursor);
   const place = heads[from < 0 ? 0 : Math.max(0, Math.min(from + by, heads.length - 1))];
   if (!place) return;
   lanes.cursor = place.group;
@@ -28,7 +30,8 @@ export function moveCursor(lanes, by) {
   if (place.y - lanes.scroll < AXIS) lanes.scroll = place.y - AXIS;
   if (place.y + place.tall > lanes.scroll + clientHeight) lanes.scroll = place.y + place.tall - clientHeight;
   lanes.scrollBy(0);
-  lanes.on.fold(`${place.head}${lanes.late.has(place.group) ? `, ${lanes.late.get(place.group)}` : ''}, ${place.isOpen ? 'open' : 'folded'}`);
+  lanes.on.fold(`${place.head}${lanes.late.has(place.group) ? `, ${lanes.late.get(place.group)}` : ''}, ${
+    place.isOpen ? 'open' : 'folded'}`);
 }
 
 /// Selects the next event of the selected event's lane, or the previous one if `by` is -1. Without a
@@ -40,6 +43,7 @@ export function selectBeside(lanes, by) {
     if (first >= 0) lanes.goTo(first);
     return;
   }
-  const {from, to} = trace.rows[trace.row[selected]].lanes.find(lane => lane.from <= selected && selected < lane.to);
+  const {from, to} = trace.rows[trace.row[selected]].lanes.find(
+    lane => lane.from <= selected && selected < lane.to);
   if (selected + by >= from && selected + by < to) lanes.goTo(selected + by);
 }

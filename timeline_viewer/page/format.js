@@ -14,7 +14,8 @@ export function time(us) {
 /// Returns a time on an axis with ticks of this distance, with only the digits that distinguish the ticks.
 export function tickTime(us, tick) {
   const [unit, name] = tick >= 1e5 ? [1e6, 's'] : tick >= 1e2 ? [1e3, 'ms'] : [1, 'µs'];
-  return `${(us / unit).toLocaleString('en', {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
+  return `${(us / unit).toLocaleString('en',
+    {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
 }
 
 /// Keeps a number and its unit on one line.

@@ -7,11 +7,13 @@ export class Heads {
     Object.assign(this, {lanes, context, look, width});
     this.fonts = {plain: `12px ${family}`, head: `600 12px ${family}`};
     this.inset = lanes.gutter < 160 ? 8 : 16;
-    this.colors = {line: look('--line'), ink: look('--ink'), faint: look('--faint'), accent: look('--accent'), worse: look('--worse')};
+    this.colors = {line: look('--line'), ink: look('--ink'), faint: look('--faint'),
+      accent: look('--accent'), worse: look('--worse')};
   }
 
   draw(place, top) {
-    const {context, lanes, inset, colors} = this, {head, label, isOpen, tall, group} = place, room = lanes.gutter - inset - 8;
+    const {context, lanes, inset, colors} = this, {head, label, isOpen, tall, group} = place,
+      room = lanes.gutter - inset - 8;
     const middle = top + Math.min(tall, lanes.rowHeight(place)) / 2;
     if (head !== '') {
       context.fillStyle = colors.line;
@@ -24,7 +26,8 @@ export class Heads {
       // The hint at the pointer has the whole name.
       const short = lanes.gutter < 160 ? label.replace(/^tensor /, '') : label;
       const text = head === '' ? short : `${head}${short && ` · ${short}`}`;
-      context.fillText(lanes.fitted(text, place.isQuiet ? this.width : room - (isNested ? 14 : 0), true), inset + (isNested ? 14 : 0), middle);
+      context.fillText(lanes.fitted(text, place.isQuiet ? this.width : room - (isNested ? 14 : 0), true),
+        inset + (isNested ? 14 : 0), middle);
       return;
     }
     context.fillStyle = colors.ink;

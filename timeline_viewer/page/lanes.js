@@ -69,14 +69,16 @@ export class Lanes {
   /// Arranges the rows again. The row at the top of the canvas, or the next that still
   /// exists, keeps its position.
   arrange() {
-    const keyOf = ({row, group}) => row ?? group, old = this.rows, {rows, height} = this.layout.arrange(this.begin, this.end);
+    const keyOf = ({row, group}) => row ?? group, old = this.rows,
+      {rows, height} = this.layout.arrange(this.begin, this.end);
     this.rows = rows;
     this.height = height;
     // Rows, and heads by their group.
     this.places = new Map(rows.filter(each => !each.isQuiet).map(each => [keyOf(each), each]));
     this.arranged = {begin: this.begin, end: this.end};
     if (this.scroll > 0) {
-      const kept = old.find(each => each.y + each.tall > this.scroll + AXIS && !each.isQuiet && this.places.has(keyOf(each)));
+      const kept = old.find(each => each.y + each.tall > this.scroll + AXIS && !each.isQuiet &&
+        this.places.has(keyOf(each)));
       if (kept) this.scroll += this.places.get(keyOf(kept)).y - kept.y;
     }
     this.scrollBy(0);
@@ -89,7 +91,8 @@ export class Lanes {
   look(begin, end) {
     const {first, last} = this.trace, most = Math.max(2 * (last - first), 1);
     const middle = Math.min(Math.max((begin + end) / 2, first), last);
-    const half = Math.min(Math.max((end - begin) / 2, 0.05, Math.abs(middle) * 2 ** -50), Math.max(most, Math.abs(middle) * 2 ** -50));
+    const half = Math.min(Math.max((end - begin) / 2, 0.05, Math.abs(middle) * 2 ** -50),
+      Math.max(most, Math.abs(middle) * 2 ** -50));
     this.begin = middle - half;
     this.end = middle + half;
     this.redraw();
@@ -107,7 +110,8 @@ export class Lanes {
     this.on.reveal({grouping: this.grouping, isFiltered: this.filter !== null});
     this.arrange();
     const place = this.places.get(row);
-    if (place.y - this.scroll < AXIS || place.y + place.tall - this.scroll > this.canvas.clientHeight) this.scroll = place.y - 80;
+    if (place.y - this.scroll < AXIS || place.y + place.tall - this.scroll > this.canvas.clientHeight)
+      this.scroll = place.y - 80;
     this.scrollBy(0);
     this.on.select(event);
   }
@@ -156,7 +160,8 @@ export class Lanes {
     this.gutter = gutterOf(width);
     this.scale = (width - this.gutter) / (this.end - this.begin);
     if (this.arranged.begin !== this.begin || this.arranged.end !== this.end) this.arrange();
-    const rectangles = new Rectangles(), texts = [], heads = new Heads(this, context, look, style.fontFamily, width), {begin, scale} = this;
+    const rectangles = new Rectangles(), texts = [],
+      heads = new Heads(this, context, look, style.fontFamily, width), {begin, scale} = this;
     for (const place of this.rows) {
       const {row, y, tall, lanes, summary} = place, top = y - this.scroll;
       if (top > height || top + tall < AXIS) continue;
@@ -166,7 +171,9 @@ export class Lanes {
         context.fillStyle = look('--counter');
         this.rectangles += drawCounter(context, row.counter, {...where, height: LANE});
       }
-      if (summary) this.rectangles += drawFolded(summary, {...where, tall}, {trace: this.trace, colors: this.colors, rectangles, texts});
+      if (summary)
+        this.rectangles += drawFolded(summary, {...where, tall},
+          {trace: this.trace, colors: this.colors, rectangles, texts});
       lanes.forEach((lane, i) => this.drawLane(lane, top + i * LANE, width, rectangles, texts));
     }
     context.font = heads.fonts.plain;
@@ -188,7 +195,8 @@ export class Lanes {
     let whole = this.widths.get(key);
     if (whole === undefined) this.widths.set(key, whole = this.context.measureText(text).width);
     if (whole <= width) return text;
-    const most = Math.max(1, Math.floor(text.length * width / whole) - 2), tail = keepsEnd ? Math.floor(most * 0.6) : 0;
+    const most = Math.max(1, Math.floor(text.length * width / whole) - 2),
+      tail = keepsEnd ? Math.floor(most * 0.6) : 0;
     return `${text.slice(0, most - tail)}…${tail ? text.slice(-tail) : ''}`;
   }
 
@@ -208,7 +216,8 @@ export class Lanes {
       if (left >= width) break;
       const right = Math.min(width, this.x(trace.end[i]));
       const wide = Math.max(1, right - left);
-      const color = colors[trace.name[i]], isFaint = matched && !matched[trace.name[i]] && !matched.rows[trace.row[i]];
+      const color = colors[trace.name[i]],
+        isFaint = matched && !matched[trace.name[i]] && !matched.rows[trace.row[i]];
       this.rectangles++;
       rectangles.add(color, isFaint, left, y, wide > 2 ? wide - 0.5 : wide, LANE - 1);
       if (wide > 48) texts.push([trace.names[trace.name[i]], color, wide, left, y + LANE / 2]);
@@ -219,7 +228,8 @@ export class Lanes {
 
   /// Returns where the event is drawn: in its own row or its folded group; undefined if in neither.
   placeOf(event) {
-    const {trace} = this, row = trace.rows[trace.row[event]], x = this.x(trace.begin[event]), place = this.places.get(row);
+    const {trace} = this, row = trace.rows[trace.row[event]], x = this.x(trace.begin[event]),
+      place = this.places.get(row);
     if (place) return {x, y: place.y - this.scroll + trace.depth[event] * LANE};
     const folded = this.layout.has(row) ? this.places.get(this.layout.keyOf(row)) : undefined;
     return folded?.isOpen === false ? {x, y: folded.y - this.scroll + (folded.tall - LANE) / 2} : undefined;
@@ -268,11 +278,15 @@ export class Lanes {
     const place = this.trace && this.rowAt(y);
     if (!place || y < AXIS) return '';
     const {trace} = this, event = this.at(x, y), counter = place.row?.counter;
-    if (x < this.gutter) return place.isQuiet ? '' : [...new Set([place.group, place.head, place.label])].filter(Boolean).join(' · ');
-    if (event >= 0) return `${trace.names[trace.name[event]]} · ${time(trace.end[event] - trace.begin[event])}`;
+    if (x < this.gutter)
+      return place.isQuiet ? '' :
+        [...new Set([place.group, place.head, place.label])].filter(Boolean).join(' · ');
+    if (event >= 0)
+      return `${trace.names[trace.name[event]]} · ${time(trace.end[event] - trace.begin[event])}`;
     if (place.summary) return foldedWords(place.summary, trace, this.timeAt(x), this.timeAt(x + 1));
     const i = counter ? changeAt(counter, this.timeAt(x)) : -1;
-    return i < 0 ? '' : `${place.row.name}: ${counter.values[i].toLocaleString('en')}, at most ${counter.most.toLocaleString('en')}`;
+    return i < 0 ? '' : `${place.row.name}: ${counter.values[i].toLocaleString('en')}, at most ${
+      counter.most.toLocaleString('en')}`;
   }
 
   zoom(factor, x = (this.canvas.clientWidth + this.gutter) / 2) {
@@ -285,7 +299,8 @@ export class Lanes {
   /// Shows the selected event, with half its length on each side.
   fitSelected() {
     if (this.selected < 0) return;
-    const begin = this.trace.begin[this.selected], end = this.trace.end[this.selected], margin = Math.max((end - begin) / 2, 0.5);
+    const begin = this.trace.begin[this.selected], end = this.trace.end[this.selected],
+      margin = Math.max((end - begin) / 2, 0.5);
     this.look(begin - margin, end + margin);
   }
 

@@ -4,9 +4,11 @@
 const MOST_OPENED = 16;
 
 export function readLink() {
-  const parts = new URLSearchParams(location.hash.slice(1)), [from, to] = (parts.get('t') ?? '').split(',').map(Number);
-  return {from, to, hasTimes: Number.isFinite(from) && Number.isFinite(to) && from < to, by: parts.get('by'), words: parts.get('q') ?? '',
-    filter: parts.get('rows') ?? '', opened: parts.getAll('open')};
+  const parts = new URLSearchParams(location.hash.slice(1)),
+    [from, to] = (parts.get('t') ?? '').split(',').map(Number);
+  return {from, to, hasTimes: Number.isFinite(from) && Number.isFinite(to) && from < to,
+    by: parts.get('by'), words: parts.get('q') ?? '', filter: parts.get('rows') ?? '',
+    opened: parts.getAll('open')};
 }
 
 export function writeLink({from, to, by, words, filter, opened}) {

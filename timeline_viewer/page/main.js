@@ -61,14 +61,16 @@ function faultsOf({truncated, bad, cut, metadata}) {
   return [
     cut && `The file cannot be decompressed to its end (${cut}).`,
     truncated && 'The file ends in the middle: what follows is missing.',
-    bad && (bad === 1 ? '1 event cannot be read and is left out.' : `${bad.toLocaleString('en')} events cannot be read and are left out.`),
+    bad && (bad === 1 ? '1 event cannot be read and is left out.' :
+      `${bad.toLocaleString('en')} events cannot be read and are left out.`),
     ...(Array.isArray(metadata?.otherData?.missing) ? metadata.otherData.missing.map(String) : []),
   ].filter(Boolean).join(' ');
 }
 
 /// Returns a label for each file: its name without the usual ending, if these labels differ.
 function labelsOf(names) {
-  const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')), isUnique = texts => new Set(texts).size === texts.length;
+  const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')),
+    isUnique = texts => new Set(texts).size === texts.length;
   return [plain, names].find(isUnique) ?? names.map((name, i) => `${name} (${i + 1})`);
 }
 
@@ -80,11 +82,13 @@ async function open(files, reports) {
   let result;
   try {
     const labels = labelsOf(names);
-    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})), part => showStatus(`Reading ${name}: ${Math.round(100 * part)} %`));
+    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})),
+      part => showStatus(`Reading ${name}: ${Math.round(100 * part)} %`));
   } catch (error) {
     return showStatus(`${name} cannot be read: ${error.message}`);
   }
-  const isAlone = files.length === 1, hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
+  const isAlone = files.length === 1,
+    hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
   if (!result.trace.count) return showStatus(names.map(hasNone).join(' '));
   showStatus(result.files.map((file, i) => {
     const faults = file.count ? faultsOf(file) : hasNone(names[i]);
@@ -92,7 +96,8 @@ async function open(files, reports) {
   }).filter(Boolean).join(' '));
   at('empty').hidden = true;
   at('work').hidden = at('tools').hidden = false;
-  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${result.trace.count === 1 ? '' : 's'}`;
+  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${
+    result.trace.count === 1 ? '' : 's'}`;
   if (['batches', 'tensor'].includes(linked?.by)) at('grouping').value = linked.by;
   if (linked?.words) at('search').value = linked.words;
   if (linked?.filter) at('filter').value = linked.filter;
@@ -101,7 +106,8 @@ async function open(files, reports) {
   lanes.arrange();
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
-  showLegend(legendOf(result.trace.names, [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
+  showLegend(legendOf(result.trace.names,
+    [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
   showSelection(at('selection'), result.trace, -1);
   const own = result.files.map(file => file.metadata?.otherData?.report);
   told = reports ?? (own.some(Boolean) ? own : [undefined]);
@@ -118,7 +124,8 @@ async function open(files, reports) {
 /// Returns the name of the file that a report is for, and the shift of its times. The report
 /// for all files has no name.
 function jobOf(i) {
-  const {name, first, shift} = lanes.trace.files[i], report = told[i], end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
+  const {name, first, shift} = lanes.trace.files[i], report = told[i],
+    end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
   // The events of a profile have the time of day, and its report counts from the first of them.
   return {name: told.length === 1 ? '' : name, shift: shift + (end < first ? first : 0)};
 }
@@ -126,20 +133,23 @@ function jobOf(i) {
 function showReports() {
   const places = {findings: [], plots: []};
   told.forEach((report, i) => {
-    const {name, shift} = jobOf(i), findings = document.createElement('div'), plots = document.createElement('div');
+    const {name, shift} = jobOf(i), findings = document.createElement('div'),
+      plots = document.createElement('div');
     showFindings(findings, report, evidence => showEvidence(evidence, i), name);
     showPlots(plots, report, (begin, end) => look(begin + shift, end + shift), name);
     places.findings.push(findings);
     places.plots.push(plots);
   });
   for (const [id, made] of Object.entries(places)) at(id).replaceChildren(...made);
-  if (told.length === 2 && told[0] && told[1]) showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
+  if (told.length === 2 && told[0] && told[1])
+    showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
 }
 
 /// Returns [process, words] for the head of a rank in the lanes: the rank that holds up the others according
 /// to the report, and its cost in the usual step.
 function lateOf(report, file) {
-  const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
+  const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'),
+    rank = found?.evidence?.[0]?.rank;
   if (!Number.isInteger(rank)) return null;
   const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null;
   const us = cost?.caused_median_us || cost?.caused_per_step_us;
@@ -157,8 +167,11 @@ function showLegend(kinds) {
 
 async function compare({blob, name}) {
   try {
-    const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report, [now] = told;
-    if (!now || !other) throw new Error(`${now ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
+    const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report,
+      [now] = told;
+    if (!now || !other)
+      throw new Error(`${now ? name : 'the trace that is shown'
+        } has no report; dabke-timeline merge makes traces that have one`);
     showStatus('');
     showComparison(at('comparison'), name, other, now);
     at('comparison').scrollIntoView();
@@ -169,7 +182,8 @@ async function compare({blob, name}) {
 
 function link() {
   const {begin, end, trace} = lanes;
-  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value, filter: at('filter').value,
+  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value,
+    words: at('search').value, filter: at('filter').value,
     opened: [...lanes.unfolded].filter(([, isOpen]) => isOpen).map(([key]) => key)});
 }
 
@@ -184,7 +198,8 @@ function showEvidence({rank, start_us, end_us, tensor, order}, i) {
   const {trace} = lanes, {name, shift} = jobOf(i), begin = start_us + shift, end = end_us + shift;
   if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
   look(begin, end);
-  const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
+  const fits = i => trace.begin[i] <= end && trace.end[i] >= begin &&
+    (order == null || trace.order[i] === order);
   for (const row of trace.rows) {
     if (row.process !== processIn(name, `rank ${rank}`) || (tensor != null && row.name !== tensor)) continue;
     for (const lane of row.lanes)
@@ -233,7 +248,8 @@ at('filter').onkeydown = event => {
 };
 addEventListener('keydown', event => {
   const field = {'/': 'search', r: 'filter', R: 'filter'}[event.key];
-  if (!field || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') || at('keys').open || !lanes.trace) return;
+  if (!field || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') ||
+    at('keys').open || !lanes.trace) return;
   event.preventDefault();
   at(field).focus();
 });
@@ -271,7 +287,8 @@ const given = [...document.querySelectorAll('meta[name="dabke-name"]')].map(each
 try {
   const isServed = document.querySelector('meta[name="dabke-source"][content="server"]');
   const [blobs, reports] = isServed ? await fetched(given)
-    : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)), JSON.parse(at('dabke-reports').textContent)] : [];
+    : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)),
+      JSON.parse(at('dabke-reports').textContent)] : [];
   if (blobs) open(blobs.map((blob, i) => ({blob, name: given[i]})), reports);
 } catch (error) {
   showStatus(error.message);

@@ -6,7 +6,8 @@ export function drawAxis(lanes, width, ground, faint, line) {
   const {context, trace: {first}} = lanes;
   context.fillStyle = ground;
   context.fillRect(0, 0, width, AXIS - 4);
-  const wanted = (lanes.end - lanes.begin) / Math.max(2, Math.min(6, (width - lanes.gutter) / 80)), power = 10 ** Math.floor(Math.log10(wanted));
+  const wanted = (lanes.end - lanes.begin) / Math.max(2, Math.min(6, (width - lanes.gutter) / 80)),
+    power = 10 ** Math.floor(Math.log10(wanted));
   const tick = power * ([2, 5, 10].find(each => each * power >= wanted) ?? 10);
   const least = first + Math.ceil((lanes.begin - first) / tick) * tick;
   for (let i = 0, us = least; us < lanes.end; us = least + ++i * tick) {
@@ -46,7 +47,8 @@ export function drawArrow(lanes, from, to, ink) {
 }
 
 export function drawMeasured(lanes, accent, ground, height) {
-  const {context, gutter} = lanes, {begin, end} = lanes.measured, left = Math.max(gutter, lanes.x(begin)), right = lanes.x(end);
+  const {context, gutter} = lanes, {begin, end} = lanes.measured,
+    left = Math.max(gutter, lanes.x(begin)), right = lanes.x(end);
   if (right <= gutter) return;
   context.fillStyle = accent;
   context.globalAlpha = 0.15;

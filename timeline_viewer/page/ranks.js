@@ -25,6 +25,8 @@ export function sameOnAllRanks(trace, event) {
 export function lastRankOf(trace, event) {
   const lastIn = i => trace.lastRank[i] >= 0 ? {rank: trace.lastRank[i], us: trace.lastBy[i]} : null;
   if (lastIn(event)) return lastIn(event);
-  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && lastIn(i) && fileOf(trace, i) === fileOf(trace, event)) return lastIn(i);
+  for (let i = 0; i < trace.count; i++)
+    if (trace.order[i] === trace.order[event] && lastIn(i) && fileOf(trace, i) === fileOf(trace, event))
+      return lastIn(i);
   return null;
 }

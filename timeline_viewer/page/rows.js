@@ -13,13 +13,15 @@ export class Rows {
   /// `grouping` is "rank": each process with its rows; "batches": the same without rows of tensors; or
   /// "tensor": each name of a row with the rows of all processes.
   constructor(trace, grouping, unfolded = new Map()) {
-    const isByTensor = grouping === 'tensor', [outer, inner] = isByTensor ? ['name', 'process'] : ['process', 'words'];
+    const isByTensor = grouping === 'tensor',
+      [outer, inner] = isByTensor ? ['name', 'process'] : ['process', 'words'];
     this.trace = trace;
     this.canFold = grouping === 'rank';
     this.isByTensor = isByTensor;
     this.unfolded = unfolded;  // by a group's key: whether the user has opened or folded it
     this.matches = null;
-    this.has = row => row.counter ? !isByTensor : row.lanes.length > 0 && !(grouping === 'batches' && row.kind === 'tensor');
+    this.has = row => row.counter ? !isByTensor :
+      row.lanes.length > 0 && !(grouping === 'batches' && row.kind === 'tensor');
     this.keyOf = row => row[outer];
     const groups = new Map();
     for (const row of trace.rows) {
@@ -30,8 +32,10 @@ export class Rows {
     const place = row => row.counter ? FIRST_LANE_OF_THREADS : Number(row.tid ?? 0);
     const fileOf = key => isByTensor ? 0 : groups.get(key)[0].file;
     this.groups = [...groups.keys()].sort((a, b) => fileOf(a) - fileOf(b) || compareNames(a, b)).map(key => {
-      const members = groups.get(key).sort((a, b) => place(a) - place(b) || compareNames(a.pid, b.pid) || compareNames(a.name, b.name));
-      return {key, members, head: isByTensor ? members[0].words || key : headOf(key, members), inner, summary: isByTensor ? undefined : trace.summaries.get(key)};
+      const members = groups.get(key).sort(
+        (a, b) => place(a) - place(b) || compareNames(a.pid, b.pid) || compareNames(a.name, b.name));
+      return {key, members, head: isByTensor ? members[0].words || key : headOf(key, members), inner,
+        summary: isByTensor ? undefined : trace.summaries.get(key)};
     });
   }
 
@@ -50,14 +54,17 @@ export class Rows {
   }
 
   isOpen(group, members = this.membersOf(group)) {
-    return this.unfolded.get(group.key) ?? (!this.canFold || this.groups.length === 1 || members.length !== group.members.length);
+    return this.unfolded.get(group.key) ??
+      (!this.canFold || this.groups.length === 1 || members.length !== group.members.length);
   }
 
   isFoldable(group) { return group.members.length > 1; }
 
   open(key, isOpen) { this.unfolded.set(key, isOpen); }
 
-  openAll(isOpen) { for (const group of this.groups) if (this.isFoldable(group)) this.open(group.key, isOpen); }
+  openAll(isOpen) {
+    for (const group of this.groups) if (this.isFoldable(group)) this.open(group.key, isOpen);
+  }
 
   /// Returns the row's group in this grouping, and whether the filter keeps the row.
   find(row) {
@@ -74,7 +81,10 @@ export class Rows {
     return i < to && this.trace.begin[i] <= end ? i : -1;
   }
 
-  isBusy({lanes, counter}, begin, end) { return counter ? countsIn(counter, begin, end) : lanes.some(lane => this.eventIn(lane, begin, end) >= 0); }
+  isBusy({lanes, counter}, begin, end) {
+    return counter ? countsIn(counter, begin, end) :
+      lanes.some(lane => this.eventIn(lane, begin, end) >= 0);
+  }
 
   /// Returns the first event of the range in the first row that has one; -1 if there is none. `key` is the
   /// group to search; null for all groups.
@@ -104,18 +114,22 @@ export class Rows {
       }
       if (!this.isFoldable(group)) {
         const [row] = members;
-        add(Math.max(1, row.lanes.length) * LANE, {row, head: group.head, label: row[group.inner], group: key});
+        add(Math.max(1, row.lanes.length) * LANE,
+          {row, head: group.head, label: row[group.inner], group: key});
       } else {
         const isOpen = this.isOpen(group, members);
         add(group.summary ? FOLDED : LANE, {head: group.head, group: key, isOpen, summary: group.summary});
         if (isOpen) {
-          for (const row of busy) add(Math.max(1, row.lanes.length) * LANE, {row, label: row[group.inner], group: key});
-          if (busy.length < members.length) add(LANE, {label: quietWords(members.length - busy.length, 'row'), group: key, isQuiet: true});
+          for (const row of busy)
+            add(Math.max(1, row.lanes.length) * LANE, {row, label: row[group.inner], group: key});
+          if (busy.length < members.length)
+            add(LANE, {label: quietWords(members.length - busy.length, 'row'), group: key, isQuiet: true});
         }
       }
       y += GAP;
     }
-    if (quiet) add(LANE, {label: quietWords(quiet, this.isByTensor ? 'name' : 'row'), group: '', isQuiet: true});
+    if (quiet)
+      add(LANE, {label: quietWords(quiet, this.isByTensor ? 'name' : 'row'), group: '', isQuiet: true});
     if (!rows.length) add(LANE, {label: 'no row has this name', group: '', isQuiet: true});
     return {rows, height: y};
   }
@@ -123,6 +137,8 @@ export class Rows {
 
 /// Returns the name of the process. In Horovod's timelines a process is a single row, and the kind of
 /// the row precedes the name.
-const headOf = (key, [{kind, tid}]) => tid === undefined && kind !== 'counter' ? trackWords({name: key, kind}) : key;
+const headOf = (key, [{kind, tid}]) =>
+  tid === undefined && kind !== 'counter' ? trackWords({name: key, kind}) : key;
 
-const quietWords = (count, what) => `+ ${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'} without events here`;
+const quietWords = (count, what) =>
+  `+ ${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'} without events here`;

@@ -44,7 +44,8 @@ export class Scanner {
       } else if (c === OPEN_OBJECT || c === OPEN_ARRAY) {
         if (c === OPEN_OBJECT && this.depth === this.eventDepth) this.objectStart = i;
         this.depth++;
-        if (c === OPEN_ARRAY && !this.isTrace && (this.depth === 1 || (this.depth === 2 && this.key === 'traceEvents'))) {
+        if (c === OPEN_ARRAY && !this.isTrace &&
+          (this.depth === 1 || (this.depth === 2 && this.key === 'traceEvents'))) {
           this.isTrace = true;
           this.eventDepth = this.depth;
           this.keepOutside(bytes, outsideFrom, i + 1);

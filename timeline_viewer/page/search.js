@@ -15,14 +15,17 @@ const counted = (count, what) => `${count.toLocaleString('en')} ${what}${count =
 /// row. `words` has the number of tensors that match, and of events in other rows that match.
 export function find(trace, text) {
   const test = matcher(text), matched = trace.names.map(test), tensors = new Set();
-  matched.rows = trace.rows.map(row => test(row.name) || row.tid === undefined && !row.counter && test(row.process));
+  matched.rows = trace.rows.map(
+    row => test(row.name) || row.tid === undefined && !row.counter && test(row.process));
   trace.rows.forEach((row, i) => {
     if (matched.rows[i] && tensorOf(row) !== undefined) tensors.add(tensorOf(row));
   });
   const isTensor = trace.rows.map((row, i) => matched.rows[i] && tensorOf(row) !== undefined);
   let events = 0;
-  for (let i = 0; i < trace.count; i++) events += !isTensor[trace.row[i]] && (matched[trace.name[i]] || matched.rows[trace.row[i]]);
-  const words = !tensors.size ? counted(events, 'event') : counted(tensors.size, 'tensor') + (events ? `, ${counted(events, 'other event')}` : '');
+  for (let i = 0; i < trace.count; i++)
+    events += !isTensor[trace.row[i]] && (matched[trace.name[i]] || matched.rows[trace.row[i]]);
+  const words = !tensors.size ? counted(events, 'event') :
+    counted(tensors.size, 'tensor') + (events ? `, ${counted(events, 'other event')}` : '');
   return {matched, words};
 }
 
@@ -35,7 +38,8 @@ export function goToNext(lanes, by) {
   const shown = lanes.layout.shown();
   const from = lanes.selected >= 0 ? [trace.begin[lanes.selected], lanes.selected] : [lanes.begin, -1];
   const compare = (a, b) => by * (a[0] - b[0] || a[1] - b[1]);
-  const isFound = i => matched[trace.name[i]] || matched.rows[trace.row[i]], isShown = i => shown.has(trace.rows[trace.row[i]]);
+  const isFound = i => matched[trace.name[i]] || matched.rows[trace.row[i]],
+    isShown = i => shown.has(trace.rows[trace.row[i]]);
   let nearest = null, first = null, hasShown = false;
   for (let i = 0; i < trace.count && !hasShown; i++) hasShown = isFound(i) && isShown(i);
   for (let i = 0; i < trace.count; i++) {

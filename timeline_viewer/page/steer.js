@@ -38,7 +38,8 @@ export function steer(lanes) {
   });
   /// Zooms by two fingers, so that the middle between them stays where it is.
   function pinch(event) {
-    const apart = () => Math.max(8, Math.abs([...fingers.values()].reduce((a, b) => a - b))), before = apart();
+    const apart = () => Math.max(8, Math.abs([...fingers.values()].reduce((a, b) => a - b))),
+      before = apart();
     fingers.set(event.pointerId, event.offsetX);
     const [a, b] = fingers.values();
     lanes.zoom(before / apart(), (a + b) / 2);

@@ -46,7 +46,8 @@ function clip(spans, mask, isWithin) {
   return made;
 }
 
-const both = (a, b) => union({begin: a.begin.concat(b.begin), end: a.end.concat(b.end), name: new Array(a.begin.length + b.begin.length).fill(0)});
+const both = (a, b) => union({begin: a.begin.concat(b.begin), end: a.end.concat(b.end),
+  name: new Array(a.begin.length + b.begin.length).fill(0)});
 
 /// Adds the time that all spans before each span take.
 function packed({begin, end, name}) {
@@ -62,7 +63,8 @@ function lateSpans(trace, rows, rank) {
   for (const row of rows) {
     for (const {from, to} of row.lanes) {
       for (let i = from; i < to; i++) {
-        if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_')) submitted.set(trace.order[i], trace.begin[i]);
+        if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_'))
+          submitted.set(trace.order[i], trace.begin[i]);
         if (trace.lastRank[i] === rank && trace.lastBy[i] > 0) batches.push(i);
       }
     }
@@ -83,7 +85,8 @@ function summaryOf(trace, rows, strata) {
       for (let i = from; i < to; i++) {
         const stratum = strata[trace.name[i]], isTensor = row.kind === 'tensor';
         // The row of batches shows the collective of a tensor. The queue of a tensor holds up no thread.
-        if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' || trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
+        if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' ||
+          trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
         found[stratum].begin.push(trace.begin[i]);
         found[stratum].end.push(trace.end[i]);
         found[stratum].name.push(trace.name[i]);
@@ -114,6 +117,7 @@ export function summariesOf(trace) {
     if (!groups.has(row.process)) groups.set(row.process, []);
     groups.get(row.process).push(row);
   }
-  for (const [process, rows] of groups) if (rows.length > 1) made.set(process, summaryOf(trace, rows, strata));
+  for (const [process, rows] of groups)
+    if (rows.length > 1) made.set(process, summaryOf(trace, rows, strata));
   return made;
 }

@@ -20,7 +20,8 @@ export const isRank = process => rankIn(process) !== undefined;
 /// events is a negotiation.
 export function kindOfTrack({process, name, tid, counter, negotiates}) {
   if (counter) return 'counter';
-  if (tid === undefined) return negotiates ? 'tensor' : 'thread';  // Horovod's timelines have a process for each tensor
+  // Horovod's timelines have a process for each tensor.
+  if (tid === undefined) return negotiates ? 'tensor' : 'thread';
   if (!isRank(process)) return 'thread';
   if (name === 'steps') return 'steps';
   if (/^lane(, overlapping \d+)?$/.test(name)) return 'batches';
