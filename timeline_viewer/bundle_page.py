@@ -2,8 +2,8 @@
 """Puts the page into one HTML file, and that into C++: bundle_page.py PAGE_FOLDER OUTPUT.cc
 
 The modules are joined in the order of MODULES. Their imports, one line each, are left out, and exports keep
-their names. So a name at the top level must mean the same in all modules. The page's policy allows only scripts
-and styles with the right hashes. page.cc replaces the marks in the page by the data of a command.
+their names. So a name at the top level must mean the same in all modules. The page's policy allows only
+scripts and styles with the right hashes. page.cc replaces the marks in the page by the data of a command.
 """
 
 import base64

@@ -76,8 +76,8 @@ class ProfilerDialect final : public TraceDialect {
     steps_.emplace_back(number, when);
   }
 
-  /// If a profile marks no steps, they are those of the optimizer. If there are several optimizers, they are
-  /// those of the one with the fewest steps.
+  /// If a profile marks no steps, those of the optimizer are used. If there are several optimizers, the one
+  /// with the fewest steps counts.
   void take_updates() {
     const auto rarest =
         std::ranges::min_element(updates_, {}, [](const auto& one) { return one.second.size(); });

@@ -3,7 +3,7 @@
 //   Dabke's merged trace   processes are ranks; batches follow each other, each with the parts of its ranks
 //   Horovod's timeline     processes are tensors; rank 0 records its own work, and when it learned that each
 //                          rank was ready
-//   PyTorch's profiler     one file a rank; kernels and operations that communicate have such names
+//   PyTorch's profiler     one file a rank; names of kernels and operations show which communicate
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,8 @@ Status write_dump_in_shared_folder(const std::string& path, std::string_view tex
 /// Returns dabke-dump.<job>.rank<n>.json; `job` is the beginning of the job's id.
 std::string dump_file_name(std::string_view job, int rank);
 
-/// Removes this user's dumps in `directory`, except those of `job` and of the newest other jobs, since
-/// nothing else removes them. Other ranks may do the same at the same time.
+/// Removes this user's dumps in `directory`, which nothing else removes. Keeps those of `job` and of the
+/// newest other jobs. Other ranks may do the same at the same time.
 void remove_old_dumps(const std::string& directory, std::string_view job);
 
 /// The number of jobs whose dumps are kept.

@@ -41,7 +41,7 @@ class LiveStatisticsServer {
   LiveStatisticsServer& operator=(const LiveStatisticsServer&) = delete;
 
  private:
-  /// A connection: a viewer, or one that has not yet proved that it is.
+  /// A connection of a viewer, or of a program that has not yet proved that it may view.
   struct Viewer {
     GuardedFd socket;
     links::Handshake handshake;

@@ -109,8 +109,8 @@ class Timeline {
   virtual void batch_ordered() = 0;
   virtual void batch_ended() = 0;
 
-  /// True, once, if all that was recorded comes near to `max_bytes`, written or not. The timeline should then
-  /// end.
+  /// Returns true, once, if all that was recorded comes near to `max_bytes`, written or not. It is then time
+  /// to end the timeline.
   virtual bool nears_limit() = 0;
 
   /// Ends the timeline without waiting. The writer's thread gives ordered batches a moment to end, writes
