@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Puts the page into one HTML file, and that into C++: bundle_page.py PAGE_FOLDER OUTPUT.cc
 
-The modules are joined in the order of MODULES: their imports, a line each, are left out, and what they export is named as
-it is. So no two of them may give one name at their top level to different things. Scripts and styles run by their hashes
-alone. What a command adds takes the place of the marks that page.cc knows.
+The modules are joined in the order of MODULES. Their imports, one line each, are left out, and exports keep
+their names. So a name at the top level must mean the same in all modules. The page's policy allows only
+scripts and styles with the right hashes. page.cc replaces the marks in the page by the data of a command.
 """
 
 import base64
@@ -97,9 +97,11 @@ def main():
         for at in range(0, len(data), 32)
     ]
     output.write_text(
-        '// Made by bundle_page.py.\n#include "timeline_viewer/page.h"\n\nnamespace dabke::viewer {\nnamespace {\n\n'
+        '// Made by bundle_page.py.\n#include "timeline_viewer/page.h"\n\n'
+        "namespace dabke::viewer {\nnamespace {\n\n"
         "constexpr char kBytes[] = {" + ",\n".join(rows) + "};\n\n}  // namespace\n\n"
-        "std::string_view bundled_page() { return {kBytes, sizeof(kBytes)}; }\n\n}  // namespace dabke::viewer\n",
+        "std::string_view bundled_page() { return {kBytes, sizeof(kBytes)}; }\n\n"
+        "}  // namespace dabke::viewer\n",
         encoding="utf-8",
     )
 

@@ -28,7 +28,7 @@ class Checker final : public timeline::JoinSink {
     }
   }
   void lonely_tensor(std::size_t rank, const timeline::JoinedTensor& tensor) override {
-    // As a timeline stops that goes on without it some have no order yet.
+    // When a timeline stops and the job goes on, some tensors have no order yet.
     const bool is_closed = files_.ranks()[rank].missing.empty();
     if (!is_closed || tensor.end_ns != timeline::kNotKnown)
       check_end(rank, tensor, "was submitted, never ordered, and");

@@ -1,4 +1,4 @@
-// What is wrong with the records of a job.
+// The faults in the records of a job.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace dabke::viewer {
 
-/// A sentence each: what is missing, was lost or did not end, and where ranks tell different things of one batch. At most
-/// `most` of those of one kind, with a word how many there are in all.
+/// Returns one sentence for each fault: records that are missing or lost, tensors that did not end, and
+/// batches that ranks recorded differently. Of one kind it returns at most `most` sentences, and one more
+/// with the number of the rest.
 Result<std::vector<std::string>> faults_of(const timeline::JobFiles& files,
                                            const timeline::OnProgress& on_progress = {},
                                            std::size_t most = 10);

@@ -13,7 +13,7 @@
 namespace dabke::viewer {
 namespace {
 
-/// The library would say only that it had not expected the word.
+/// Checks the command, since the library's error would only be that it did not expect the word.
 Status check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return {};
   const std::string& given = arguments.front();
@@ -28,7 +28,7 @@ Status check_command(const CLI::App& app, const std::vector<std::string>& argume
                                       : fmt::format("did you mean {}", closest))};
 }
 
-/// The grammar of the command line, and what it fills.
+/// The grammar of the command line, and the values that it fills.
 class Grammar {
  public:
   explicit Grammar(CommandLine& wanted);
@@ -36,7 +36,7 @@ class Grammar {
   CLI::App app;
   bool is_version_wanted = false, opens_no_browser = false;
 
-  /// The command of a line that has been parsed; none: it names none.
+  /// Returns the command of the parsed line; nothing if it names none.
   std::optional<Command> chosen() const;
 
  private:
@@ -59,7 +59,7 @@ Grammar::Grammar(CommandLine& wanted)
   add_commands_of_records();
   add_commands_of_traces();
   add_top();
-  // After the commands, which would have it too.
+  // Set after the commands were added, since they would inherit it.
   app.footer(
       "\nAs a rule:\n"
       "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
@@ -133,7 +133,7 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   CommandLine wanted;
   Grammar grammar(wanted);
   DABKE_RETURN_IF_ERROR(check_command(grammar.app, arguments));
-  std::ranges::reverse(arguments);  // as the library wants them
+  std::ranges::reverse(arguments);  // the order that the library requires
   try {
     grammar.app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {

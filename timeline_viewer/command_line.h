@@ -1,4 +1,4 @@
-// What the user wants of dabke-timeline.
+// The command line of dabke-timeline.
 #pragma once
 
 #include <string>
@@ -14,15 +14,16 @@ enum class Command { help, version, merge, check, report, diff, view, export_pag
 
 struct CommandLine {
   Command command = Command::help;
-  std::vector<std::string> files;  // one that is no file of records itself stands for its .rank0, .rank1, ...
-  std::string output;              // of merge and export
-  std::string text;                // of help
-  bool json = false;               // of report
-  bool opens_browser = true;       // of view
+  // The name of a file, or a name that stands for the files of records .rank0, .rank1, ...
+  std::vector<std::string> files;
+  std::string output;         // for merge and export
+  std::string text;           // for help
+  bool json = false;          // for report
+  bool opens_browser = true;  // for view
   TopOptions top;
 };
 
-/// `arguments` without the program's name. The error is one line.
+/// `arguments` excludes the program's name. An error is one line.
 Result<CommandLine> parse_command_line(std::vector<std::string> arguments);
 
 }  // namespace dabke::viewer

@@ -1,4 +1,4 @@
-// Files that are read as they are, or uncompressed where gzip has compressed them.
+// Reads files, and decompresses those that gzip has compressed.
 #pragma once
 
 #include <zlib.h>
@@ -20,7 +20,7 @@ struct GzReaderTraits {
 };
 using GzFile = Owned<GzReaderTraits>;
 
-/// How much is read at once.
+/// The bytes that are read at once.
 inline constexpr unsigned kGzChunk = 1 << 20;
 
 inline Result<GzFile> open_gz(const std::string& path) {

@@ -19,7 +19,8 @@ timeline::Record::What activity_of(std::string_view activity) {
   return timeline::part_named(activity);
 }
 
-/// Of "[1000, 2048]" and "float32"; 0 where they say nothing.
+/// Returns the bytes of a tensor with a shape such as "[1000, 2048]" and a dtype such as "float32"; 0 if
+/// one of them is not known.
 std::uint64_t bytes_of(std::string_view shape, std::string_view dtype) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < kDTypes.size(); ++i) {
@@ -70,10 +71,10 @@ class HorovodDialect final : public TraceDialect {
   }
 
  private:
-  /// A tensor's row.
+  /// The row of a tensor.
   struct Row {
     std::string name;
-    std::vector<std::string> open;  // activities, the innermost last
+    std::vector<std::string> open;  // open activities, the innermost last
     std::map<int, std::int64_t> ready_ns;
     timeline::JoinedTensor tensor;
     std::vector<timeline::JoinedStep> steps;
@@ -112,7 +113,7 @@ class HorovodDialect final : public TraceDialect {
     row.open.push_back(name);
   }
 
-  /// The tensors of one batch begin one after the other, with nothing in between.
+  /// The tensors of one batch begin one after the other, without another activity in between.
   void begin_collective(Row& row, const std::string& name, std::int64_t at_ns) {
     const auto kind = kind_of(name);
     if (!kind) return;
@@ -126,7 +127,7 @@ class HorovodDialect final : public TraceDialect {
     ++batch.running;
   }
 
-  /// "nccl" of NCCL_ALLREDUCE.
+  /// Sets the backend of the latest step, such as "nccl" for NCCL_ALLREDUCE.
   void name_backend(Row& row, const std::string& activity) {
     std::string backend = activity.substr(0, activity.find('_'));
     std::ranges::transform(backend, backend.begin(),
@@ -193,7 +194,7 @@ class HorovodDialect final : public TraceDialect {
     const std::size_t tensors = batch.parts[0].tensors.size();
     for (auto& [rank, part] : batch.parts) {
       part.index = index_of(rank);
-      // Of a rank that is known to be ready with some of them alone nothing is known.
+      // A rank that reported only some of the tensors as ready is left out, since no more is known of it.
       if (rank == 0 || part.tensors.size() == tensors) joined.parts.push_back(std::move(part));
     }
     ++batches_;

@@ -17,7 +17,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-/// The error number; 0: connected.
+/// Returns an error number; 0 if connected.
 int connect_by(const Fd& socket, const links::SocketAddress& address, TimePoint deadline) {
   if (!socket) return errno;
   if (::connect(socket.get(), address.get(), address.length()) == 0) return 0;

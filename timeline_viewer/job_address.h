@@ -1,4 +1,5 @@
-// Where a job is looked at: HOST:PORT, of a name or a numeric address, and a connection to it.
+// The address at which a job can be viewed, HOST:PORT with a name or a numeric address,
+// and a connection to it.
 #pragma once
 
 #include <string>
@@ -12,12 +13,13 @@
 
 namespace dabke::viewer {
 
-/// All that the name stands for, in the system's order: "node1:4711", "10.0.0.2:4711", "[fd00::2]:4711". Never empty.
-///   errors  invalid_argument: no HOST:PORT, or nobody knows the name
+/// Returns all addresses of the name, in the system's order; at least one. Accepts "node1:4711",
+/// "10.0.0.2:4711" and "[fd00::2]:4711".
+///   errors  invalid_argument: the text is not HOST:PORT, or the name is not known
 Result<std::vector<links::SocketAddress>> resolve_job_address(std::string_view text);
 
-/// To the first of what the name stands for that answers.
-///   errors  as above; peer_lost: nobody listens there
+/// Connects to the first address of the name that answers.
+///   errors  as above; peer_lost: no program listens there
 Result<Fd> connect_to_job(const std::string& text, TimePoint deadline);
 
 }  // namespace dabke::viewer

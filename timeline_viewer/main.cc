@@ -38,7 +38,7 @@ int print(const std::string& text) {
   return fail("cannot write to stdout");
 }
 
-/// "trace.json" of "trace.json.rank3"; empty of other names.
+/// Returns "trace.json" for "trace.json.rank3"; empty for other names.
 std::string base_of(const std::string& path) {
   const std::size_t end = path.find_last_not_of("0123456789");
   const std::string_view kept = std::string_view(path).substr(0, end == std::string::npos ? 0 : end + 1);
@@ -52,10 +52,10 @@ bool are_records(const std::vector<std::string>& files) {
          (!std::filesystem::exists(first) && std::filesystem::exists(first + ".rank0"));
 }
 
-/// A bar on a terminal, while a file is read that takes a while.
+/// A progress bar on a terminal, while a large file is read.
 class ProgressBar {
  public:
-  /// Files that are read so often.
+  /// `times` is how often each file will be read.
   explicit ProgressBar(const std::vector<std::string>& files, std::uint64_t times = 1)
       : is_shown_(::isatty(STDERR_FILENO) != 0) {
     std::error_code failed;
@@ -70,7 +70,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Counts what has been read.
+  /// Returns a callback that counts the bytes that were read.
   timeline::OnProgress counting() {
     return [this](std::uint64_t bytes) {
       at(done_ += bytes);
@@ -94,12 +94,12 @@ class ProgressBar {
   int percent_ = -1;
 };
 
-/// One name that is no file of records itself stands for those of all ranks.
+/// True for a single name that is not a file of records itself. It stands for the files of all ranks.
 bool is_of_all_ranks(const std::vector<std::string>& files) {
   return files.size() == 1 && base_of(files.front()).empty();
 }
 
-/// They are looked through before they are joined.
+/// Records are read twice: first to examine them, then to join them.
 ProgressBar bar_of_records(const std::vector<std::string>& files) {
   if (!is_of_all_ranks(files)) return ProgressBar(files, 2);
   std::vector<std::string> ranks;
@@ -156,7 +156,7 @@ int check(const CommandLine& wanted) {
   return faults.empty() ? printed : 1;
 }
 
-/// Of a trace that is there; else of the records that it would be made of.
+/// Returns the report of the traces, or of the records if the files are records.
 Result<timeline::TraceReport> report_of_files(const std::vector<std::string>& files) {
   const bool is_of_records = are_records(files);
   ProgressBar bar = is_of_records ? bar_of_records(files) : ProgressBar(files);
@@ -179,7 +179,7 @@ int diff(const CommandLine& wanted) {
   return print(difference_text(*before, *after));
 }
 
-/// A trace that can be shown: of one rank's records, or what stands for all, one of all ranks is made beside them.
+/// Returns a trace that can be shown. For records, first makes the trace of all ranks in the same folder.
 Result<std::string> trace_of(const std::string& file) {
   if (!are_records({file})) return file;
   const std::string base = base_of(file);
@@ -189,7 +189,7 @@ Result<std::string> trace_of(const std::string& file) {
   return trace;
 }
 
-/// Each once, whatever of it was named how often.
+/// Returns each trace once, however often its files are named.
 Result<std::vector<std::string>> traces_of(const std::vector<std::string>& files) {
   std::vector<std::string> traces;
   std::set<std::string> bases;
@@ -201,7 +201,7 @@ Result<std::vector<std::string>> traces_of(const std::vector<std::string>& files
   return traces;
 }
 
-/// A JSON array, as the page has it.
+/// Returns a JSON array in the form that the page expects.
 Result<std::string> reports_as_json(const std::vector<std::string>& traces) {
   ProgressBar bar(traces);
   DABKE_ASSIGN_OR_RETURN(const auto made,

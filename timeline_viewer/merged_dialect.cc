@@ -11,7 +11,7 @@
 namespace dabke::viewer {
 namespace {
 
-/// "17" of "17", nothing of what is no number.
+/// Returns 17 for "17", and nothing for a text that is not a number.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -72,10 +72,10 @@ class MergedDialect final : public TraceDialect {
  private:
   struct Process {
     std::size_t index = 0;
-    std::map<std::string, std::string> rows;                     // their names, by tid
+    std::map<std::string, std::string> rows;                     // names by tid
     std::map<std::string, timeline::JoinedTensor> negotiations;  // by tid
-    std::map<std::string, timeline::JoinedTensor> lonely;        // the last of each row, by tid
-    timeline::RankPart* part = nullptr;                          // of the batch that is open
+    std::map<std::string, timeline::JoinedTensor> lonely;        // the last one of each row, by tid
+    timeline::RankPart* part = nullptr;                          // part of the open batch
     bool misses_tail = false;
   };
 
@@ -103,7 +103,7 @@ class MergedDialect final : public TraceDialect {
     } else if (event.name == timeline::name_of(timeline::Event::tail_missing)) {
       of.misses_tail = true;
     } else if (event.name == timeline::name_of(timeline::Event::error)) {
-      // It may be of one that was never ordered: then it is no longer one without an end.
+      // The error may belong to a tensor that was never ordered. Then this tensor is not unfinished any more.
       of.lonely.erase(event.thread);
       analysis_.failure(of.index, of.rows[event.thread], event.text(timeline::Argument::error),
                         ns_of(*event.start_us));
@@ -145,7 +145,7 @@ class MergedDialect final : public TraceDialect {
     }
   }
 
-  /// Until its error comes, which may be none.
+  /// Holds a tensor without an order until its error comes, which may be never.
   void hold_lonely(Process& of, const std::string& row, const timeline::JoinedTensor& tensor) {
     const auto [held, is_new] = of.lonely.try_emplace(row, tensor);
     if (is_new) return;
@@ -169,7 +169,7 @@ class MergedDialect final : public TraceDialect {
     return static_cast<std::uint16_t>(std::min<std::uint32_t>(names_.number_of(text), 0xffff));
   }
 
-  /// All of a batch comes before anything of the next.
+  /// All events of a batch come before those of the next batch.
   timeline::RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
     if (batch != key_) {
       report();

@@ -22,7 +22,7 @@ std::string attribute(std::string_view text) {
   return escaped;
 }
 
-/// No markup can begin in it, whatever names it has.
+/// Escapes `<`, so that no name in the JSON can begin markup.
 std::string in_script(std::string_view json) {
   std::string escaped;
   for (const char c : json) {

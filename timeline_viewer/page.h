@@ -1,4 +1,4 @@
-// The timeline's page as one file that asks no host for anything.
+// The timeline's page as one file that loads nothing from other hosts.
 #pragma once
 
 #include <span>
@@ -7,19 +7,21 @@
 
 namespace dabke::viewer {
 
-/// With marks where page_of_server() and page_with() put what is theirs (bundle_page.py).
+/// The page with marks, which page_of_server() and page_with() replace by their data (bundle_page.py).
 std::string_view bundled_page();
 
-/// A trace that a page has in it.
+/// A trace that is embedded in a page.
 struct PageTrace {
   std::string name;   // for people
   std::string bytes;  // compressed by gzip
 };
 
-/// Fetches ./trace/0, ./trace/1 and so on, and ./reports, from where it comes from. `names` are the traces', for people.
+/// Returns a page that fetches ./trace/0, ./trace/1 and so on, and ./reports, from its server. `names` are
+/// the traces' names for people.
 std::string page_of_server(std::span<const std::string> names);
 
-/// Has all in it. `reports`: a JSON array of one report for all traces, or one for each.
+/// Returns a page that contains all its data. `reports` is a JSON array with one report for all
+/// traces, or one for each.
 std::string page_with(std::span<const PageTrace> traces, std::string_view reports);
 
 }  // namespace dabke::viewer

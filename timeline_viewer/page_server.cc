@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kLongestRequest = 16 << 10;
 constexpr std::size_t kMostConnections = 64;
-constexpr auto kIdleLimit = std::chrono::seconds(10);  // of a connection on which nothing moves
+constexpr auto kIdleLimit = std::chrono::seconds(10);  // for a connection without traffic
 constexpr off_t kAtOnce = 1 << 20;
 
 std::string head(std::string_view status, std::string_view type, std::uint64_t bytes) {
@@ -43,7 +43,7 @@ std::string refusal(std::string_view status) {
   return head(status, "text/plain", status.size()) + std::string(status);
 }
 
-/// The value of a header; empty where it is not there.
+/// Returns the value of a header; empty if it is missing.
 std::string_view header(std::string_view request, std::string_view name) {
   std::size_t line = request.find("\r\n");
   while (line != std::string_view::npos) {

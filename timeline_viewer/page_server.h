@@ -1,7 +1,8 @@
 // Serves the page with its traces to a browser of this machine.
 //
-// It listens on 127.0.0.1 alone, and answers what comes under a path that nobody can guess, for this host by name: neither a
-// page of another site, by whatever name its owner lets the browser find us, nor another user of the machine reads the trace.
+// The server listens only on 127.0.0.1, and only answers requests below a path that cannot be guessed. So
+// another user of the machine cannot read the trace. Requests must also name this host. So a page of another
+// site cannot read the trace, even if its owner lets the site's name resolve to this machine.
 #pragma once
 
 #include <sys/types.h>
@@ -21,12 +22,12 @@ namespace dabke::viewer {
 
 class PageServer {
  public:
-  /// `traces`: the files; they are sent as they are.
+  /// `traces` are the files, which are sent unchanged.
   static Result<PageServer> open(std::string page, std::vector<std::string> traces, std::string reports);
 
   const std::string& address() const { return address_; }
 
-  /// Answers until `stop` (a descriptor) can be read.
+  /// Answers requests until the descriptor `stop` is readable.
   Status serve(int stop);
 
  private:
@@ -34,18 +35,18 @@ class PageServer {
     Fd fd;
     TimePoint until;
     std::string request, answer;
-    Fd file;  // what follows the answer
+    Fd file;  // sent after the answer
     off_t left = 0;
   };
 
   PageServer() = default;
   void accept();
-  /// Whether it goes on.
+  /// True if the connection goes on.
   bool read(Connection& connection);
   bool write(Connection& connection);
   void answer(Connection& connection);
   void answer_file(Connection& connection, const std::string& path);
-  /// The trace that "trace/3" asks for; null: none.
+  /// Returns the trace for a target such as "trace/3"; null if there is none.
   const std::string* trace_of(std::string_view target) const;
 
   Fd listener_;

@@ -24,7 +24,8 @@ bool is_communication(std::string_view name) {
   return false;
 }
 
-/// Communication runs beside computation: of the GPU where there are kernels, else of operations on the CPU.
+/// Compares communication with computation: that of the GPU if there are communication kernels, else that
+/// of the CPU's operations.
 class ProfilerDialect final : public TraceDialect {
  public:
   ProfilerDialect(timeline::Analysis& analysis, std::size_t file)
@@ -40,7 +41,7 @@ class ProfilerDialect final : public TraceDialect {
       updates_[std::string(event.name)].push_back(when.end_ns);
     const bool is_kernel = event.category == "kernel";
     if (is_communication(event.name)) {
-      // A collective of a GPU shows on both; what the CPU's annotation covers is its launch alone.
+      // A collective of a GPU appears twice. The CPU's annotation covers only its launch.
       (is_kernel ? kernels_ : calls_).push_back({event.name, when});
     } else if (is_kernel) {
       gpu_.push_back(when);
@@ -75,7 +76,8 @@ class ProfilerDialect final : public TraceDialect {
     steps_.emplace_back(number, when);
   }
 
-  /// A profile that marks no steps has those of the optimizer; of several optimizers, those of the one that steps least often.
+  /// If a profile marks no steps, those of the optimizer are used. If there are several optimizers, the one
+  /// with the fewest steps counts.
   void take_updates() {
     const auto rarest =
         std::ranges::min_element(updates_, {}, [](const auto& one) { return one.second.size(); });
@@ -88,11 +90,12 @@ class ProfilerDialect final : public TraceDialect {
 
   timeline::Analysis& analysis_;
   int rank_;
-  std::optional<double> zero_us_;  // times are of the clock, and take more digits than their differences
+  // Times are those of a clock, and need more digits than their differences.
+  std::optional<double> zero_us_;
   std::vector<std::pair<std::string, timeline::Interval>> kernels_, calls_;
   timeline::Intervals gpu_, cpu_;
   std::vector<std::pair<std::uint64_t, timeline::Interval>> steps_;
-  std::map<std::string, std::vector<std::int64_t>> updates_;  // when an optimizer had stepped, by its name
+  std::map<std::string, std::vector<std::int64_t>> updates_;  // the ends of an optimizer's steps, by its name
 };
 
 }  // namespace

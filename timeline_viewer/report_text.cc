@@ -27,7 +27,8 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 10 ? 0 : 1, kUnits[unit]);
 }
 
-/// Names are foreign: nothing of them moves the cursor. U+0080 to U+009F, in UTF-8 two bytes, do so as well.
+/// Names come from other programs, so characters that move the cursor are replaced. U+0080 to U+009F, which
+/// are two bytes in UTF-8, are such characters.
 std::string printable(std::string_view name) {
   std::string text;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -39,7 +40,7 @@ std::string printable(std::string_view name) {
   return text;
 }
 
-/// In a column.
+/// Cuts a name to the width of a column.
 std::string shown(std::string_view name) {
   const std::string text = printable(name);
   if (text.size() <= kLongestName) return text;
@@ -67,7 +68,7 @@ std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
-/// Since the trace's beginning, as the page counts: so exact that it can be found there.
+/// Returns a time since the trace's beginning, as exact as the page shows it, so that it can be found there.
 std::string moment_text(double us) {
   return us < 1e6 ? fmt::format("{:.3f} ms", us / 1e3) : fmt::format("{:.6f} s", us / 1e6);
 }
@@ -141,8 +142,8 @@ std::string cost_text(const timeline::TraceReport& report) {
   std::string text = fmt::format("Who was last{}\n  {:>6}  {:>8}  {:>18}{}\n", of_which, "rank", "last in",
                                  has_steps ? "cost in usual step" : "cost in all",
                                  has_steps ? fmt::format("  {:>10}", "by mean") : "");
-  const bool is_known =
-      2 * report.compared > report.fusion.batches;  // else most of it may be what the trace does not tell
+  // Otherwise most of the cost may be unknown to the trace.
+  const bool is_known = 2 * report.compared > report.fusion.batches;
   const auto cost_of = [&](double us) { return is_known ? timeline::time_text(us) : std::string("unknown"); };
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {
     const timeline::TraceReport::Cost& cost = report.cost[i];
@@ -268,7 +269,8 @@ std::string difference_text(const timeline::TraceReport& before, const timeline:
                          std::string_view word) {
     std::string lines;
     for (const timeline::TraceReport::Finding& finding : from.findings) {
-      // Titles have numbers that are never the same twice; of a late rank it matters which one it is.
+      // Titles contain measured numbers, so findings are compared by id. A late rank's title counts,
+      // since it names the rank.
       const auto is_same = [&](const timeline::TraceReport::Finding& one) {
         return one.id == finding.id && (one.id != "late-rank" || one.title == finding.title);
       };

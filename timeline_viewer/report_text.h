@@ -1,4 +1,4 @@
-// Reports for people.
+// Reports as text for people.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace dabke::viewer {
 
-/// What stands out first, then the figures.
+/// Returns the findings first, then the figures.
 std::string text_of(const timeline::TraceReport& report);
 
-/// What became slower or faster from one to the other.
+/// Returns what became slower or faster between the two.
 std::string difference_text(const timeline::TraceReport& before, const timeline::TraceReport& after);
 
-/// The median of the steps; of all where there are none.
+/// Returns the median of the steps; without steps, the whole time.
 double step_us(const timeline::TraceReport& report);
 
 }  // namespace dabke::viewer

@@ -30,9 +30,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For the connection and the handshake together.
+/// The time for the connection and the handshake together.
 constexpr Duration kConnectTime = 5s;
-/// Figures come once a second, from rank 0's coordinator thread at the latest after two.
+/// The longest silence. Figures come once a second, and rank 0's coordinator thread
+/// hands them over within two.
 constexpr Duration kSilence = 15s;
 constexpr std::string_view kHow =
     "start the job with DABKE_TOP=0 (dabkerun --top-port 0), or any port instead of 0";
@@ -42,7 +43,8 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   return ::poll(&entry, 1, poll_timeout_ms(deadline)) > 0;
 }
 
-/// Those of jobs that run, as far as can be told: a job that was killed leaves its file, and nobody answers there.
+/// Returns the tickets of the jobs that are running. A job that was killed leaves its file, which is removed
+/// here if no program answers at its address.
 std::vector<diagnosis::LiveStatisticsTicket> tickets_in(const std::string& directory) {
   std::vector<diagnosis::LiveStatisticsTicket> tickets;
   std::error_code error;
@@ -59,7 +61,8 @@ std::vector<diagnosis::LiveStatisticsTicket> tickets_in(const std::string& direc
   return tickets;
 }
 
-/// The one that rank 0 has left for this address, or, where the address is of this host by any of its names, for its port.
+/// Returns the ticket that rank 0 has left for this address. If there is none for a loopback address, the
+/// port alone decides.
 Result<diagnosis::LiveStatisticsTicket> ticket_for(const std::string& address, const std::string& directory) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<links::SocketAddress> wanted, resolve_job_address(address));
   for (const links::SocketAddress& one : wanted) {
@@ -140,7 +143,7 @@ class Screen final : public links::FrameSink {
       if (!options_.once || frames_ > 1) draw();
     }
   }
-  /// Rates need two.
+  /// The table shows rates, which need two messages.
   bool is_done() const {
     return !failure_.is_ok() || (options_.once && frames_ >= (options_.json ? 1U : 2U));
   }

@@ -1,4 +1,4 @@
-// Looks at a job that runs: the figures of all ranks, once a second, from its rank 0
+// Views a running job: receives the figures of all ranks once a second from its rank 0
 // (runtime/diagnosis/live/live_statistics_server.h).
 #pragma once
 
@@ -9,15 +9,16 @@
 namespace dabke::viewer {
 
 struct TopOptions {
-  std::string
-      address;  // "node1:4711" or "10.0.0.2:4711"; empty: of the only job that can be looked at from here
-  std::string key_file;  // empty: where rank 0 puts it
-  bool json = false;     // as it comes, a line each
-  bool once = false;     // and that is all
+  // The job's address, such as "node1:4711" or "10.0.0.2:4711". Empty for the only job that
+  // can be viewed from here.
+  std::string address;
+  std::string key_file;  // empty for the file that rank 0 writes
+  bool json = false;     // print the JSON as it comes, one line each time
+  bool once = false;     // print once and end
 };
 
-/// Until the job ends, which is well, or a signal comes.
-///   errors  no such job, no file with the key, or not that job's; nobody answers
+/// Shows the figures until a signal comes, or until the job ends, which is not an error.
+///   errors  no such job; no file with the key, or the key of another job; no answer
 Status look_at_job(const TopOptions& options);
 
 }  // namespace dabke::viewer

@@ -13,7 +13,7 @@
 namespace dabke::viewer {
 namespace {
 
-/// All dialects listen; those that do not know what they hear tell nothing.
+/// Hands the events to all dialects. A dialect ignores events that it does not recognise.
 class AllDialects final : public EventSink {
  public:
   AllDialects(timeline::Analysis& analysis, TraceNames& names, std::size_t file) {
@@ -36,13 +36,14 @@ class AllDialects final : public EventSink {
   std::vector<std::unique_ptr<TraceDialect>> dialects_;
 };
 
-/// Of a trace, when others have been read before it.
+/// A rank that a trace has in common with the traces before it.
 struct CommonRank {
   std::size_t trace = 0;
   int rank = 0;
 };
 
-/// Whether one of the ranks from the `first`-th on is among those before it.
+/// Returns one of the ranks from the `first`-th on that is also among those before it;
+/// nothing if there is none.
 std::optional<int> common_rank(const std::vector<int>& ranks, std::size_t first) {
   const auto before_end = ranks.begin() + static_cast<std::ptrdiff_t>(first);
   const auto found = std::find_first_of(before_end, ranks.end(), ranks.begin(), before_end);
@@ -51,7 +52,8 @@ std::optional<int> common_rank(const std::vector<int>& ranks, std::size_t first)
 
 using Read = std::variant<timeline::TraceReport, CommonRank>;
 
-/// The report; or the first trace that is of another job than those before it.
+/// Returns the report. If a trace is of another job than those before it, returns the
+/// first such trace instead.
 Result<Read> read_traces(std::span<const std::string> paths,
                          const std::function<void(std::uint64_t)>& on_progress) {
   TraceNames names;

@@ -1,8 +1,9 @@
-// What the traces of Dabke, of Horovod and of PyTorch's profiler say, for an analysis.
+// Reads the traces of Dabke, of Horovod and of PyTorch's profiler for an analysis.
 //
-//   Dabke's merged trace   processes are ranks; batches are told one after the other, each with the parts of its ranks
-//   Horovod's timeline     processes are tensors; rank 0 tells when it heard that each rank was ready, and what it did itself
-//   PyTorch's profiler     one file a rank; kernels and operations whose names say that they communicate
+//   Dabke's merged trace   processes are ranks; batches follow each other, each with the parts of its ranks
+//   Horovod's timeline     processes are tensors; rank 0 records its own work, and when it learned that each
+//                          rank was ready
+//   PyTorch's profiler     one file a rank; names of kernels and operations show which communicate
 #pragma once
 
 #include <cstddef>
@@ -20,11 +21,11 @@
 
 namespace dabke::viewer {
 
-/// Numbers for the names of a trace, for whoever wants them by number.
+/// Gives numbers to the names of a trace, for code that needs them by number.
 class TraceNames {
  public:
   std::uint32_t number_of(std::string_view name);
-  /// "" of 0.
+  /// Returns "" for 0.
   std::string_view name(std::uint32_t number) const { return names_[number]; }
 
  private:
@@ -32,32 +33,33 @@ class TraceNames {
   std::vector<std::string> names_{""};
 };
 
-/// One tool's way of telling. It takes the events that it knows, of a file from its beginning to its end.
+/// Reads the traces of one tool. It gets all events of a file, and takes those that it recognises.
 class TraceDialect : public EventSink {
  public:
   void member(std::string_view, std::string_view) override {}
-  /// Tells what has no end.
+  /// Reports events that have no end.
   virtual void finish() {}
 };
 
 std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names);
 std::unique_ptr<TraceDialect> horovod_dialect(timeline::Analysis& analysis, TraceNames& names);
-/// `file`: how many were before it; the rank where the file does not say it.
+/// `file` is the number of files before this one. It is the rank if the file does not name one.
 std::unique_ptr<TraceDialect> profiler_dialect(timeline::Analysis& analysis, std::size_t file);
 
-/// "ALLREDUCE", as timelines write it.
+/// Returns the collective for a name as timelines write it, such as "ALLREDUCE".
 std::optional<CollectiveKind> kind_of(std::string_view timeline_name);
 
-/// Nanoseconds, from the trace's own zero on.
+/// Converts microseconds since the trace's zero to nanoseconds.
 std::int64_t ns_of(double us);
 
-/// A report of one trace, or of several of one job, one for each rank.
-///   errors  what cannot be read, or is no trace; a trace that has a rank which one before it has: they are of different jobs
+/// Returns the report of one trace, or of several traces of one job, one for each rank.
+///   errors  a file that cannot be read or is not a trace; a trace with a rank of an earlier trace, since
+///           that trace is of another job
 Result<timeline::TraceReport> report_of_traces(
     const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
-/// The same, but of traces of different jobs one report for each of them.
-///   errors  what cannot be read, or is no trace
+/// Returns the same, or one report for each trace if the traces are of different jobs.
+///   errors  a file that cannot be read or is not a trace
 Result<std::vector<timeline::TraceReport>> reports_of_traces(
     const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 

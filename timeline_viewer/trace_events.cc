@@ -17,18 +17,19 @@
 namespace dabke::viewer {
 namespace {
 
-/// An event that is longer, or deeper, is broken.
+/// An event that is longer or deeper counts as broken.
 constexpr std::size_t kMostEvent = 1 << 20;
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostMember = 64 << 20;
-/// After so many false beginnings in a row the rest of the line is given up, so that nobody's file takes for ever.
+/// After so many wrong beginnings in a row, the rest of the line is skipped. So no file takes unlimited time.
 constexpr int kMostTries = 8;
-/// Doubles hold microseconds exactly up to here, and nanoseconds of a computer's uptime.
+/// Up to this value a double holds microseconds exactly. For the uptime of a computer it
+/// even holds nanoseconds.
 constexpr double kMostUs = 9e15;
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-/// Takes an event's JSON apart. What is deeper than a value of `args` is of nobody's interest.
+/// Parses the JSON of an event. Values that lie deeper than those of `args` are ignored.
 class EventParser final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit EventParser(TraceEvent& event) : event_(event) {}
@@ -145,7 +146,7 @@ class Reader {
  private:
   enum class Scan { whole, broken, too_long, end };
 
-  /// The character so far behind the next; negative at the end.
+  /// Returns the character at `offset` from the next one; negative at the end.
   int at(std::size_t offset) {
     while (next_ + offset >= buffer_.size()) {
       if (!fill()) return -1;
@@ -168,7 +169,7 @@ class Reader {
     return false;
   }
 
-  /// A compressed file that was cut has all that came before.
+  /// A compressed file that was cut still yields all bytes before the cut, so that is not an error.
   void read_failed() {
     int code = Z_OK;
     const char* const why = ::gzerror(file_.get(), &code);
@@ -178,7 +179,7 @@ class Reader {
                  : Status(Code::invalid_argument, fmt::format("cannot read '{}': {}", path_, why));
   }
 
-  /// The next character that is neither space nor comma; it stays.
+  /// Returns the next character that is neither space nor comma, without consuming it.
   int next_letter() {
     for (;; ++next_) {
       const int c = at(0);
@@ -217,7 +218,7 @@ class Reader {
     }
   }
 
-  /// Whether it has an end.
+  /// Returns false if the array has no end.
   bool read_array() {
     int tries = 0;
     TraceEvent event;
@@ -254,7 +255,7 @@ class Reader {
     if (damage_.broken++ == 0) damage_.first_broken_at = consumed_ + next_;
   }
 
-  /// Where the value that begins at next_ ends: length_.
+  /// Finds the end of the value that begins at next_, and sets length_.
   Scan scan(std::size_t most) {
     int depth = 0;
     bool in_string = false;
@@ -303,7 +304,7 @@ class Reader {
       next_ = std::min(buffer_.size(), buffer_.find('\n', next_));
   }
 
-  /// The next '{' that may begin an event: behind a comma, a bracket or a line's end.
+  /// Moves to the next '{' that may begin an event: after a comma, a bracket or the end of a line.
   void skip_to_event() {
     char before = at(0) == '\n' ? '\n' : ' ';
     for (++next_;; ++next_) {

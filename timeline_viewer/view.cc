@@ -24,16 +24,17 @@
 namespace dabke::viewer {
 namespace {
 
-constexpr int kGzip = 15 + 16;  // zlib: the largest window, in gzip's form
+constexpr int kGzip = 15 + 16;  // for zlib: the largest window, in gzip's form
 
-/// What people call each trace: its file; where two files are called the same, the paths as they were given.
+/// Returns names of the traces for people: the names of their files, or if two are equal, the
+/// paths as they were given.
 std::vector<std::string> names_of(const std::vector<std::string>& traces) {
   std::vector<std::string> names;
   for (const std::string& trace : traces) names.push_back(std::filesystem::path(trace).filename());
   return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : traces;
 }
 
-/// The file's content, compressed; what is compressed already is so once.
+/// Returns the file's content, compressed once, even if the file is compressed already.
 Result<std::string> compressed(const std::string& path) {
   DABKE_ASSIGN_OR_RETURN(const GzFile file, open_gz(path));
   z_stream stream{};
@@ -95,7 +96,7 @@ Status view_page(const std::vector<std::string>& traces, const std::string& repo
   ::sigaddset(&ends, SIGINT);
   ::sigaddset(&ends, SIGTERM);
   ::sigprocmask(SIG_BLOCK, &ends, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a browser may leave in the middle of the trace
+  ::signal(SIGPIPE, SIG_IGN);  // a browser may close the connection in the middle of the trace
   const Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC));
   if (!stop) return system_error("cannot wait for signals", errno);
   DABKE_ASSIGN_OR_RETURN(PageServer server,

@@ -8,12 +8,12 @@
 
 namespace dabke::viewer {
 
-/// Writes `output`, a page with the traces and their reports in it. `reports`: a JSON array of one for all traces, or one for
-/// each.
+/// Writes the page `output`, which contains the traces and their reports. `reports` is a JSON array with one
+/// report for all traces, or one for each.
 Status export_page(const std::vector<std::string>& traces, const std::string& reports,
                    const std::string& output);
 
-/// Serves the page until SIGINT or SIGTERM, and opens it in the user's browser where `opens`.
+/// Serves the page until SIGINT or SIGTERM. If `opens`, opens it in the user's browser.
 Status view_page(const std::vector<std::string>& traces, const std::string& reports, bool opens);
 
 }  // namespace dabke::viewer

@@ -17,10 +17,10 @@
 namespace dabke::diagnosis {
 namespace {
 
-// A handler is told nothing but the signal, so this must be where it finds it. -1: nobody handles a signal.
+// The handler gets nothing but the signal's number, so it reads the descriptor here; -1 if none is handled.
 std::atomic<int> event_of_handler{-1};
 
-/// More than there are signals: the thread ends.
+/// Ends the thread when it is added to the event's counter, because it exceeds any number of signals.
 constexpr std::uint64_t kEnd = std::uint64_t{1} << 40;
 
 void on_dump_signal(int) {

@@ -1,4 +1,4 @@
-// DABKE_DUMP_SIGNAL: a signal of the user's choice at which the ranks write dumps.
+// DABKE_DUMP_SIGNAL: the ranks write dumps when they receive a signal that the user has chosen.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@ namespace dabke::diagnosis {
 
 class DumpSignal {
  public:
-  /// Handles `signal` ("USR1", "SIGUSR1" or a number) from now on, and calls `on_signal` with its name on a
-  /// thread of its own at each. An error when it may not be used (runtime/base/threads/dump_signals.h), or when the
-  /// application or another runtime of this process handles it.
+  /// Handles `signal` ("USR1", "SIGUSR1" or a number) from now on. Each time it calls
+  /// `on_signal` with the signal's name, on a thread of its own. It is an error if the signal
+  /// may not be used (runtime/base/threads/dump_signals.h), or if the application or another
+  /// runtime of this process handles it.
   static Result<std::unique_ptr<DumpSignal>> open(const std::string& signal,
                                                   std::function<void(const std::string& name)> on_signal);
-  /// The signal does again what it does by default.
+  /// Restores the default action of the signal.
   ~DumpSignal();
 
   DumpSignal(const DumpSignal&) = delete;

@@ -40,7 +40,7 @@ void FlightRecorder::record(FlightEvent::What what, CollectiveKind kind, Process
   std::uint64_t turn = cell.turn.load(std::memory_order_relaxed);
   const std::uint64_t writing = 2 * index + 1;
   if (turn % 2 == 1 || turn > writing || !cell.turn.compare_exchange_strong(turn, writing)) return;
-  // Released one by one: who reads any of them new then reads the turn as odd or newer.
+  // Each store releases, so a reader that sees a new word also sees that the turn is odd or newer.
   for (std::size_t i = 0; i < std::min(used, kWords); ++i) {
     cell.words[i].store(words[i], std::memory_order_release);
   }

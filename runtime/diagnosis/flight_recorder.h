@@ -1,9 +1,10 @@
-// The last few thousand events of this rank, always kept, so that a hang need not be reproduced to be
-// understood.
+// The last few thousand events of this rank. They are always recorded, so a hang can be understood
+// without reproducing it.
 //
-// A ring that any thread writes without locks and without memory of its own. A cell carries the number of its
-// event, made odd while it is written; a reader that finds it odd or changed drops that event. When the ring
-// comes round while a slow writer still holds a cell, the newer event is dropped: nobody waits for anybody.
+// Any thread writes into a ring, without locks and without allocating memory. A cell holds the number of
+// its event, which is odd while the event is written. A reader that finds the number odd or changed drops
+// that event. If the ring comes round to a cell that a slow writer still uses, the newer event is dropped.
+// So no thread ever waits.
 #pragma once
 
 #include <array>
@@ -22,16 +23,16 @@ namespace dabke::diagnosis {
 
 struct FlightEvent {
   enum class What : std::uint8_t {
-    submitted,  // number: how many this rank has submitted, with this one
-    ordered,    // number: of the order, as in the next three
-    started,    // a batch; the name is that of its first tensor
+    submitted,  // number: how many this rank has submitted, including this one
+    ordered,    // number: the order's; so in the next three
+    started,    // a batch; the name is its first tensor's
     finished,
     failed,
-    note,  // the name is a text
+    note,  // the name is the text
   };
   What what = What::note;
   CollectiveKind kind = CollectiveKind::allreduce;
-  std::uint32_t tensors = 0;  // those of a group or a batch
+  std::uint32_t tensors = 0;  // tensors of the group or batch
   ProcessSetId process_set = kWorldSet;
   std::uint64_t number = 0;
   std::uint64_t size_bytes = 0;
@@ -53,7 +54,7 @@ class FlightRecorder {
 
   /// The events of the ring, the oldest first.
   std::vector<FlightEvent> events() const;
-  /// How many there have ever been.
+  /// The number of events that were ever recorded.
   std::uint64_t count() const { return next_.load(std::memory_order_relaxed); }
 
  private:

@@ -19,10 +19,10 @@ namespace dabke::diagnosis {
 namespace {
 
 constexpr std::size_t kEventsForLauncher = 256;
-constexpr std::size_t kEventsOfFailure = 512;  // the program waits for them, and many ranks may write at once
+constexpr std::size_t kEventsOfFailure = 512;  // few: the program waits, and many ranks may write at once
 constexpr std::size_t kStackTextBytes = 8192;
 constexpr Duration kProviderTime = std::chrono::milliseconds(300);
-/// Several tensors stall together; what was seen a moment ago will do for all of them.
+/// Several tensors stall together, and one report of the positions is recent enough for all of them.
 constexpr Duration kPlacesStayFresh = std::chrono::seconds(1);
 
 std::string_view name_of(FlightEvent::What what) {
@@ -133,7 +133,8 @@ void Reporter::loop() {
     work_.pop_front();
     busy_ = true;
     lock.unlock();
-    if (!attempt(work)) {  // the job needs no report
+    // The job does not need a report, so it goes on.
+    if (!attempt(work)) {
       attempt(
           [&] { parts_.log.warning("out of memory: a report of what this rank does could not be made"); });
     }
@@ -157,7 +158,7 @@ void Reporter::write_now(Dump dump, Why why, Stacks stacks) {
   const std::size_t most_events = why == Why::hang ? FlightRecorder::kEvents : kEventsOfFailure;
   const bool is_written = path && write_file(dump, *path, most_events);
   if (!is_gathered()) return;
-  // The job goes on, or ends, whether the launcher has it or not.
+  // If the launcher does not get it, the job goes on or ends all the same.
   if (is_written) (void)parts_.launcher->set(dump_file_key(dump.rank), *path);
   if (why == Why::hang)
     (void)parts_.launcher->set(dump_key(dump.incident, dump.rank), to_json(dump, kEventsForLauncher));
@@ -169,13 +170,13 @@ bool Reporter::write_file(const Dump& dump, const std::string& path, std::size_t
     parts_.log.warning("{}", written.message());
     return false;
   }
-  // Told once for the job: by the launcher, else by the first rank.
+  // The message appears once for the job: from the launcher, else from the first rank.
   if (dump.rank == 0 && !is_gathered()) {
     parts_.log.warning("{}", dumps_text({path}, dump.size, is_one_host()));
   } else {
     parts_.log.info("what this rank was doing is in {}", path);
   }
-  // A directory that the user has named is the user's to tidy up.
+  // A directory that the user has named is left to the user.
   if (parts_.config.dump_dir.empty())
     remove_old_dumps(std::filesystem::path(path).parent_path().string(), job_of_dumps());
   return true;

@@ -1,6 +1,6 @@
-// Writes dumps and takes stacks, on a thread of its own: files, the launcher's store and the application's
-// stack provider may all be slow, and the negotiation must not wait for them. The thread is there before
-// anybody needs it: when a job hangs for want of threads, the report is still made.
+// Writes dumps and takes stacks on a thread of its own. Files, the launcher's store and the application's
+// stack provider may all be slow, and the negotiation must not wait for them. The thread is started early, so
+// that a report can be made even when no thread can be started any more.
 #pragma once
 
 #include <condition_variable>
@@ -30,47 +30,53 @@ class Reporter {
     const Config& config;
     const FlightRecorder& recorder;
     std::shared_ptr<StackSource> stacks;
-    std::shared_ptr<store::Store> launcher;  // where the launcher gathers dumps; null: nobody does
+    std::shared_ptr<store::Store> launcher;  // where the launcher gathers dumps; null without a launcher
     Log log;
-    /// How a rank's process has ended, by the deadline; empty: nobody says.
+    /// Returns the exit status of a rank's process; nothing if it is not known by the deadline. Empty if
+    /// no launcher reports it.
     std::function<std::optional<int>(Rank rank, TimePoint deadline)> exit_status_of = {};
   };
   explicit Reporter(Parts parts);
   ~Reporter() { stop(); }
 
-  /// Called once, before anything is asked for.
+  /// Call it once, before all other functions.
   Status start();
-  /// Does what was asked for, then ends the thread; does nothing from then on.
+  /// Does the work that was requested, then ends the thread. Later requests are ignored.
   void stop();
 
-  /// What this rank is and what its recorder holds; the caller adds what it is waiting for.
+  /// Returns a dump with the facts about this rank and the events of its recorder. The caller
+  /// adds what it waits for.
   Dump begin(std::string reason, std::uint64_t incident) const;
 
   enum class Why {
-    hang,     // the launcher gets it too, and judges who is waited for
-    failure,  // of any other kind: the launcher gets to know the file
+    hang,     // the launcher gets the dump too, and finds the ranks that are waited for
+    failure,  // any other failure; the launcher gets only the path of the file
   };
   enum class Stacks {
     none,
-    places,   // where the threads are, which disturbs none of them
-    signals,  // from the threads themselves, which ends their sleeps: the job fails, or somebody has asked
+    places,  // the positions of the threads, which disturbs none of them
+    // Taken by the threads themselves, which ends their sleeps. So only if the job fails or the user asks.
+    signals,
   };
-  /// Into a file in DABKE_DUMP_DIR or the temporary directory. May be called from any thread; does not wait.
+  /// Writes the dump to a file in DABKE_DUMP_DIR or the temporary directory. Does not wait.
+  /// Any thread may call it.
   void write(Dump dump, Why why, Stacks stacks);
-  /// Waits until what write() was given has been written, for this long at most.
+  /// Waits until all dumps that were given to write() are written, for at most `limit`.
   void flush(Duration limit);
 
-  /// Writes, with stacks by signals, to this file; in this thread.
+  /// Writes the dump with stacks to this file, on the calling thread. The stacks are taken by signals.
   Status write_to(Dump dump, const std::string& path);
 
-  /// Calls `done` on the reporter's thread with how the rank's process has ended, as a shell gives it, or with nothing where
-  /// that is not known by the deadline. False: nobody would say, and it is not called.
+  /// Calls `done` on the reporter's thread with the exit status of the rank's process, as a shell reports it.
+  /// `done` gets nothing if the status is not known by the deadline. Returns false, without a call, if
+  /// nothing reports the status.
   bool take_exit_status(Rank rank, TimePoint deadline, std::function<void(std::optional<int>)> done);
 
-  /// Calls `done` on the reporter's thread with where the application is, as lines (short_stack.h); sends no signal.
+  /// Calls `done` on the reporter's thread with the position of the application, as lines
+  /// (short_stack.h). Sends no signal.
   void take_places(std::function<void(std::string text)> done);
 
-  /// Whether a launcher tells what the ranks do, once for the job.
+  /// True if a launcher reports for the whole job what the ranks do.
   bool is_gathered() const { return parts_.launcher != nullptr; }
 
  private:
@@ -78,12 +84,12 @@ class Reporter {
   void loop();
   void add_stacks(Dump& dump, Stacks stacks);
   void write_now(Dump dump, Why why, Stacks stacks);
-  /// Whether it was written.
+  /// Returns true if the file was written.
   bool write_file(const Dump& dump, const std::string& path, std::size_t most_events);
   bool is_one_host() const;
-  /// Nothing: no file is wanted.
+  /// Returns nothing if no file is wanted.
   std::optional<std::string> path_of(Rank rank) const;
-  /// As in their names.
+  /// The job as in the names of dumps.
   std::string job_of_dumps() const;
 
   const Parts parts_;

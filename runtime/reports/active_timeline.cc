@@ -8,11 +8,11 @@
 namespace dabke::reports {
 namespace {
 
-/// The spans that the calling thread has begun and not ended, whether they were recorded or not: a timeline may start
-/// or stop within one.
+/// The spans that the calling thread has begun and not ended, recorded or not. A timeline may
+/// start or stop within a span.
 struct OpenSpans {
   std::uint64_t open = 0;
-  std::uint64_t recorded = 0;  // the innermost so many, in the timeline `in`
+  std::uint64_t recorded = 0;  // how many of the innermost are recorded in the timeline `in`
   std::weak_ptr<timeline::Timeline> in;
 
   static OpenSpans& of_thread() {
@@ -47,7 +47,7 @@ void ActiveTimeline::watch_steps(std::function<void(std::uint64_t step)> on_step
   watches_steps_ = on_step_ != nullptr;
 }
 
-/// Threads that mark at once may get each other's times; nobody waits.
+/// Threads that mark at the same time may mix up their times, but none waits.
 void ActiveTimeline::note_step(std::uint64_t step) {
   const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   const std::int64_t before = marked_at_.exchange(now, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// The timeline as the application's threads see it: what they submit, their spans, and the steps that they mark.
+// The timeline for the application's threads: it records their submits, their spans and
+// the steps that they mark.
 #pragma once
 
 #include <atomic>
@@ -13,30 +14,30 @@
 
 namespace dabke::reports {
 
-/// May be used from any thread. While no timeline is written, each call is a load.
+/// Any thread may use it. While no timeline is written, each call costs one load.
 class ActiveTimeline {
  public:
-  /// Null: none is written any more.
+  /// Sets the timeline that is written; null if none is.
   void set(std::shared_ptr<timeline::Timeline> timeline, TimelineFormat format);
 
   void submitted(const Request& request) {
     if (records_calls_.load(std::memory_order_relaxed)) record(request);
   }
-  /// Null while nobody wants to know how long the application waits.
+  /// Returns null while no timeline records how long the application waits.
   std::shared_ptr<timeline::Timeline> of_waits() {
     return records_calls_.load(std::memory_order_relaxed) ? current() : nullptr;
   }
-  /// A span of the calling thread, within those that it has begun.
+  /// Begins a span of the calling thread. It lies within the spans that the thread has begun and not ended.
   void begin_span(std::string_view name);
-  /// Ends the last that it has begun.
-  ///   errors  invalid_argument while a timeline is written, where it has begun none
+  /// Ends the span that the thread has begun last.
+  ///   errors  invalid_argument if a timeline is written and the thread has not begun a span
   Status end_span();
   void mark_step(std::uint64_t step) {
     note_step(step);
     if (const auto timeline = current()) timeline->mark_step(step);
     if (watches_steps_.load(std::memory_order_relaxed)) report_step(step);
   }
-  /// The steps that were marked, whether a timeline is written or not.
+  /// The steps that were marked, even while no timeline was written.
   struct Steps {
     std::uint64_t count = 0, last = 0, took_us = 0;
   };
@@ -44,8 +45,8 @@ class ActiveTimeline {
     return {marks_.load(std::memory_order_relaxed), last_step_.load(std::memory_order_relaxed),
             took_us_.load(std::memory_order_relaxed)};
   }
-  /// `on_step` hears of every step that is marked, on the thread that marks it, one at a time. When this comes back
-  /// with an empty one nobody is told any more.
+  /// Calls `on_step` for every step that is marked, on the thread that marks it, one at a time. An empty
+  /// `on_step` ends this: when the function returns, no call is running any more.
   void watch_steps(std::function<void(std::uint64_t step)> on_step);
 
  private:
@@ -59,7 +60,7 @@ class ActiveTimeline {
   }
 
   std::atomic<std::uint64_t> marks_{0}, last_step_{0}, took_us_{0};
-  std::atomic<std::int64_t> marked_at_{0};  // on the clock's own scale, ns
+  std::atomic<std::int64_t> marked_at_{0};  // nanoseconds of the clock; 0 before the first mark
   std::atomic<bool> is_on_{false};
   std::atomic<bool> records_calls_{false};
   std::mutex mutex_;
@@ -69,7 +70,7 @@ class ActiveTimeline {
   std::function<void(std::uint64_t)> on_step_;
 };
 
-/// The calling thread waits for tensors to end while the scope lasts.
+/// Records a wait of the calling thread for tensors while the scope lasts.
 class WaitScope {
  public:
   explicit WaitScope(ActiveTimeline& timeline) : timeline_(timeline.of_waits()) {

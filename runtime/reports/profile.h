@@ -1,5 +1,5 @@
-// An account of a rank's communication time: by collective and backend, and by the rank that the others
-// waited for.
+// An account of a rank's communication time: by collective and backend, and by the rank
+// that the others waited for.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ namespace dabke::reports {
 /// One batch that has run.
 struct BatchReport {
   CollectiveKind kind = CollectiveKind::allreduce;
-  std::string_view backend;  // empty: none could run it
+  std::string_view backend;  // empty if no backend could run it
   std::size_t tensors = 0;
   std::size_t size_bytes = 0;  // this rank's input
   double seconds = 0;
 };
 
-/// May be used from any thread.
+/// Any thread may use it.
 class Profile {
  public:
   struct Row {
@@ -36,13 +36,13 @@ class Profile {
     std::uint64_t bytes = 0;
     double seconds = 0;
   };
-  struct Wait {  // submit to order
+  struct Wait {  // from submit to order
     std::uint64_t tensors = 0;
     double seconds = 0;
-    double fastest = 0;  // this rank was the last then, as a rule: the negotiation alone
+    double fastest = 0;  // usually this rank was the last then, so this is the time of the negotiation alone
     void add(const Wait& more);
   };
-  struct Late {  // kept the others waiting
+  struct Late {  // times at which a rank kept the others waiting
     std::uint64_t times = 0;
     double seconds = 0;
   };
@@ -53,13 +53,13 @@ class Profile {
   void cache(std::uint64_t hits, std::uint64_t misses);
 
   std::vector<Row> rows() const;
-  /// The shortest of all waits; 0 when there was none.
+  /// The shortest of all waits; 0 if there was none.
   double fastest_wait() const;
-  /// The lateness of each rank, as far as this rank has seen: all of it on rank 0.
+  /// The lateness of each rank that this rank has seen. Rank 0 sees all of it.
   std::map<Rank, Late> lateness() const;
   std::pair<std::uint64_t, std::uint64_t> cache_hits_and_misses() const;
 
-  /// The table that DABKE_PROFILE prints: one row a collective and backend, then who was late.
+  /// The table that DABKE_PROFILE prints: one row for each collective and backend, then the late ranks.
   std::string to_text(int size, double wall_seconds) const;
 
  private:

@@ -1,4 +1,4 @@
-// When a timeline of some steps alone starts and stops (DABKE_TIMELINE_STEPS).
+// Decides when a timeline of some steps starts and stops (DABKE_TIMELINE_STEPS).
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace dabke::reports {
 
-/// Ranks do not mark a step at the same moment. So the timeline starts a step early and stops a step late, and on every
-/// rank the first and the last step have both of their ends.
+/// Ranks do not mark a step at the same moment. So the timeline starts a step early and stops a step late.
+/// Then the first and the last step have both ends on every rank.
 class RecordedSteps {
  public:
   enum class Then : std::uint8_t { nothing, start, stop };
 
   explicit RecordedSteps(StepRange steps) : steps_(steps) {}
 
-  /// Before any step has ended.
+  /// True if the timeline starts before any step has ended.
   bool starts_with_job() const { return steps_.first < 2; }
-  /// What follows from the end of a step on rank 0. Steps need not be marked one by one.
+  /// Returns what to do when rank 0 has ended a step. Not every step needs a mark.
   Then ended(std::uint64_t step) {
     if (is_over_) return Then::nothing;
     if (step > steps_.last) {

@@ -5,7 +5,7 @@
 
 namespace dabke::reports {
 
-/// Counters of one rank since init. Each has one writing thread at a time; anybody may read.
+/// Counters of one rank since init. Each has one writing thread at a time; any thread may read.
 struct Statistics {
   std::atomic<std::uint64_t> tensors_submitted{0};
   std::atomic<std::uint64_t> tensors_completed{0};

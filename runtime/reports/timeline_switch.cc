@@ -72,7 +72,7 @@ void TimelineSwitch::want(wire::TimelineChange change) {
     ask = ask_;
     from = followed_.size();
   }
-  (void)ask(std::move(change), from);  // where nobody listens any more the job is over
+  (void)ask(std::move(change), from);  // false if the job is over
 }
 
 void TimelineSwitch::step_ended(std::uint64_t step) {
@@ -134,7 +134,7 @@ Status TimelineSwitch::call(const wire::TimelineChange& change) {
   }
 }
 
-/// What has become of the change; of a stop, when the file is closed.
+/// Returns the result of the change. For a stop, waits until the file is closed.
 Status TimelineSwitch::end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock) {
   const auto stopped = followed_.at(index).stopped;
   if (!stopped) return followed_.at(index).status;
@@ -145,7 +145,7 @@ Status TimelineSwitch::end_of(std::uint64_t index, std::unique_lock<std::mutex>&
   return status;
 }
 
-/// Their memory is given back, and what writing them has ended with is kept.
+/// Frees the timelines that have ended, and keeps the Status with which each ended.
 void TimelineSwitch::drop_ended() {
   std::erase_if(stopped_, [this](std::uint64_t index) {
     if (followed_.find(index, [](const Followed&) { return true; }) != index) return true;  // forgotten
@@ -198,7 +198,8 @@ bool TimelineSwitch::merges_here(const std::string& path) const {
   return format_ == TimelineFormat::records && world_.rank == 0 && path != merged_elsewhere_;
 }
 
-/// What makes the one trace of the records in `path`.rank<n>; empty where somebody else does.
+/// Returns the function that makes the trace of the records `path`.rank<n>; empty if
+/// this rank does not make it.
 std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& path) {
   if (!merges_here(path)) return {};
   std::error_code failed;
@@ -229,7 +230,7 @@ void TimelineSwitch::note_merged(const std::string& path) {
   if (on_merged) on_merged(path);
 }
 
-/// Whether a timeline of this rank that has stopped may still write to its file.
+/// True if a timeline of this rank that was stopped may still write to its file.
 bool TimelineSwitch::still_writes(const std::string& path) {
   const auto normal = [](const std::string& any) { return std::filesystem::path(any).lexically_normal(); };
   const std::lock_guard lock(mutex_);
@@ -240,7 +241,8 @@ bool TimelineSwitch::still_writes(const std::string& path) {
   });
 }
 
-/// While somebody looks: the steps may begin in hours. The program may yet make the directory.
+/// Warns when the job starts, while the user is watching, since the steps may begin hours later. It is only a
+/// warning, since the program may still create the directory.
 void TimelineSwitch::warn_of_path() const {
   if (!writes_here()) return;
   const Status found = timeline::Timeline::check(
@@ -272,7 +274,8 @@ std::optional<std::string> TimelineSwitch::follow(const wire::TimelineChange& ch
   std::optional<std::string> merging;
   if (writes_here() && change.starts) {
     followed.status = without_exceptions([&] { return open(change); });
-    if (!config_.timeline_steps.empty() && !followed.status.is_ok())  // nobody may have called
+    // No call of the application may be there to return the error to.
+    if (!config_.timeline_steps.empty() && !followed.status.is_ok())
       log_.warning("{}", followed.status.message());
   } else if (writes_here() && current_) {
     followed.stopped = current_;
@@ -306,8 +309,8 @@ void TimelineSwitch::close() {
   steps_.reset();
   const auto running = current_;
   set_current(nullptr);
-  if (running) static_cast<void>(running->close().is_ok());  // what went wrong was told
-  // Their writers may be at work yet, and call us.
+  if (running) static_cast<void>(running->close().is_ok());  // errors were logged
+  // The writers of stopped timelines may still be working, and call this object.
   std::vector<std::shared_ptr<timeline::Timeline>> stopped;
   {
     const std::lock_guard lock(mutex_);

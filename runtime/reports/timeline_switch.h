@@ -1,13 +1,16 @@
-// Starts and stops this rank's timeline, as the one sequence says (timeline_requests.h).
+// Starts and stops this rank's timeline at the orders of the job's one sequence (timeline_requests.h).
 //
-// DABKE_TIMELINE_FORMAT=horovod: rank 0 writes, and its calls alone start and stop; those of others do nothing, and are
-// well. DABKE_TIMELINE_FORMAT=records: every rank writes its own file, and any rank's call is for all; as a file is closed
-// rank 0 makes the one trace of all, unless dabkerun does as the job ends.
+//  - DABKE_TIMELINE_FORMAT=horovod: rank 0 writes, and only its calls start and stop the timeline. Calls on
+//    other ranks do nothing and succeed.
+//  - DABKE_TIMELINE_FORMAT=records: every rank writes its own file, and the call of any rank is for all. When
+//    the files are closed, rank 0 makes the one trace of all ranks, unless dabkerun does at the end of the
+//    job.
 //
-// Nobody calls where the configuration says which steps to write, or how large a file may become: then rank 0, or the rank
-// whose file it is, asks for the change, and does not wait for it. A file that fills up has room for what its rank has in
-// flight. The driver sees it before it announces more, so the stop is ordered before what the rank submits after that; the
-// file's writer sees it where nobody drives.
+// The configuration may limit the steps or the size of a file. Then the change is requested without a call of
+// the application, and without waiting for it. Rank 0 requests it for the steps, the rank of the file for the
+// size. A file that is nearly full still has room for the operations that its rank has in flight. The driver
+// checks the size before it announces more, so the stop is ordered before what the rank submits later. If no
+// thread drives, the file's writer checks it.
 #pragma once
 
 #include <atomic>
@@ -31,59 +34,64 @@ namespace dabke::reports {
 
 class TimelineSwitch {
  public:
-  /// Asks the root for a change, from a thread of the application; false where nobody listens any more.
+  /// Requests a change from the root. Called on an application's thread or on a timeline's writer thread.
+  /// Returns false if requests are not taken any more.
   using Ask = std::function<bool(wire::TimelineChange change, std::uint64_t from)>;
-  /// Is called by the thread that has made a trace on this path, or has failed to.
+  /// Called when the trace at `path` was made or could not be made, on the thread that made it.
   using OnMerged = std::function<void(std::string path)>;
 
-  /// All that it is given outlives it, but for the log.
-  /// `merges`: of which timeline's records somebody else makes the trace.
+  /// All arguments but the log must outlive this object. `merges` is the path of the timeline whose
+  /// trace another process makes.
   TimelineSwitch(const Config& config, const World& world, std::string merges, ActiveTimeline& active,
                  Log log);
   ~TimelineSwitch();
   TimelineSwitch(const TimelineSwitch&) = delete;
   TimelineSwitch& operator=(const TimelineSwitch&) = delete;
 
-  /// What the configuration says, from the first message on. Called once, before all else.
+  /// Starts the timeline that the configuration names, before the first message.
+  /// Called once, before all else.
   Status start_with_job();
-  /// Who is asked from now on; lives as long as it does.
+  /// Sets the functions to call from now on. They must live as long as this object.
   void listen(Ask ask, OnMerged on_merged);
 
-  // ---- by threads of the application: they come back when this rank has followed
-  ///   errors  of this rank: the path cannot be written, or a timeline is being written; or why the job is over
+  // ---- called on threads of the application; they return when this rank has followed the change
+  ///   errors  of this rank: the path cannot be written, or a timeline is being written; or the cause of the
+  ///           job's end
   Status start(const std::string& path, bool marks_cycles);
-  /// Well, where none is being written.
-  ///   errors  the first one of writing
+  /// Does nothing if no timeline is being written.
+  ///   errors  the first error of writing
   Status stop();
-  /// Ends what is being written, when nobody drives any more. What cannot be written is a warning, and fails no job.
+  /// Closes the timeline when no thread drives any more. A write error is only a warning,
+  /// and does not fail the job.
   void close();
 
-  // ---- by whoever drives the coordinator
+  // ---- called by the driver
   const std::shared_ptr<timeline::Timeline>& current() const { return current_; }
-  /// Whether all ranks are to stop because this rank's file is nearly full: said once, with a warning. Behind which change
-  /// this rank is then, for the change that stops.
+  /// Returns a value, once and with a warning, if this rank's file is nearly full and all ranks must
+  /// stop. The value is the number of changes that this rank has followed. The request for the stop is
+  /// for a change after these.
   std::optional<std::uint64_t> stops_at_limit();
-  /// What this rank has marked, whether a timeline is written or not.
+  /// The steps that this rank has marked, even while no timeline was written.
   ActiveTimeline::Steps steps() const { return active_.steps(); }
-  /// Returns the path of which this rank makes a trace from now on, out of what all ranks have left there. Nobody may start on
-  /// it before OnMerged.
+  /// Follows a change. Returns a path if this rank now makes the trace of all ranks' files there. No timeline
+  /// may start at that path before OnMerged.
   std::optional<std::string> follow(const wire::TimelineChange& change);
-  /// No more changes are ordered.
+  /// No more changes will be ordered.
   void job_is_over(const Status& cause) noexcept;
 
  private:
-  /// A change that this rank has followed, and what became of it here.
+  /// A change that this rank has followed, and its result here.
   struct Followed {
     wire::TimelineChange change;
     Status status;
-    std::shared_ptr<timeline::Timeline> stopped;  // until somebody has asked for its end
+    std::shared_ptr<timeline::Timeline> stopped;  // until drop_ended() finds that it has ended
     std::string stopped_path = {};
   };
 
   bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
   wire::TimelineChange configured() const { return {true, config_.timeline_mark_cycles, config_.timeline}; }
   Status call(const wire::TimelineChange& change);
-  /// Asks without waiting for what becomes of it.
+  /// Requests a change without waiting for its result.
   void want(wire::TimelineChange change);
   void step_ended(std::uint64_t step);
   void warn_of_limit() const;
@@ -105,24 +113,25 @@ class TimelineSwitch {
   const Config& config_;
   const TimelineFormat format_;
   const std::string merged_elsewhere_;
-  // Rank 0's, where it writes some steps alone; under the lock of ActiveTimeline's watcher.
+  // For rank 0 if it writes only some steps. Protected by the lock of ActiveTimeline's watcher.
   std::optional<RecordedSteps> steps_;
   std::optional<std::uint64_t> last_step_;
-  std::shared_ptr<timeline::Timeline> current_;  // the driver's; null: none is written
-  std::string current_path_;                     // the driver's, as it was called for
-  // The driver's, where this rank merges: whether note_merged() has come or will at once, as it may before a stop.
+  std::shared_ptr<timeline::Timeline> current_;  // used by the driver; null if no timeline is written
+  std::string current_path_;                     // used by the driver; the path as it was given
+  // Used by the driver if this rank merges: true if note_merged() was called or will be at
+  // once, perhaps before a stop.
   std::shared_ptr<std::atomic<bool>> current_is_merged_;
 
-  std::mutex calls_;  // one call of this rank at a time
-  std::mutex mutex_;  // all below
+  std::mutex calls_;  // held during a call, so that there is one at a time
+  std::mutex mutex_;  // protects all members below
   Ask ask_;
   OnMerged on_merged_;
-  std::vector<wire::TimelineChange> unasked_;  // wanted before anybody listened
+  std::vector<wire::TimelineChange> unasked_;  // requested before listen()
   std::condition_variable changed_;
-  std::shared_ptr<timeline::Timeline> running_;  // what the driver's is
+  std::shared_ptr<timeline::Timeline> running_;  // a copy of current_ for other threads
   negotiation::ChangeList<Followed> followed_;
-  std::uint64_t position_ = 0;          // behind the change of the last call
-  std::vector<std::uint64_t> stopped_;  // the changes that have a timeline yet
+  std::uint64_t position_ = 0;          // number of the change after that of the last call
+  std::vector<std::uint64_t> stopped_;  // numbers of changes that still have a timeline
   bool is_over_ = false;
   Status over_;
 };

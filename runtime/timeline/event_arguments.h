@@ -1,4 +1,4 @@
-// The arguments of an event as they are written, one behind the other.
+// Collects the arguments of an event as JSON text, in the order in which they are added.
 #pragma once
 
 #include <concepts>
@@ -14,9 +14,10 @@
 
 namespace dabke::timeline {
 
-/// Microseconds, as the format wants them; no digit of the nanoseconds is lost. Readers multiply by 1000 and cut off the rest,
-/// and in doubles that makes 1000 ns of 1.001: an event would end behind the one that it lies in. Where it does, a tenth of a
-/// nanosecond is added.
+/// A time that is written in microseconds, as the trace format requires, with all digits of its nanoseconds.
+/// Readers multiply by 1000 in doubles and cut off the fraction, so 1.001 becomes 1000 ns. An event could
+/// then end after the event that contains it. A time that would be cut short gets a further digit, a tenth of
+/// a nanosecond.
 struct Micros {
   std::int64_t ns;
 
@@ -42,7 +43,7 @@ class EventArguments {
  public:
   template <std::integral T>
   EventArguments& add(Argument key, T value) {
-    return put(key, fmt::format("{}", value));  // a bool is "true"
+    return put(key, fmt::format("{}", value));  // a bool becomes "true" or "false"
   }
   EventArguments& add(Argument key, std::string_view text) { return put(key, json_string(text)); }
   EventArguments& add(Argument key, Micros time) { return put(key, fmt::format("{}", time)); }

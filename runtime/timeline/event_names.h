@@ -1,6 +1,7 @@
-// The names of events and of their arguments in the traces that people open: the one of all ranks, and the one that has
-// Horovod's shape. docs/timeline.md has them in tables, and a test holds those against these. Names of collectives are in
-// runtime/base/kinds.h; tensors, spans and what a backend does have names of their own.
+// The names of events and of their arguments in the traces that people open. There are two traces: that of
+// all ranks, and the one in Horovod's form. docs/timeline.md lists the names in tables, and a test compares
+// those with these. The names of collectives are in runtime/base/kinds.h. Tensors, spans and activities of a
+// backend have names of their own.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 
 namespace dabke::timeline {
 
-/// Which of the two has it.
+/// The traces that have an event or an argument, a bit each.
 enum TraceShape : std::uint8_t { kAllRanks = 1, kHorovod = 2 };
 
 // clang-format off
@@ -105,7 +106,7 @@ constexpr std::string_view name_of(Event event) {
   return "UNKNOWN";
 }
 
-/// `"bytes":`, as it is written.
+/// The key as it is written, such as `"bytes":`.
 constexpr std::string_view key_of(Argument argument) {
   switch (argument) {
 #define X(id, name, shapes) \
@@ -116,7 +117,7 @@ constexpr std::string_view key_of(Argument argument) {
   return "\"unknown\":";
 }
 
-/// "bytes".
+/// The key without quotes, such as `bytes`.
 constexpr std::string_view name_of(Argument argument) {
   const std::string_view key = key_of(argument);
   return key.substr(1, key.size() - 3);
@@ -142,12 +143,14 @@ constexpr bool has(TraceShape shape, Argument argument) {
   return false;
 }
 
-/// Of both shapes: the tensor is not ready everywhere. The name of the collective follows.
+/// The first part of a negotiation's name, in both traces; the collective's name follows. The tensor is then
+/// not ready everywhere.
 inline constexpr std::string_view kNegotiatePrefix = "NEGOTIATE_";
-/// Of the trace of all ranks: a step from mark to mark. Its number follows.
+/// The first part of a step's name, in the trace of all ranks; its number follows. A step lasts from mark to
+/// mark.
 inline constexpr std::string_view kStepPrefix = "step ";
 
-/// How a part of a batch's way is called; none of a run, which the backend names.
+/// Returns the name of a batch's activity; none for a run, which the backend names.
 constexpr std::optional<Event> event_of(Record::What what) {
   switch (what) {
     case Record::What::queue: return Event::queue;
@@ -159,7 +162,7 @@ constexpr std::optional<Event> event_of(Record::What what) {
   }
 }
 
-/// The other way round; all else is a run.
+/// Returns the activity with this name; every other name is a run.
 constexpr Record::What part_named(std::string_view name) {
   for (const Record::What what : {Record::What::queue, Record::What::wait_for_data, Record::What::allocate,
                                   Record::What::pack, Record::What::unpack}) {

@@ -1,5 +1,5 @@
-// Puts the text of an event together at the end of a buffer. Ten events come with every tensor, so most
-// pieces are copies of a length that the compiler knows.
+// Appends the text of an event to a buffer. Every tensor causes about ten events, so this is made fast: most
+// pieces are copies whose length the compiler can see.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace dabke::timeline {
 
-/// A text of at most kMost characters that is used again and again.
+/// A text of at most kMost characters that is appended many times.
 class ShortText {
  public:
   static constexpr std::size_t kMost = 24;
@@ -72,7 +72,7 @@ class EventText {
     }
   }
   void make_room(std::size_t size) {
-    if (out_.capacity() - out_.size() < size) out_.reserve(out_.size() + size);  // at least half more
+    if (out_.capacity() - out_.size() < size) out_.reserve(out_.size() + size);  // grows by at least half
     at_ = out_.data() + out_.size();
     end_ = out_.data() + out_.capacity();
   }

@@ -1,5 +1,6 @@
-// Names that records mention by number: each name once, numbered 1, 2, ... in the order they came. A program may have
-// new names for ever, and nobody looks through so many, so all beyond a table's most share one.
+// The names that records refer to by number. Each name is stored once, and numbers are given from 1 on. A
+// program may create new names without end, and nobody reads so many, so all names beyond a table's limit
+// share one number.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +16,14 @@
 
 namespace dabke::timeline {
 
-/// May be used from any thread.
+/// Any thread may use it.
 class InternedNames {
  public:
-  /// All beyond the first `most` names are called `further`.
+  /// All names beyond the first `most` are stored as `further`.
   InternedNames(std::size_t most, std::string_view further) : most_(most), further_(further) {}
 
-  /// The number of `name`, a new one if it is new. `last`: what the caller got last, or 0; most ask for the same
-  /// names in the same order again, and are answered without a search.
+  /// Returns the number of `name`, and gives a new name the next number. `last` is the number that the caller
+  /// got last, or 0. Most callers ask for the same names in the same order, so most calls need no search.
   std::uint32_t number_of(std::string_view name, std::uint32_t& last) {
     {
       const std::shared_lock lock(mutex_);
@@ -37,16 +38,16 @@ class InternedNames {
     const std::shared_lock lock(mutex_);
     return names_.size();
   }
-  /// Of the characters of all names.
+  /// The number of characters of all names together.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  /// Lives as long as this object. `number` is one that number_of() gave.
+  /// The view is valid as long as this object. `number` must come from number_of().
   std::string_view name(std::uint32_t number) const {
     const std::shared_lock lock(mutex_);
     return names_[number - 1];
   }
 
  private:
-  /// It is the last one again as a rule, or the one after it; else 0.
+  /// Usually the name is the last one again, or the one after that. Returns 0 if it is neither.
   std::uint32_t guess(std::string_view name, std::uint32_t last) const {
     for (std::uint32_t number = std::max(last, 1U); number <= last + 1 && number <= names_.size(); ++number) {
       if (names_[number - 1] == name) return number;
@@ -73,7 +74,7 @@ class InternedNames {
   const std::string further_;
   std::atomic<std::uint64_t> bytes_{0};
   mutable std::shared_mutex mutex_;
-  std::deque<std::string> names_;  // a deque, because the views below point into it
+  std::deque<std::string> names_;  // a deque never moves its elements, and the views below point to them
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace dabke::timeline {
 
-/// The text as a JSON string with its quotes; what is not UTF-8 becomes U+FFFD.
+/// Returns the text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
 }  // namespace dabke::timeline

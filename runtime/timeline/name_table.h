@@ -1,4 +1,4 @@
-// All that records mention by number, by what it is.
+// The names that records refer to by number, in one table for each kind of name.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,20 @@
 namespace dabke::timeline {
 
 // clang-format off
-//   id       value  most       all beyond these are               what is called so
-#define DABKE_NAME_KINDS(X)                                                                                              \
-  X(tensor,   1,     262'144,   "(all further tensors)",           "a tensor; `name` of what is of one tensor")         \
-  X(span,     2,     65'536,    "(all further spans)",             "a span of the application; `name` of `span`")       \
-  X(thread,   3,     65'536,    "(all further threads)",           "a thread, with its number in the system; `thread`") \
-  X(text,     4,     4'096,     "(all further)",                   "a backend, an algorithm, what a `run` is called")   \
-  X(shape,    5,     65'536,    "\xff\xff\xff\xff\xff\xff\xff\xff", "a shape: its dimensions, 8 bytes each; one of -1: not known; `number` of `done`") \
-  X(error,    6,     4'096,     "(all further errors)",            "the text of an error; `number` of `error`")
+//   id       value  most       name of all beyond these; below it: the meaning of the kind
+#define DABKE_NAME_KINDS(X)                                                                                 \
+  X(tensor,   1,     262'144,   "(all further tensors)",                                                    \
+      "a tensor; `name` of what is of one tensor")                                                          \
+  X(span,     2,     65'536,    "(all further spans)",                                                      \
+      "a span of the application; `name` of `span`")                                                        \
+  X(thread,   3,     65'536,    "(all further threads)",                                                    \
+      "a thread, with its number in the system; `thread`")                                                  \
+  X(text,     4,     4'096,     "(all further)",                                                            \
+      "a backend, an algorithm, what a `run` is called")                                                    \
+  X(shape,    5,     65'536,    "\xff\xff\xff\xff\xff\xff\xff\xff",                                         \
+      "a shape: its dimensions, 8 bytes each; one of -1: not known; `number` of `done`")                    \
+  X(error,    6,     4'096,     "(all further errors)",                                                     \
+      "the text of an error; `number` of `error`")
 // clang-format on
 
 enum class NameKind : std::uint8_t {
@@ -52,10 +58,10 @@ constexpr std::size_t most_of(NameKind kind) {
   return 0;
 }
 
-/// The last number of each kind that somebody was given.
+/// The last number of each kind that a thread was given.
 using LastNames = std::array<std::uint32_t, kNameKinds>;
 
-/// A shape as it is interned: its dimensions as they lie in memory.
+/// A shape in the form in which it is interned: the bytes of its dimensions.
 inline std::string_view bytes_of(const Shape& shape) {
   return {reinterpret_cast<const char*>(shape.dims().data()), shape.dims().size() * sizeof(std::int64_t)};
 }
@@ -65,13 +71,14 @@ inline Shape shape_of(std::string_view bytes) {
   return Shape(dims);
 }
 
-/// May be used from any thread.
+/// Any thread may use it.
 class NameTable {
  public:
   std::uint32_t number_of(NameKind kind, std::string_view name, LastNames& last) {
     return tables_[index_of(kind)].number_of(name, last[index_of(kind)]);
   }
-  /// The same for the shape of a tensor, which is the one that it had last as a rule.
+  /// Returns the number of a tensor's shape. The search begins at the tensor's last shape, which is usually
+  /// the same.
   std::uint32_t number_of(const Shape& shape, std::uint32_t tensor) {
     std::uint32_t last = shapes_[tensor].load(std::memory_order_relaxed);
     const std::uint32_t number = tables_[index_of(NameKind::shape)].number_of(bytes_of(shape), last);
@@ -79,7 +86,7 @@ class NameTable {
     return number;
   }
   std::size_t count(NameKind kind) const { return tables_[index_of(kind)].count(); }
-  /// Of the characters of all names of all kinds.
+  /// The number of characters of all names of all kinds together.
   std::uint64_t bytes() const {
     std::uint64_t all = 0;
     for (const InternedNames& table : tables_) all += table.bytes();
@@ -95,7 +102,8 @@ class NameTable {
       DABKE_NAME_KINDS(X)
 #undef X
   };
-  // By tensor, the shared one included.
+  // The number of each tensor's last shape, by the tensor's number. All tensors beyond the limit share one
+  // entry.
   const std::unique_ptr<std::atomic<std::uint32_t>[]> shapes_ =
       std::make_unique<std::atomic<std::uint32_t>[]>(most_of(NameKind::tensor) + 2);
 };

@@ -15,7 +15,8 @@ std::string end_of(std::string_view pid, std::string_view time_us) {
   return fmt::format(kEnd, time_us, pid, EventArguments().add(Argument::unfinished, true).text());
 }
 
-/// The number behind `key`, which comes before all arguments; a text has no quotes that are not escaped.
+/// Returns the number behind `key`. The keys come before all arguments, and a text cannot contain a key: its
+/// quotes are escaped.
 std::string_view number_behind(std::string_view event, std::string_view key) {
   const std::size_t found = event.find(key);
   if (found == std::string_view::npos) return {};
@@ -28,7 +29,7 @@ std::string_view number_behind(std::string_view event, std::string_view key) {
 void OpenEvents::add(std::string_view event) {
   const bool begins = event.starts_with(R"({"ph":"B")");
   const bool ends = event.starts_with(R"({"ph":"E")");
-  // All times have as many decimals.
+  // All times have the same number of decimals, so a longer text is a later time.
   if (const std::string_view time = number_behind(event, R"("ts":)");
       std::tuple(time.size(), time) > std::tuple(last_us_.size(), std::string_view(last_us_)))
     last_us_ = time;

@@ -1,5 +1,5 @@
-// Which events of a trace have begun and not ended, event by event as TraceWriter writes them: a trace that is cut in the
-// middle needs their ends to be whole.
+// Finds the events of a trace that have begun and not ended, from the events that TraceWriter writes. A trace
+// that is cut in the middle must contain their ends to be valid.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace dabke::timeline {
 
 class OpenEvents {
  public:
-  /// The text of the next event, without what separates it from others.
+  /// Takes the text of the next event, without its separator.
   void add(std::string_view event);
-  /// The ends of all that is open, at the last moment that an event has, each behind a separator.
+  /// The ends of all open events, at the time of the latest event. A separator precedes each of them.
   std::string ends() const;
-  /// How many bytes ends() has.
+  /// The size of ends(), in bytes.
   std::size_t ends_size() const;
 
  private:
-  std::map<std::string, std::size_t, std::less<>> open_;  // how many, by pid
-  std::size_t count_ = 0;                                 // of all pids
-  std::size_t pid_bytes_ = 0;                             // of the ends of all
+  std::map<std::string, std::size_t, std::less<>> open_;  // number of open events by pid
+  std::size_t count_ = 0;                                 // number of open events of all pids
+  std::size_t pid_bytes_ = 0;                             // characters of the pids in all ends
   std::string last_us_ = "0.000";
 };
 

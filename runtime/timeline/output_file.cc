@@ -13,10 +13,10 @@ namespace dabke::timeline {
 
 namespace {
 
-/// Not blocking: opening a pipe that nobody reads would wait for ever.
+/// O_NONBLOCK, because opening a pipe that nobody reads would wait for ever.
 constexpr int kFlags = O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-/// Whether what `path` has opened, an `fd` or an errno, can be written anywhere.
+/// Checks whether `path`, which was opened as `fd` or failed with `error`, can be written at any offset.
 Status check_opened(const std::string& path, const Fd& fd, int error) {
   if (!fd) {
     const Status cause = system_error(fmt::format("cannot write the timeline to '{}'", path), error);
@@ -86,7 +86,7 @@ bool OutputFile::cut_at(std::uint64_t size) const {
 }
 
 Status OutputFile::close() {
-  // Some file systems tell only now that there was no room.
+  // Some file systems report a full disk only now.
   if (!fd_ || ::close(fd_.release()) == 0) return {};
   return system_error(fmt::format("writing the timeline '{}' failed at its end", path_), errno);
 }

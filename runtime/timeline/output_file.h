@@ -1,4 +1,4 @@
-// A file that a timeline is written to, block by block.
+// A file that a timeline writes block by block.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace dabke::timeline {
 
 class OutputFile {
  public:
-  /// Empties or makes the file. It must be one that can be written anywhere: no pipe, no terminal. An error names the
-  /// path and what to do.
+  /// Empties the file or creates it. The file must be writable at any offset, so a pipe or a terminal is an
+  /// error. An error names the path and what to do.
   static Result<OutputFile> open(std::string path);
-  /// The error that open() would return now; leaves all as it is.
+  /// Returns the error that open() would return now. Changes nothing.
   static Status check(const std::string& path);
 
   struct Written {
-    std::size_t bytes = 0;  // that got there, also when there is an error
-    int error = 0;          // an errno; 0: none
+    std::size_t bytes = 0;  // bytes that were written, even if there is an error
+    int error = 0;          // errno; 0 if there is none
   };
   Status write_at(std::uint64_t offset, std::string_view bytes, Written& written) const;
-  /// Its first `bytes`, piece by piece; false where they cannot be read.
+  /// Reads the first `bytes` of the file, piece by piece. Returns false if they cannot be read.
   bool read_back(std::uint64_t bytes, const std::function<void(std::string_view)>& take) const;
   bool cut_at(std::uint64_t size) const;
   Status close();

@@ -1,8 +1,9 @@
-// What a rank records: one fact with its time, of a fixed size and without memory of its own. The same bytes go
-// through the recorder's queue and into the file of a rank (record_form.h).
+// A record: one fact about a rank with its time. It has a fixed size and owns no memory. The same bytes go
+// through the recorder's queue and into the rank's file (record_form.h).
 //
-// A tensor's facts are told once for each tensor: submit, ready, order, done or error. What a batch does is told once
-// for all of its tensors, which are those whose `order` names it.
+// The facts of a tensor are recorded once for each tensor: submit, ready, order, done or error. The
+// activities of a
+// batch are recorded once for all of its tensors. These are the tensors whose order is in that batch.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +17,44 @@
 namespace dabke::timeline {
 
 // clang-format off
-//   id         value  when                                                      what fields mean, beyond their own names
-#define DABKE_RECORDS(X)                                                                                                          \
-  X(submit,     1,  "a thread submits a tensor",                                "`thread`: that thread")                          \
-  X(ready,      2,  "rank 0 hears that a tensor is ready on a rank, and on those that report through it","`number`: that rank within its process set, 4294967295: none; flags 2 and 4") \
-  X(order,      3,  "a tensor has been ordered, and is in a batch",             "`number`: see `batch`")                          \
-  X(queue,      4,  "a batch waits for those before it",                        "begins and ends")                                \
-  X(allocate,   5,  "memory is found for an output whose size was not known",   "begins and ends")                                \
-  X(pack,       6,  "a batch is copied into the fusion buffer",                 "begins and ends")                                \
-  X(run,        7,  "the data of a batch moves",                                "begins and ends; `name`: a text, such as SHM_ALLREDUCE; `backend` and, with the end, `algorithm`: what moves it") \
-  X(unpack,     8,  "a batch is copied out of the fusion buffer",               "begins and ends")                                \
-  X(done,       9,  "a tensor's result is there",                               "`number`: its shape; `backend`: the one that was chosen for the batch") \
-  X(error,     10,  "a tensor has failed",                                      "`number`: the error's text; `bytes`: its status code; `order`: 0 where it never had one") \
-  X(span,      11,  "a span of the application",                                "begins and ends; `name`: a span's; an end has none") \
-  X(step,      12,  "the application has ended a training step",                "`bytes`: the step")                              \
-  X(cycle,     13,  "orders have arrived",                                      "only with `--timeline-mark-cycles`")             \
-  X(clock,     14,  "the clock of the parent's host, compared with ours",       "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; `batch`: by how many that may be wrong") \
-  X(lost,      15,  "records before this one found the queue full",             "`bytes`: how many")                              \
-  X(wait,      16,  "a thread of the application waits for tensors to end",     "begins and ends; `thread`: that thread")         \
-  X(wait_for_data, 17, "a device waits for a batch's inputs",                   "begins and ends")
+//   id         value  when; below it: the meaning of fields, beyond their own names
+#define DABKE_RECORDS(X)                                                                                    \
+  X(submit,     1,  "a thread submits a tensor",                                                            \
+      "`thread`: that thread")                                                                              \
+  X(ready,      2,  "rank 0 hears that a tensor is ready on a rank, and on those that report through it",   \
+      "`number`: that rank within its process set, 4294967295: none; flags 2 and 4")                        \
+  X(order,      3,  "a tensor has been ordered, and is in a batch",                                         \
+      "`number`: see `batch`")                                                                              \
+  X(queue,      4,  "a batch waits for those before it",                                                    \
+      "begins and ends")                                                                                    \
+  X(allocate,   5,  "memory is found for an output whose size was not known",                               \
+      "begins and ends")                                                                                    \
+  X(pack,       6,  "a batch is copied into the fusion buffer",                                             \
+      "begins and ends")                                                                                    \
+  X(run,        7,  "the data of a batch moves",                                                            \
+      "begins and ends; `name`: a text, such as SHM_ALLREDUCE; "                                            \
+      "`backend` and, with the end, `algorithm`: what moves it")                                            \
+  X(unpack,     8,  "a batch is copied out of the fusion buffer",                                           \
+      "begins and ends")                                                                                    \
+  X(done,       9,  "a tensor's result is there",                                                           \
+      "`number`: its shape; `backend`: the one that was chosen for the batch")                              \
+  X(error,     10,  "a tensor has failed",                                                                  \
+      "`number`: the error's text; `bytes`: its status code; `order`: 0 where it never had one")            \
+  X(span,      11,  "a span of the application",                                                            \
+      "begins and ends; `name`: a span's; an end has none")                                                 \
+  X(step,      12,  "the application has ended a training step",                                            \
+      "`bytes`: the step")                                                                                  \
+  X(cycle,     13,  "orders have arrived",                                                                  \
+      "only with `--timeline-mark-cycles`")                                                                 \
+  X(clock,     14,  "the clock of the parent's host, compared with ours",                                   \
+      "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; "                 \
+      "`batch`: by how many that may be wrong")                                                             \
+  X(lost,      15,  "records before this one found the queue full",                                         \
+      "`bytes`: how many")                                                                                  \
+  X(wait,      16,  "a thread of the application waits for tensors to end",                                 \
+      "begins and ends; `thread`: that thread")                                                             \
+  X(wait_for_data, 17, "a device waits for a batch's inputs",                                               \
+      "begins and ends")
 // clang-format on
 
 struct Record {
@@ -44,11 +64,11 @@ struct Record {
 #undef X
   };
   enum Flag : std::uint8_t {
-    kEnd = 1,    // ends what the same record without it has begun
-    kFirst = 2,  // ready: nobody was before
-    kLast = 4,   // ready: everybody is now
+    kEnd = 1,    // the end of what the same record without this flag has begun
+    kFirst = 2,  // ready: the first rank that is ready
+    kLast = 4,   // ready: all ranks are ready now
   };
-  /// A `ready` of nobody: a negotiation's beginning or end alone.
+  /// The rank of a `ready` record that is only the beginning or the end of a negotiation.
   static constexpr std::uint32_t kNobody = 0xffffffff;
 
   std::int64_t time_ns = 0;
@@ -67,14 +87,14 @@ struct Record {
   std::uint16_t algorithm = 0;
 
   bool is_end() const { return (flags & kEnd) != 0; }
-  /// Of what a batch does: it is still waited for.
+  /// True for the activities of a batch that waits and does no work yet.
   static constexpr bool is_before_work(What what) {
     return what == What::queue || what == What::wait_for_data;
   }
   bool operator==(const Record&) const = default;
 };
 
-// With the queue's own word it fills a cache line.
+// The record and the turn of its queue cell fill one cache line.
 static_assert(sizeof(Record) == 56 && std::is_trivially_copyable_v<Record>);
 
 }  // namespace dabke::timeline

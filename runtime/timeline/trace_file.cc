@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLarge = 256 << 10;
 constexpr std::string_view kClosing = "\n]\n";
-/// Of the end of an event that is open, with all that may be in it.
+/// The size of the longest end of an open event, with its separator and arguments.
 constexpr std::uint64_t kLongestEnd = 96;
 
 }  // namespace
@@ -70,7 +70,8 @@ Status TraceFile::close() {
 }
 
 void TraceFile::keep_whole_events(std::size_t written) {
-  // What is written over takes no more room, of which there is none. The bracket of the last flush is such a place too.
+  // Bytes that are overwritten need no new room on a full disk. That also holds for the bracket of the last
+  // flush.
   const std::uint64_t room = end_ + std::max<std::uint64_t>(written, end_ == 0 ? 0 : kClosing.size());
   OpenEvents seen;
   std::uint64_t keep = 0;
@@ -82,7 +83,7 @@ void TraceFile::keep_whole_events(std::size_t written) {
   std::string last(end_ == 0 ? "[" : "");
   if (is_read) last += ends_of(keep);
   last += kClosing;
-  // Where this fails too, there is nothing left to do, and the first error is the one to report.
+  // If this write fails too, nothing is left to do, and the first error is the one to report.
   OutputFile::Written ignored;
   (void)file_.write_at(end_, last, ignored);
   (void)file_.cut_at(end_ + ignored.bytes);
@@ -90,18 +91,18 @@ void TraceFile::keep_whole_events(std::size_t written) {
 
 std::string TraceFile::ends_of(std::uint64_t bytes) const {
   OpenEvents open;
-  // The last of them is told by what comes behind it.
+  // The separator behind the last event marks its end, so it is read too.
   (void)read_events(bytes + 2, [&](std::string_view event, std::uint64_t end) {
     if (end <= bytes) open.add(event);
   });
   return open.ends();
 }
 
-/// A newline stands only between events, since JSON escapes those in texts.
+/// A newline stands only between events, since JSON escapes newlines in texts.
 bool TraceFile::read_events(
     std::uint64_t bytes, const std::function<void(std::string_view event, std::uint64_t end)>& take) const {
   std::string line;
-  std::uint64_t at = 0;  // where the line begins
+  std::uint64_t at = 0;  // offset of the line's first byte
   return file_.read_back(bytes, [&](std::string_view piece) {
     for (std::size_t newline = 0; (newline = piece.find('\n')) != piece.npos;) {
       line += piece.substr(0, newline);

@@ -22,7 +22,7 @@ void append(fmt::memory_buffer& out, const Parts&... parts) {
   (text.add(parts), ...);
 }
 
-/// Rows of threads come after those of tensors.
+/// The rows of threads come after those of tensors.
 constexpr std::uint32_t kFirstThreadPid = 1 << 20;
 static_assert(most_of(NameKind::tensor) + 1 < kFirstThreadPid);
 
@@ -58,7 +58,7 @@ void TraceWriter::metadata(std::uint32_t pid, Event event, const EventArguments&
                  name_of(event), pid, args.text());
 }
 
-/// On all rows.
+/// Marks a time on all rows.
 void TraceWriter::mark(Event event, std::int64_t time_ns, const EventArguments& args) {
   fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"i","name":"{}","ts":{},"pid":0,"s":"g"{}}})",
                  name_of(event), micros(time_ns).text(),
@@ -112,7 +112,7 @@ void TraceWriter::write_tensor(const Record& record) {
   if (record.name == 0 || record.name > rows_.size()) return;
   Row& row = rows_[record.name - 1];
   if (record.what == Record::What::ready) return ready(row, record);
-  // Two threads may take their times in one order and queue in the other.
+  // Two threads may read the clock in one order and reach the queue in the other.
   row.last_ns = std::max(row.last_ns, record.time_ns);
   if (record.what == Record::What::order) {
     order(row, record);
@@ -178,7 +178,7 @@ void TraceWriter::finish(std::int64_t time_ns, const EndCounts& counts) {
   EventArguments unfinished;
   unfinished.add(Argument::unfinished, true);
   const auto end_row = [&](Row& row) {
-    if (file_.is_full()) return;  // then all has ended
+    if (file_.is_full()) return;  // keep() has ended all events
     row.last_ns = std::max(row.last_ns, time_ns);
     end_all(row, row.last_ns, unfinished.text());
     begin_waiting(row, row.last_ns);
@@ -200,7 +200,8 @@ TraceWriter::Row::Row(std::uint32_t pid) {
   pid_text.append(pid);
 }
 
-/// The microseconds since the start, as the format wants them. All tensors of a batch have the same.
+/// Returns the microseconds since the start, as the format requires them. All tensors of a batch have the
+/// same time, so the last text is kept.
 const ShortText& TraceWriter::micros(std::int64_t time_ns) {
   if (time_ns == micros_of_ns_) return micros_;
   micros_of_ns_ = time_ns;
@@ -246,7 +247,7 @@ void TraceWriter::negotiate_end(Row& row) {
 }
 
 void TraceWriter::order(Row& row, const Record& record) {
-  end_all(row, row.last_ns);  // a negotiation whose end was lost, or an operation
+  end_all(row, row.last_ns);  // an operation, or a negotiation whose end was lost
   if (row.waiting) row.waiting->ended = true;
   begin_waiting(row, row.last_ns);
   row.phase = Phase::running;
@@ -265,7 +266,7 @@ void TraceWriter::leave_batch(Row& row) {
 }
 
 void TraceWriter::done(Row& row, const Record& record) {
-  if (record.batch != row.batch.order) return;  // one before it, whose row went on without it
+  if (record.batch != row.batch.order) return;  // the end of an earlier batch, which the row has already left
   leave_batch(row);
   if (row.phase != Phase::running) return;
   fmt::memory_buffer args;

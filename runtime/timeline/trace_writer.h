@@ -1,18 +1,18 @@
-// Turns records into events of a Chrome trace, with the event names that Horovod's users know: each tensor is a
-// "process" of the trace, and so is each thread with spans of the application.
+// Turns records into events of a Chrome trace, with the event names that Horovod's users know. Each tensor is
+// a "process" of the trace, and so is each thread with spans of the application.
 //
-// The file is a JSON array that is valid after close() and readable up to the last flush when the process is killed
-// (the trace event format allows the closing bracket to be missing). Gaps are events named RECORDS_LOST, and the last
-// event says how many records were lost in all.
+// The file is a JSON array that is valid after close(). If the process is killed, the file is readable up to
+// the last flush, since the trace event format allows a missing closing bracket. Gaps are events named
+// RECORDS_LOST. The last event holds the number of all lost records.
 //
-// Whatever records come, and whichever are missing, what it
-// writes is properly nested in every row and never goes back in time within it:
+// Records may be missing or late. In any case the events of a row are properly nested, and their times never
+// decrease:
 //
-//   - an end without its start is left out; a start while the thing before it is open ends that first;
-//   - the end of a negotiation or operation ends the activities in it, finish() ends all that is open;
-//   - ranks that are ahead may negotiate a tensor again before this rank has ended its operation. That
-//     negotiation is drawn from the operation's end on; the marks of the ready ranks in it keep their true
-//     time.
+//  - An end without its begin is left out. A begin ends an earlier event that is still open.
+//  - The end of a negotiation or operation ends the activities in it; finish() ends all that is open.
+//  - Ranks that are ahead may negotiate a tensor again before this rank has ended its operation. That
+//    negotiation is drawn from the operation's end on. The marks of the ready ranks in it keep
+//    their true time.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ namespace dabke::timeline {
 
 class TraceWriter final : public RecordWriter {
  public:
-  /// Writes the header. Times in the trace are since `start_ns`. The names outlive it.
+  /// Writes the header. Times in the trace count from `start_ns`. `names` must outlive the writer.
   TraceWriter(TraceFile file, const NameTable& names, std::int64_t start_ns,
               std::int64_t start_since_epoch_us);
 
@@ -55,9 +55,9 @@ class TraceWriter final : public RecordWriter {
     CollectiveKind kind;
     bool ended;
   };
-  /// A batch as records name it.
+  /// The numbers by which records name a batch.
   struct BatchKey {
-    std::uint64_t order = 0;  // 0: none
+    std::uint64_t order = 0;  // 0 if there is none
     std::uint32_t tensor = 0;
     bool operator==(const BatchKey&) const = default;
   };
@@ -66,17 +66,17 @@ class TraceWriter final : public RecordWriter {
   };
   struct Members {
     std::vector<std::uint32_t> rows;
-    std::size_t left = 0;  // those that are still in it
+    std::size_t left = 0;  // rows that are still in the batch
   };
   struct Row {
     explicit Row(std::uint32_t pid);
 
     ShortText pid_text;  // ,"pid":17
     Phase phase = Phase::idle;
-    std::uint32_t activities = 0;        // open ones, inside the phase
-    std::int64_t last_ns = 0;            // the last begin or end
-    std::optional<Negotiation> waiting;  // one that started before the operation ended
-    BatchKey batch;                      // that it is in
+    std::uint32_t activities = 0;        // open activities, inside the phase
+    std::int64_t last_ns = 0;            // time of the last begin or end
+    std::optional<Negotiation> waiting;  // a negotiation that began before the operation ended
+    BatchKey batch;                      // the batch that the tensor is in
   };
 
   void take(const Record& record);
@@ -109,8 +109,8 @@ class TraceWriter final : public RecordWriter {
   TraceFile file_;
   const NameTable& names_;
   const std::int64_t start_ns_;
-  std::vector<Row> rows_;               // by tensor
-  std::map<std::uint32_t, Row> spans_;  // by thread
+  std::vector<Row> rows_;               // by tensor number - 1
+  std::map<std::uint32_t, Row> spans_;  // by thread number
   std::unordered_map<BatchKey, Members, KeyHash> batches_;
   ShortText micros_;
   std::int64_t micros_of_ns_ = -1;
@@ -118,8 +118,9 @@ class TraceWriter final : public RecordWriter {
   std::uint64_t left_out_ = 0;  // records that had no room
 };
 
-/// Opens the file, and makes it a trace that begins now. `limit`: the most bytes of the file, 0 for no limit. From the first
-/// record on whose events have no room all are left out, and counted as lost.
+/// Opens the file and begins a trace at the present time. `limit` is the largest size of the file in bytes; 0
+/// for no limit. The first record whose events have no room and all records after it are left out, and
+/// counted as lost.
 Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
                                                  std::int64_t start_ns, std::uint64_t limit = 0);
 

@@ -1,15 +1,15 @@
-// Makes columns of numbers of a trace's events: sorted by row, depth and time, so that each (row, depth) is a lane whose events
-// do not overlap.
+// Makes columns of numbers from the events of a trace. They are sorted by row, depth and time, so each pair
+// of row and depth is a lane whose events do not overlap.
 
 import {summariesOf} from './summary.js';
 import {kindOfTrack, processIn, trackWords} from './tracks.js';
 
 const OWN_COLUMN = new Set(['order', 'bytes', 'last_rank', 'last_by_us', 'batch']);
 
-// Ends are sums of two numbers that have been rounded: what ends as another begins may seem to end just after.
+// Ends are sums of two rounded numbers, so an event may seem to end just after the next one begins.
 const HALF_NS = 0.0005;
 
-// The file may be anybody's. A microsecond more or less is told apart up to here: some 285 years.
+// The file is not trusted. Up to this limit, about 285 years, a double distinguishes single microseconds.
 const MOST_US = 2 ** 53;
 
 const number = value => typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN;
@@ -45,13 +45,13 @@ export class Builder {
     this.bytes = [];
     this.lastRank = [];
     this.lastBy = [];
-    this.bad = 0;  // events that cannot be read
-    this.file = 0;  // that the events are of
+    this.bad = 0;  // number of events that cannot be read
+    this.file = 0;  // number of the file that the events come from
   }
 
   nextFile() { this.file++; }
 
-  /// How many events there are.
+  /// The number of events.
   get count() { return this.begin.length; }
 
   add(events) {
@@ -59,7 +59,8 @@ export class Builder {
       if (!event || typeof event !== 'object') continue;
       try {
         this.addOne(event);
-      } catch {  // what is nested too deep for JSON.stringify
+      // The event is nested too deeply for JSON.stringify.
+      } catch {
         this.bad++;
       }
     }
@@ -87,15 +88,17 @@ export class Builder {
     }
   }
 
-  /// A row of its own: the time and the value of each change.
+  /// A counter is a row of its own, with the time and value of each change.
   addCount(event) {
     const ts = number(event.ts), pid = text(event.pid), {file} = this;
-    for (const [series, value] of Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
+    for (const [series, value] of
+      Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
       if (!isTime(ts) || !Number.isFinite(value)) {
         this.bad++;
         continue;
       }
-      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`, key = JSON.stringify([file, pid, name]);
+      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`,
+        key = JSON.stringify([file, pid, name]);
       if (!this.counters.has(key)) this.counters.set(key, {file, pid, name, changes: []});
       this.counters.get(key).changes.push([ts, value]);
     }
@@ -103,12 +106,14 @@ export class Builder {
 
   addName(event) {
     const name = event.args?.name;
-    if (event.name === 'process_name' && name !== undefined) this.processes.set(`${this.file}/${text(event.pid)}`, text(name));
+    if (event.name === 'process_name' && name !== undefined)
+      this.processes.set(`${this.file}/${text(event.pid)}`, text(name));
     if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = text(name);
   }
 
   rowOf(event) {
-    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid), key = `${this.file}/${pid}/${tid}`;
+    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid),
+      key = `${this.file}/${pid}/${tid}`;
     let row = this.rows.get(key);
     if (!row) {
       row = {index: this.rowList.length, file: this.file, pid, tid, name: '', open: []};
@@ -121,7 +126,8 @@ export class Builder {
   push(row, event, begin, end) {
     const args = event.args && typeof event.args === 'object' ? event.args : {};
     const rest = Object.entries(args).filter(([key]) => !OWN_COLUMN.has(key));
-    const name = text(event.name), detail = rest.length ? JSON.stringify(rest) : '[]';  // before a column is longer than the others
+    // Made first, since it may fail before any column has grown.
+    const name = text(event.name), detail = rest.length ? JSON.stringify(rest) : '[]';
     if (name.startsWith('NEGOTIATE_')) row.negotiates = true;
     this.begin.push(begin);
     this.end.push(end);
@@ -135,7 +141,7 @@ export class Builder {
     return this.begin.length - 1;
   }
 
-  /// When each file begins and ends; what has no end in it ends with it.
+  /// Returns when each file begins and ends. An event without an end ends with its file.
   endFiles() {
     const files = Array.from({length: this.file + 1}, () => ({first: Infinity, last: -Infinity, shift: 0}));
     const fileOf = i => files[this.rowList[this.row[i]].file];
@@ -148,7 +154,8 @@ export class Builder {
     return files;
   }
 
-  /// Files that have no moment in common with those before them are of other jobs, or clocks: they begin where the first does.
+  /// A file that has no moment in common with earlier files is from another job or clock. It is shifted to
+  /// begin where the first file does.
   alignFiles(files) {
     const [one, ...others] = files.filter(file => file.first <= file.last);
     let {first, last} = one ?? {};
@@ -163,10 +170,11 @@ export class Builder {
       this.begin[i] += shift;
       this.end[i] += shift;
     }
-    for (const {file, changes} of this.counters.values()) for (const change of changes) change[0] += files[file].shift;
+    for (const {file, changes} of this.counters.values())
+      for (const change of changes) change[0] += files[file].shift;
   }
 
-  /// `names`: what the files are called, in their order.
+  /// `names` are the names of the files, in their order.
   finish(names = ['']) {
     this.fileNames = names.length > 1 ? names : [''];
     const count = this.begin.length, files = this.endFiles();
@@ -181,10 +189,13 @@ export class Builder {
       .sort((a, b) => this.row[a] - this.row[b] || depth[a] - depth[b] || this.begin[a] - this.begin[b]);
     const take = (Type, from) => Type.from(index, i => from[i]);
     const trace = {
-      count, files: files.map(({first, shift}, i) => ({name: this.fileNames[i] ?? '', first, shift})), first: count ? first : 0, last: count ? last : 1,
-      begin: take(Float64Array, this.begin), end: take(Float64Array, this.end), row: take(Uint32Array, this.row),
-      name: take(Uint32Array, this.name), detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
-      bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank), lastBy: take(Float64Array, this.lastBy),
+      count, files: files.map(({first, shift}, i) => ({name: this.fileNames[i] ?? '', first, shift})),
+      first: count ? first : 0, last: count ? last : 1,
+      begin: take(Float64Array, this.begin), end: take(Float64Array, this.end),
+      row: take(Uint32Array, this.row), name: take(Uint32Array, this.name),
+      detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
+      bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank),
+      lastBy: take(Float64Array, this.lastBy),
       depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,
       rows: this.rowList.map(({file, pid, tid, name, negotiates}) => this.named({
         file, pid, tid, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [], negotiates,
@@ -193,7 +204,8 @@ export class Builder {
     for (const {file, pid, name, changes} of this.counters.values()) {
       changes.sort((a, b) => a[0] - b[0]);
       trace.rows.push(this.named({file, pid, name, lanes: [], counter: {
-        times: Float64Array.from(changes, change => change[0]), values: Float64Array.from(changes, change => change[1]),
+        times: Float64Array.from(changes, change => change[0]),
+        values: Float64Array.from(changes, change => change[1]),
         most: changes.reduce((most, change) => Math.max(most, change[1]), 0),
       }}));
     }
@@ -207,19 +219,21 @@ export class Builder {
     return trace;
   }
 
-  /// The row with its process, its kind and its words.
+  /// Adds the process, the kind and the words to the row.
   named(row) {
-    row.process = processIn(this.fileNames[row.file], this.processes.get(`${row.file}/${row.pid}`) ?? `process ${row.pid}`);
+    row.process = processIn(this.fileNames[row.file],
+      this.processes.get(`${row.file}/${row.pid}`) ?? `process ${row.pid}`);
     row.kind = kindOfTrack(row);
     row.words = trackWords(row);
     return row;
   }
 
-  /// How deep each event lies in its row: below all that have not ended as it begins.
+  /// Returns the depth of each event in its row: below all events that have not ended when it begins.
   depths() {
     const depth = new Uint8Array(this.begin.length);
     const index = Uint32Array.from(depth, (_, i) => i).sort(
-      (a, b) => this.row[a] - this.row[b] || this.begin[a] - this.begin[b] || this.end[b] - this.end[a] || a - b);
+      (a, b) => this.row[a] - this.row[b] || this.begin[a] - this.begin[b] ||
+        this.end[b] - this.end[a] || a - b);
     let row = -1, ends = [];
     for (const i of index) {
       if (this.row[i] !== row) [row, ends] = [this.row[i], []];

@@ -1,7 +1,8 @@
-// The colour of each name, the same in every row, view and file. The runtime's own names have the colour of their kind, from Okabe and
-// Ito's set, which colour-blind people can tell apart. The program's names have a colour made from the name alone.
+// The colour of each name, which is the same in every row, view and file. The runtime's own names have the
+// colour of their kind, from Okabe and Ito's set, which colour-blind people can tell apart. The program's
+// names have a colour that is computed from the name alone.
 
-/// What a folded rank shows: at each time the first of these that it does.
+/// The strata of a folded rank. At each time it shows the first of these that the rank is in.
 export const STRATA = ['error', 'run', 'late', 'ranks', 'result', 'program'];
 
 export const LATE = ['#aa3377', 'this rank was the last to be ready'];
@@ -17,11 +18,11 @@ const KINDS = [
   [/^(step \d|STEP|CYCLE_START)/, '#c3c8d0', 'step', ''],
   [/^/, '', '', 'program'],
 ];
-const MOST_NAMES = 6;  // of the program, in the legend
+const MOST_NAMES = 6;  // names of the program in the legend
 
 const kindOf = name => KINDS.find(([pattern]) => pattern.test(name));
 
-// Greens and violets, which no kind has, light enough for black letters.
+// Greens and violets, which no kind has. They are light enough for black letters.
 const OWN_HUES = [70, 92, 114, 136, 158, 180, 236, 254, 272, 290];
 
 function colorOfHash(name) {
@@ -33,19 +34,20 @@ function colorOfHash(name) {
 
 export const colorOf = name => kindOf(name)[1] || colorOfHash(name);
 
-/// One of STRATA; '': folded ranks leave it out.
+/// Returns one of STRATA, or '' for a name that folded ranks leave out.
 export const stratumOf = name => kindOf(name)[3];
 
-/// A span of a folded rank in words: the meaning of a wait, else the name.
+/// Returns the words for a span of a folded rank: the meaning of a wait, else the name.
 export const wordsOf = name => ['ranks', 'result'].includes(stratumOf(name)) ? kindOf(name)[2] : name;
 
-/// What is read on that colour.
+/// The colour of letters on this colour.
 export const inkOn = color => ['#0072b2', '#d55e00', LATE[0]].includes(color) ? '#fff' : '#000';
 
-/// [colour, what it means] of the kinds and of some of the program's names that are among these.
+/// Returns pairs [colour, meaning] for the kinds among these names, and for some of the program's names.
 export function legendOf(names, hasLate) {
   const all = names.map(kindOf), there = new Set(all), own = names.filter((_, i) => !all[i][1]);
-  const kinds = KINDS.filter(kind => kind[1] && there.has(kind)).map(([, color, meaning]) => [color, meaning]);
+  const kinds = KINDS.filter(kind => kind[1] && there.has(kind))
+    .map(([, color, meaning]) => [color, meaning]);
   const more = own.length - MOST_NAMES;
   return [...kinds, ...hasLate ? [LATE] : [], ...own.slice(0, MOST_NAMES).map(name => [colorOf(name), name]),
     ...more > 0 ? [['', `${more.toLocaleString('en')} more names of the program`]] : []];

@@ -1,15 +1,18 @@
-// Draws a folded rank in one lane. Spans that share a pixel column share its height as they share its time.
+// Draws a folded rank in one lane. Spans in one pixel column share its height in the
+// proportion of their times.
 import {LATE, STRATA, wordsOf} from './colors.js';
 import {time} from './format.js';
 import {firstEndingAfter} from './spans.js';
 
 const LEAST_PIXELS = 0.75;
 
-/// How much of the time before `us` the spans take, where `i` is the first that ends after it.
+/// Returns how much of the time before `us` the spans take. `i` is the first span that ends after `us`.
 const covered = ({begin, before}, i, us) => before[i] + (i < begin.length ? Math.max(0, us - begin[i]) : 0);
 
-/// Returns the number of rectangles. `colors`: one for each name of the trace; `texts`: filled with what to write over the rectangles.
-export function drawFolded(summary, {left, right, top, tall, begin, scale}, {trace, colors, rectangles, texts}) {
+/// Returns the number of rectangles. `colors` has one for each name of the trace. Words to write over the
+/// rectangles are added to `texts`.
+export function drawFolded(summary, {left, right, top, tall, begin, scale},
+  {trace, colors, rectangles, texts}) {
   const width = Math.floor(right - left), filled = new Float32Array(width);
   let drawn = 0;
   for (const stratum of STRATA) {
@@ -25,7 +28,9 @@ export function drawFolded(summary, {left, right, top, tall, begin, scale}, {tra
       if (spans.begin[i] <= from && spans.end[i] >= until || stratum === 'error') {
         const to = Math.min(width, Math.max(x + 1, Math.floor((spans.end[i] - begin) * scale)));
         rectangles.add(color, false, left + x, top, to - x, tall);
-        if (to - x > 48) texts.push([name < 0 ? 'last to be ready' : wordsOf(trace.names[name]), color, to - x, left + x, top + tall / 2]);
+        if (to - x > 48)
+          texts.push([name < 0 ? 'last to be ready' : wordsOf(trace.names[name]), color, to - x, left + x,
+            top + tall / 2]);
         filled.fill(1, x, to);
         x = to;
         drawn++;
@@ -43,15 +48,17 @@ export function drawFolded(summary, {left, right, top, tall, begin, scale}, {tra
   return drawn;
 }
 
-/// The span that takes most of this range, in words; '': there is none.
+/// Returns the words of the span that takes most of this range; '' if there is none.
 export function foldedWords(summary, trace, from, to) {
   let most = 0, words = '';
   for (const stratum of STRATA) {
-    const spans = summary[stratum], count = spans.begin.length, i = firstEndingAfter(spans.end, 0, count, from);
+    const spans = summary[stratum], count = spans.begin.length,
+      i = firstEndingAfter(spans.end, 0, count, from);
     const us = covered(spans, firstEndingAfter(spans.end, i, count, to), to) - covered(spans, i, from);
     if (!(us > most)) continue;
     most = us;
-    words = `${spans.name[i] < 0 ? LATE[1] : wordsOf(trace.names[spans.name[i]])} · ${time(spans.end[i] - spans.begin[i])}`;
+    words = `${spans.name[i] < 0 ? LATE[1] : wordsOf(trace.names[spans.name[i]])} · ${
+      time(spans.end[i] - spans.begin[i])}`;
   }
   return words;
 }

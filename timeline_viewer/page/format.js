@@ -1,6 +1,6 @@
-// Numbers as people read them, and what the canvases share.
+// Numbers as people read them, and a width that the canvases share.
 
-/// Pixels at the left of a canvas so wide, for what its rows are called.
+/// The width in pixels of the names at the left of a canvas of this width.
 export const gutterOf = width => width < 560 ? 128 : width < 900 ? 168 : 208;
 
 export function time(us) {
@@ -11,13 +11,14 @@ export function time(us) {
   return `${us.toFixed(size < 10 ? 2 : 1)} µs`;
 }
 
-/// A place on an axis whose ticks are so far apart: no more digits than tell them apart.
+/// Returns a time on an axis with ticks of this distance, with only the digits that distinguish the ticks.
 export function tickTime(us, tick) {
   const [unit, name] = tick >= 1e5 ? [1e6, 's'] : tick >= 1e2 ? [1e3, 'ms'] : [1, 'µs'];
-  return `${(us / unit).toLocaleString('en', {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
+  return `${(us / unit).toLocaleString('en',
+    {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
 }
 
-/// A number and its unit stay on one line.
+/// Keeps a number and its unit on one line.
 export const unbroken = text => String(text ?? '').replace(/(\d) (?=(%|[mun]?s)(?!\w))/g, '$1\u00a0');
 
 export function size(bytes) {

@@ -1,17 +1,19 @@
 // The names of rows, at the left of the lanes.
 import {AXIS, GAP} from './rows.js';
 
-/// `look`: a colour by its name in the style sheet.
+/// `look` returns a colour by its name in the style sheet.
 export class Heads {
   constructor(lanes, context, look, family, width) {
     Object.assign(this, {lanes, context, look, width});
     this.fonts = {plain: `12px ${family}`, head: `600 12px ${family}`};
     this.inset = lanes.gutter < 160 ? 8 : 16;
-    this.colors = {line: look('--line'), ink: look('--ink'), faint: look('--faint'), accent: look('--accent'), worse: look('--worse')};
+    this.colors = {line: look('--line'), ink: look('--ink'), faint: look('--faint'),
+      accent: look('--accent'), worse: look('--worse')};
   }
 
   draw(place, top) {
-    const {context, lanes, inset, colors} = this, {head, label, isOpen, tall, group} = place, room = lanes.gutter - inset - 8;
+    const {context, lanes, inset, colors} = this, {head, label, isOpen, tall, group} = place,
+      room = lanes.gutter - inset - 8;
     const middle = top + Math.min(tall, lanes.rowHeight(place)) / 2;
     if (head !== '') {
       context.fillStyle = colors.line;
@@ -21,9 +23,11 @@ export class Heads {
       context.font = head === '' ? this.fonts.plain : this.fonts.head;
       context.fillStyle = head === '' ? colors.faint : colors.ink;
       const isNested = head === '' && group !== '';
-      const short = lanes.gutter < 160 ? label.replace(/^tensor /, '') : label;  // to point at it tells the rest
+      // The hint at the pointer has the whole name.
+      const short = lanes.gutter < 160 ? label.replace(/^tensor /, '') : label;
       const text = head === '' ? short : `${head}${short && ` · ${short}`}`;
-      context.fillText(lanes.fitted(text, place.isQuiet ? this.width : room - (isNested ? 14 : 0), true), inset + (isNested ? 14 : 0), middle);
+      context.fillText(lanes.fitted(text, place.isQuiet ? this.width : room - (isNested ? 14 : 0), true),
+        inset + (isNested ? 14 : 0), middle);
       return;
     }
     context.fillStyle = colors.ink;
@@ -49,7 +53,7 @@ export class Heads {
     if (text) context.fillText(text, left, middle);
   }
 
-  /// Whose rows these are, where that has been scrolled away.
+  /// Draws the name of the group that the first visible rows belong to, if its head is scrolled away.
   drawGroup() {
     const {context, lanes} = this, first = lanes.rows.find(each => each.y - lanes.scroll + each.tall > AXIS);
     if (!first?.group || first.head !== '' && first.y - lanes.scroll >= AXIS - 8) return;

@@ -1,4 +1,4 @@
-// What lies below the pointer, in a small box beside it.
+// Shows the words for what is below the pointer, in a small box beside it.
 export function followPointer(canvas, box, wordsAt) {
   const hide = () => { box.hidden = true; };
   canvas.addEventListener('pointermove', event => {

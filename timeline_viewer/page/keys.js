@@ -1,19 +1,27 @@
 // The keys: what each does to the lanes, and the list that `?` shows.
 import {moveCursor, selectBeside, toggle, toggleAll} from './folding.js';
 
-/// `act`: what to do, by the browser's name of the key, with letters in lower case. main.js handles the keys that have none.
+/// `act` has the actions by the browser's names of the keys, with letters in lower case. main.js
+/// handles keys without `act`.
 export const KEYS = [
-  {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
+  {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {
+    w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
   {keys: ['A', 'D', '←', '→', 'drag'], words: 'move to the left, to the right', act: {
-    a: lanes => moveBy(lanes, -1), d: lanes => moveBy(lanes, 1), ArrowLeft: lanes => moveBy(lanes, -1), ArrowRight: lanes => moveBy(lanes, 1)}},
-  {keys: ['↑', '↓', 'Shift wheel'], words: 'scroll', act: {ArrowUp: lanes => lanes.scrollBy(-32), ArrowDown: lanes => lanes.scrollBy(32)}},
+    a: lanes => moveBy(lanes, -1), d: lanes => moveBy(lanes, 1),
+    ArrowLeft: lanes => moveBy(lanes, -1), ArrowRight: lanes => moveBy(lanes, 1)}},
+  {keys: ['↑', '↓', 'Shift wheel'], words: 'scroll', act: {
+    ArrowUp: lanes => lanes.scrollBy(-32), ArrowDown: lanes => lanes.scrollBy(32)}},
   {keys: ['0'], words: 'see all again', act: {0: lanes => lanes.showAll()}},
-  {keys: ['J', 'K'], words: 'go to the next rank, the one before', act: {j: lanes => moveCursor(lanes, 1), k: lanes => moveCursor(lanes, -1)}},
-  {keys: ['Enter', 'click'], words: 'open the rank, or fold it', act: {Enter: lanes => toggle(lanes, lanes.cursor)}},
+  {keys: ['J', 'K'], words: 'go to the next rank, the one before', act: {
+    j: lanes => moveCursor(lanes, 1), k: lanes => moveCursor(lanes, -1)}},
+  {keys: ['Enter', 'click'], words: 'open the rank, or fold it', act: {
+    Enter: lanes => toggle(lanes, lanes.cursor)}},
   {keys: ['O'], words: 'open all ranks, or fold them', act: {o: lanes => toggleAll(lanes)}},
-  {keys: ['N', 'B'], words: 'select the next event of the row, the one before', act: {n: lanes => selectBeside(lanes, 1), b: lanes => selectBeside(lanes, -1)}},
+  {keys: ['N', 'B'], words: 'select the next event of the row, the one before', act: {
+    n: lanes => selectBeside(lanes, 1), b: lanes => selectBeside(lanes, -1)}},
   {keys: ['F', 'two clicks'], words: 'zoom to what is selected', act: {f: lanes => lanes.fitSelected()}},
-  {keys: ['M', 'Shift drag'], words: 'measure what is selected, or a range', act: {m: lanes => lanes.measureSelected()}},
+  {keys: ['M', 'Shift drag'], words: 'measure what is selected, or a range', act: {
+    m: lanes => lanes.measureSelected()}},
   {keys: ['Escape'], words: 'clear the selection and the measure', act: {Escape: lanes => lanes.clear()}},
   {keys: ['/'], words: 'search; then Enter goes to the next, Shift Enter to the one before'},
   {keys: ['R'], words: 'show only rows of a name'},
@@ -32,7 +40,7 @@ export function press(lanes, event) {
   act(lanes);
 }
 
-/// Fills the list and makes what opens it do so: the button, and `?` wherever nothing is typed.
+/// Fills the list of keys. The button opens it, and so does `?` unless text is being typed.
 export function showKeys(dialog, list, button) {
   for (const {keys, words} of KEYS) {
     const term = document.createElement('dt'), what = document.createElement('dd');
@@ -42,7 +50,7 @@ export function showKeys(dialog, list, button) {
   }
   const turn = () => dialog.open ? dialog.close() : dialog.showModal();
   button.onclick = turn;
-  dialog.onclick = event => event.target === dialog && dialog.close();  // beside it
+  dialog.onclick = event => event.target === dialog && dialog.close();  // a click beside the dialog
   addEventListener('keydown', event => {
     if (event.key !== '?' || event.target.matches?.('input')) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-// Puts the page together: where traces come from, and what follows from a click.
+// Puts the page together: where traces come from, and what a click does.
 import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
 import {time} from './format.js';
@@ -28,8 +28,8 @@ const lanes = new Lanes(at('lanes'), {
     linking = setTimeout(link, 200);
   },
 });
-let told = [];  // the reports of what is shown: one of all files, or one of each
-let linking = 0, linked = readLink();  // of the first trace alone
+let told = [];  // the reports of what is shown: one for all files, or one for each
+let linking = 0, linked = readLink();  // for the first trace only
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
 function showStatus(text) {
@@ -38,12 +38,12 @@ function showStatus(text) {
 }
 
 function startWorker() {
-  const code = at('dabke-worker')?.textContent;  // in a page of one file
+  const code = at('dabke-worker')?.textContent;  // if the page is one file
   if (!code) return new Worker(new URL('./worker.js', import.meta.url), {type: 'module'});
   return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
 }
 
-/// `files`: [{blob, name}]
+/// `files` has elements {blob, name}.
 function parse(files, onProgress = () => {}) {
   const worker = startWorker();
   return new Promise((resolve, reject) => {
@@ -61,29 +61,34 @@ function faultsOf({truncated, bad, cut, metadata}) {
   return [
     cut && `The file cannot be decompressed to its end (${cut}).`,
     truncated && 'The file ends in the middle: what follows is missing.',
-    bad && (bad === 1 ? '1 event cannot be read and is left out.' : `${bad.toLocaleString('en')} events cannot be read and are left out.`),
+    bad && (bad === 1 ? '1 event cannot be read and is left out.' :
+      `${bad.toLocaleString('en')} events cannot be read and are left out.`),
     ...(Array.isArray(metadata?.otherData?.missing) ? metadata.otherData.missing.map(String) : []),
   ].filter(Boolean).join(' ');
 }
 
-/// What each file is called among the others: its name without what all traces end with, where that tells them apart.
+/// Returns a label for each file: its name without the usual ending, if these labels differ.
 function labelsOf(names) {
-  const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')), isUnique = texts => new Set(texts).size === texts.length;
+  const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')),
+    isUnique = texts => new Set(texts).size === texts.length;
   return [plain, names].find(isUnique) ?? names.map((name, i) => `${name} (${i + 1})`);
 }
 
-/// `files`: [{blob, name}]. `reports`: one of all files, or one of each; those of a file from elsewhere are in it.
+/// `files` has elements {blob, name}. `reports` has one for all files, or one for each. Without `reports`,
+/// those inside the files are used.
 async function open(files, reports) {
   const names = files.map(file => file.name), name = names.join(', ');
   showStatus(`Reading ${name} …`);
   let result;
   try {
     const labels = labelsOf(names);
-    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})), part => showStatus(`Reading ${name}: ${Math.round(100 * part)} %`));
+    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})),
+      part => showStatus(`Reading ${name}: ${Math.round(100 * part)} %`));
   } catch (error) {
     return showStatus(`${name} cannot be read: ${error.message}`);
   }
-  const isAlone = files.length === 1, hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
+  const isAlone = files.length === 1,
+    hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
   if (!result.trace.count) return showStatus(names.map(hasNone).join(' '));
   showStatus(result.files.map((file, i) => {
     const faults = file.count ? faultsOf(file) : hasNone(names[i]);
@@ -91,7 +96,8 @@ async function open(files, reports) {
   }).filter(Boolean).join(' '));
   at('empty').hidden = true;
   at('work').hidden = at('tools').hidden = false;
-  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${result.trace.count === 1 ? '' : 's'}`;
+  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${
+    result.trace.count === 1 ? '' : 's'}`;
   if (['batches', 'tensor'].includes(linked?.by)) at('grouping').value = linked.by;
   if (linked?.words) at('search').value = linked.words;
   if (linked?.filter) at('filter').value = linked.filter;
@@ -100,7 +106,8 @@ async function open(files, reports) {
   lanes.arrange();
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
-  showLegend(legendOf(result.trace.names, [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
+  showLegend(legendOf(result.trace.names,
+    [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
   showSelection(at('selection'), result.trace, -1);
   const own = result.files.map(file => file.metadata?.otherData?.report);
   told = reports ?? (own.some(Boolean) ? own : [undefined]);
@@ -114,30 +121,35 @@ async function open(files, reports) {
   filter();
 }
 
-/// The name of the file that the report is of, and by how much its times are shifted; that of all files has no name.
+/// Returns the name of the file that a report is for, and the shift of its times. The report
+/// for all files has no name.
 function jobOf(i) {
-  const {name, first, shift} = lanes.trace.files[i], report = told[i], end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
-  // A profile's events have the time of day, and its report counts from the first of them on.
+  const {name, first, shift} = lanes.trace.files[i], report = told[i],
+    end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
+  // The events of a profile have the time of day, and its report counts from the first of them.
   return {name: told.length === 1 ? '' : name, shift: shift + (end < first ? first : 0)};
 }
 
 function showReports() {
   const places = {findings: [], plots: []};
   told.forEach((report, i) => {
-    const {name, shift} = jobOf(i), findings = document.createElement('div'), plots = document.createElement('div');
+    const {name, shift} = jobOf(i), findings = document.createElement('div'),
+      plots = document.createElement('div');
     showFindings(findings, report, evidence => showEvidence(evidence, i), name);
     showPlots(plots, report, (begin, end) => look(begin + shift, end + shift), name);
     places.findings.push(findings);
     places.plots.push(plots);
   });
   for (const [id, made] of Object.entries(places)) at(id).replaceChildren(...made);
-  if (told.length === 2 && told[0] && told[1]) showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
+  if (told.length === 2 && told[0] && told[1])
+    showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
 }
 
-/// The rank that the report has found to hold the others up, and by how much in the usual step, for its head in the lanes:
-/// [process, words].
+/// Returns [process, words] for the head of a rank in the lanes: the rank that holds up the others according
+/// to the report, and its cost in the usual step.
 function lateOf(report, file) {
-  const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
+  const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'),
+    rank = found?.evidence?.[0]?.rank;
   if (!Number.isInteger(rank)) return null;
   const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null;
   const us = cost?.caused_median_us || cost?.caused_per_step_us;
@@ -155,8 +167,11 @@ function showLegend(kinds) {
 
 async function compare({blob, name}) {
   try {
-    const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report, [now] = told;
-    if (!now || !other) throw new Error(`${now ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
+    const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report,
+      [now] = told;
+    if (!now || !other)
+      throw new Error(`${now ? name : 'the trace that is shown'
+        } has no report; dabke-timeline merge makes traces that have one`);
     showStatus('');
     showComparison(at('comparison'), name, other, now);
     at('comparison').scrollIntoView();
@@ -167,22 +182,24 @@ async function compare({blob, name}) {
 
 function link() {
   const {begin, end, trace} = lanes;
-  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value, filter: at('filter').value,
+  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value,
+    words: at('search').value, filter: at('filter').value,
     opened: [...lanes.unfolded].filter(([, isOpen]) => isOpen).map(([key]) => key)});
 }
 
 function look(begin, end) {
-  at('lanes').scrollIntoView({block: 'nearest'});  // where the panel lies below them
+  at('lanes').scrollIntoView({block: 'nearest'});  // on narrow screens, the panel is below them
   const margin = Math.max((end - begin) / 2, 1);
   lanes.look(begin - margin, end + margin);
 }
 
-/// `i`: the report that has it.
+/// `i` is the number of the report with this evidence.
 function showEvidence({rank, start_us, end_us, tensor, order}, i) {
   const {trace} = lanes, {name, shift} = jobOf(i), begin = start_us + shift, end = end_us + shift;
   if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
   look(begin, end);
-  const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
+  const fits = i => trace.begin[i] <= end && trace.end[i] >= begin &&
+    (order == null || trace.order[i] === order);
   for (const row of trace.rows) {
     if (row.process !== processIn(name, `rank ${rank}`) || (tensor != null && row.name !== tensor)) continue;
     for (const lane of row.lanes)
@@ -231,7 +248,8 @@ at('filter').onkeydown = event => {
 };
 addEventListener('keydown', event => {
   const field = {'/': 'search', r: 'filter', R: 'filter'}[event.key];
-  if (!field || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') || at('keys').open || !lanes.trace) return;
+  if (!field || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') ||
+    at('keys').open || !lanes.trace) return;
   event.preventDefault();
   at(field).focus();
 });
@@ -243,7 +261,7 @@ const filesOf = list => [...list].map(file => ({blob: file, name: file.name}));
 function onFile(input, act) {
   input.onchange = () => {
     if (input.files.length) act(filesOf(input.files));
-    input.value = '';  // else the same file, recorded again, could not be chosen
+    input.value = '';  // otherwise the same file could not be chosen again after a new recording
   };
 }
 onFile(at('file'), files => open(files));
@@ -269,7 +287,8 @@ const given = [...document.querySelectorAll('meta[name="dabke-name"]')].map(each
 try {
   const isServed = document.querySelector('meta[name="dabke-source"][content="server"]');
   const [blobs, reports] = isServed ? await fetched(given)
-    : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)), JSON.parse(at('dabke-reports').textContent)] : [];
+    : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)),
+      JSON.parse(at('dabke-reports').textContent)] : [];
   if (blobs) open(blobs.map((blob, i) => ({blob, name: given[i]})), reports);
 } catch (error) {
   showStatus(error.message);

@@ -1,4 +1,4 @@
-// What is drawn over the lanes: the axis, the selection, its arrows, and what is measured.
+// The marks over the lanes: the axis, the selection with its arrows, and the measured range.
 import {tickTime, time} from './format.js';
 import {AXIS, LANE} from './rows.js';
 
@@ -6,7 +6,8 @@ export function drawAxis(lanes, width, ground, faint, line) {
   const {context, trace: {first}} = lanes;
   context.fillStyle = ground;
   context.fillRect(0, 0, width, AXIS - 4);
-  const wanted = (lanes.end - lanes.begin) / Math.max(2, Math.min(6, (width - lanes.gutter) / 80)), power = 10 ** Math.floor(Math.log10(wanted));
+  const wanted = (lanes.end - lanes.begin) / Math.max(2, Math.min(6, (width - lanes.gutter) / 80)),
+    power = 10 ** Math.floor(Math.log10(wanted));
   const tick = power * ([2, 5, 10].find(each => each * power >= wanted) ?? 10);
   const least = first + Math.ceil((lanes.begin - first) / tick) * tick;
   for (let i = 0, us = least; us < lanes.end; us = least + ++i * tick) {
@@ -27,7 +28,7 @@ export function drawSelection(lanes, ink, height) {
   context.strokeRect(left, y, Math.max(2, right - left), LANE - 1);
 }
 
-/// From one event to another, unless one of them is not in sight.
+/// Draws an arrow from one event to another, unless one of them is not visible.
 export function drawArrow(lanes, from, to, ink) {
   const {context, gutter} = lanes, tail = lanes.placeOf(from), head = lanes.placeOf(to);
   if (!tail || !head || head.x < gutter || tail.x < gutter || Math.max(tail.y, head.y) < AXIS) return;
@@ -46,7 +47,8 @@ export function drawArrow(lanes, from, to, ink) {
 }
 
 export function drawMeasured(lanes, accent, ground, height) {
-  const {context, gutter} = lanes, {begin, end} = lanes.measured, left = Math.max(gutter, lanes.x(begin)), right = lanes.x(end);
+  const {context, gutter} = lanes, {begin, end} = lanes.measured,
+    left = Math.max(gutter, lanes.x(begin)), right = lanes.x(end);
   if (right <= gutter) return;
   context.fillStyle = accent;
   context.globalAlpha = 0.15;

@@ -1,12 +1,13 @@
-// The same order on all ranks, and who kept the others waiting.
+// The same order on all ranks, and the rank that the others waited for.
 import {rankIn} from './tracks.js';
 
-/// 3 of "rank 3"; undefined of another process.
+/// Returns 3 for an event of "rank 3"; undefined for other processes.
 export const rankOf = (trace, event) => rankIn(trace.rows[trace.row[event]].process);
 
 const fileOf = (trace, event) => trace.rows[trace.row[event]].file;
 
-/// The event and those of other processes of its file that tell of the same order in a row of the same name.
+/// Returns the event and those of other processes of its file that have the same order,
+/// in rows of the same name.
 export function sameOnAllRanks(trace, event) {
   if (Number.isNaN(trace.order[event])) return [event];
   const {name, file} = trace.rows[trace.row[event]], found = [];
@@ -19,10 +20,13 @@ export function sameOnAllRanks(trace, event) {
   return found;
 }
 
-/// {rank, us}: who was the last to be ready for this order, and for how long it alone was waited for. Null: nobody tells.
+/// Returns {rank, us}: the rank that was the last to be ready for this order, and how long the others waited
+/// for it alone. Returns null if the trace does not show it.
 export function lastRankOf(trace, event) {
   const lastIn = i => trace.lastRank[i] >= 0 ? {rank: trace.lastRank[i], us: trace.lastBy[i]} : null;
   if (lastIn(event)) return lastIn(event);
-  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && lastIn(i) && fileOf(trace, i) === fileOf(trace, event)) return lastIn(i);
+  for (let i = 0; i < trace.count; i++)
+    if (trace.order[i] === trace.order[event] && lastIn(i) && fileOf(trace, i) === fileOf(trace, event))
+      return lastIn(i);
   return null;
 }

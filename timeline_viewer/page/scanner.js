@@ -1,9 +1,10 @@
-// Finds the events of a trace in its bytes, piece by piece, so that no file is too long for a string and a file that was cut
-// anywhere gives what it has. What lies outside of the array of events is kept for its metadata.
+// Finds the events of a trace in its bytes, piece by piece. So a file may be longer than a string can be, and
+// a file that was cut yields what it has. The bytes outside the array of events are kept for the metadata.
 
 const QUOTE = 34, BACKSLASH = 92, OPEN_ARRAY = 91, CLOSE_ARRAY = 93, OPEN_OBJECT = 123, CLOSE_OBJECT = 125;
 const MOST_OUTSIDE = 64 << 20;
-const MOST_EVENT = 4 << 20;  // no tool writes longer ones, and what is not whole yet is copied with each piece
+// No tool writes longer events, and an incomplete event is copied with each piece.
+const MOST_EVENT = 4 << 20;
 
 export class Scanner {
   constructor(onEvents) {
@@ -13,7 +14,7 @@ export class Scanner {
     this.outside = [];
     this.outsideBytes = 0;
     this.depth = 0;
-    this.eventDepth = -1;  // of the objects that are events; -1 until the array has begun
+    this.eventDepth = -1;  // the depth of the objects that are events; -1 outside the array
     this.inString = this.escaped = this.ended = false;
     this.stringStart = this.objectStart = -1;
     this.key = '';
@@ -43,7 +44,8 @@ export class Scanner {
       } else if (c === OPEN_OBJECT || c === OPEN_ARRAY) {
         if (c === OPEN_OBJECT && this.depth === this.eventDepth) this.objectStart = i;
         this.depth++;
-        if (c === OPEN_ARRAY && !this.isTrace && (this.depth === 1 || (this.depth === 2 && this.key === 'traceEvents'))) {
+        if (c === OPEN_ARRAY && !this.isTrace &&
+          (this.depth === 1 || (this.depth === 2 && this.key === 'traceEvents'))) {
           this.isTrace = true;
           this.eventDepth = this.depth;
           this.keepOutside(bytes, outsideFrom, i + 1);
@@ -73,7 +75,7 @@ export class Scanner {
     this.stringStart -= from;
   }
 
-  /// {metadata, truncated, bad, isTrace}
+  /// Returns {metadata, truncated, bad, isTrace}.
   finish() {
     const text = this.decoder.decode(joined(this.outside));
     let metadata = {};

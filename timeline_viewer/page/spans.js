@@ -1,6 +1,7 @@
-// Search in sorted spans that do not overlap: a lane of a trace, or what a folded rank shows.
+// Searches sorted spans that do not overlap: a lane of a trace, or the spans of a folded rank.
 
-/// The first span of [from, to) that ends after this time; `to`: none does. It is near `from`, as a rule.
+/// Returns the first span of [from, to) that ends after this time; `to` if there is none. It
+/// is usually near `from`.
 export function firstEndingAfter(ends, from, to, us) {
   let low = from, high = to;
   for (let stride = 1; from + stride < high; stride *= 2) {

@@ -1,7 +1,7 @@
-// The pointer, the wheel and the keys, on the canvas of lanes.
+// The pointer, the wheel and the keys on the canvas of lanes.
 import {press} from './keys.js';
 
-/// The wheel on a canvas that shares the time axis of the lanes.
+/// Handles the wheel on a canvas that shares the time axis of the lanes.
 export function steerTime(lanes, canvas) {
   canvas.addEventListener('wheel', event => {
     event.preventDefault();
@@ -36,9 +36,10 @@ export function steer(lanes) {
     lanes.scrollBy(-dy);
     drag = {x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy), from: null};
   });
-  /// Two fingers: what was between them stays there.
+  /// Zooms by two fingers, so that the middle between them stays where it is.
   function pinch(event) {
-    const apart = () => Math.max(8, Math.abs([...fingers.values()].reduce((a, b) => a - b))), before = apart();
+    const apart = () => Math.max(8, Math.abs([...fingers.values()].reduce((a, b) => a - b))),
+      before = apart();
     fingers.set(event.pointerId, event.offsetX);
     const [a, b] = fingers.values();
     lanes.zoom(before / apart(), (a + b) / 2);
@@ -46,7 +47,7 @@ export function steer(lanes) {
   }
   canvas.addEventListener('pointerup', event => {
     fingers.delete(event.pointerId);
-    if (fingers.size) {  // it goes on from where it is
+    if (fingers.size) {  // the drag continues from the other finger
       drag.lifted = true;
       return;
     }
@@ -59,7 +60,7 @@ export function steer(lanes) {
     drag = null;
   });
   canvas.addEventListener('keydown', event => press(lanes, event));
-  // Before anything has been clicked, too.
+  // The keys work even before anything was clicked.
   document.addEventListener('keydown', event => {
     if (event.target === document.body && lanes.trace) press(lanes, event);
   });

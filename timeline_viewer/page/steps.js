@@ -1,5 +1,5 @@
-// The strip along the top, on the time axis of the lanes: a bar for each step of the first rank that has some, as high as the step
-// is long. The one that was chosen last is in the page's accent.
+// The strip along the top, on the time axis of the lanes. It has a bar for each step of the first rank that
+// has any, as high as the step is long. The step that was chosen last has the accent colour.
 import {gutterOf, time} from './format.js';
 import {firstEndingAfter} from './spans.js';
 
@@ -9,7 +9,7 @@ export class Steps {
     this.onStep = onStep;
     this.steps = [];
     this.seen = {begin: 0, end: 1};
-    this.current = -1;  // of the keyboard
+    this.current = -1;  // the step that was chosen last
     canvas.onclick = event => this.go(this.at(event.offsetX));
     canvas.onpointermove = event => {
       const i = this.at(event.offsetX);
@@ -20,27 +20,31 @@ export class Steps {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
-  /// Those that are marked; else what the report takes for steps, whose times are shifted by so much.
+  /// Shows the marked steps; without marks, the steps of the report, with times shifted by `shift`.
   show(trace, report, shift = 0) {
     const lane = trace.rows.find(row => row.name === 'steps')?.lanes[0];
     this.steps = [];
     this.current = -1;
     for (let i = lane?.from; i < lane?.to; i++)
-      if (trace.end[i] > trace.begin[i]) this.steps.push({begin: trace.begin[i], end: trace.end[i], name: trace.names[trace.name[i]]});
+      if (trace.end[i] > trace.begin[i])
+        this.steps.push({begin: trace.begin[i], end: trace.end[i], name: trace.names[trace.name[i]]});
     if (!this.steps.length && Array.isArray(report?.steps))
       for (const step of report.steps)
-        if (step?.end_us > step?.start_us) this.steps.push({begin: Number(step.start_us) + shift, end: Number(step.end_us) + shift, name: `step ${step.step}`});
+        if (step?.end_us > step?.start_us)
+          this.steps.push({begin: Number(step.start_us) + shift, end: Number(step.end_us) + shift,
+            name: `step ${step.step}`});
     this.steps.sort((a, b) => a.begin - b.begin);
     this.ends = Float64Array.from(this.steps, step => step.end);
     this.longest = this.steps.reduce((most, {begin, end}) => Math.max(most, end - begin), 0);
     const {canvas, steps} = this;
     canvas.setAttribute('aria-valuemax', steps.length);
     canvas.setAttribute('aria-valuenow', 0);
-    canvas.setAttribute('aria-valuetext', steps.length ? `${steps.length} steps; the longest takes ${time(this.longest)}` : 'no step is marked');
+    canvas.setAttribute('aria-valuetext', steps.length ?
+      `${steps.length} steps; the longest takes ${time(this.longest)}` : 'no step is marked');
     this.draw();
   }
 
-  /// What the lanes show.
+  /// Sets the range that the lanes show.
   see(begin, end) {
     this.seen = {begin, end};
     this.draw();
@@ -52,10 +56,11 @@ export class Steps {
 
   get scale() { return (this.canvas.clientWidth - this.gutter) / (this.seen.end - this.seen.begin); }
 
-  /// The step below this place of the canvas; -1: there is none.
+  /// Returns the step at this position of the canvas; -1 if there is none.
   at(x) {
     if (!this.steps.length || x < this.gutter) return -1;
-    const us = this.seen.begin + (x - this.gutter) / this.scale, i = firstEndingAfter(this.ends, 0, this.steps.length, us);
+    const us = this.seen.begin + (x - this.gutter) / this.scale,
+      i = firstEndingAfter(this.ends, 0, this.steps.length, us);
     return this.steps[i]?.begin <= us ? i : -1;
   }
 
@@ -70,28 +75,38 @@ export class Steps {
 
   key({key}) {
     const last = this.steps.length - 1;
-    const to = {ArrowRight: Math.min(this.current + 1, last), ArrowLeft: Math.max(this.current - 1, 0), Home: 0, End: last}[key];
+    const to = {ArrowRight: Math.min(this.current + 1, last), ArrowLeft: Math.max(this.current - 1, 0),
+      Home: 0, End: last}[key];
     if (to !== undefined) this.go(to);
   }
 
   draw() {
-    const {canvas, steps, seen} = this, ratio = devicePixelRatio, width = canvas.clientWidth, height = canvas.clientHeight;
-    if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
-    const context = canvas.getContext('2d'), style = getComputedStyle(canvas), look = name => style.getPropertyValue(name);
+    const {canvas, steps, seen} = this, ratio = devicePixelRatio,
+      width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== width * ratio || canvas.height !== height * ratio)
+      [canvas.width, canvas.height] = [width * ratio, height * ratio];
+    const context = canvas.getContext('2d'), style = getComputedStyle(canvas),
+      look = name => style.getPropertyValue(name);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.font = `12px ${style.fontFamily}`;
     context.fillStyle = look('--faint');
     const {gutter, scale} = this, inset = gutter < 160 ? 8 : 16;
-    if (!steps.length) return context.fillText(width < 560 ? 'No step is marked' : 'No step is marked: call dabke_mark_step at the end of each', inset, 24);
+    if (!steps.length)
+      return context.fillText(width < 560 ? 'No step is marked' :
+        'No step is marked: call dabke_mark_step at the end of each', inset, 24);
     context.fillText(`${steps.length.toLocaleString('en')} steps`, inset, 17);
     context.fillText(`longest ${time(this.longest)}`, inset, 33);
-    const x = us => gutter + (us - seen.begin) * scale, colors = [look('--bar'), look('--accent')], ink = look('--ink');
+    const x = us => gutter + (us - seen.begin) * scale, colors = [look('--bar'), look('--accent')],
+      ink = look('--ink');
     this.bars = 0;
-    for (let i = firstEndingAfter(this.ends, 0, steps.length, seen.begin), next; i < steps.length && steps[i].begin < seen.end; i = next) {
-      const left = Math.max(gutter, Math.floor(x(steps[i].begin))), right = Math.min(width, Math.max(left + 1, x(steps[i].end)));
+    for (let i = firstEndingAfter(this.ends, 0, steps.length, seen.begin), next;
+      i < steps.length && steps[i].begin < seen.end; i = next) {
+      const left = Math.max(gutter, Math.floor(x(steps[i].begin))),
+        right = Math.min(width, Math.max(left + 1, x(steps[i].end)));
       let most = 0, isCurrent = 0;
-      for (next = i; next < steps.length && (next === i || x(steps[next].end) <= left + 1); next++) {  // these share a pixel column
+      // The steps from `i` to `next` share a pixel column.
+      for (next = i; next < steps.length && (next === i || x(steps[next].end) <= left + 1); next++) {
         most = Math.max(most, steps[next].end - steps[next].begin);
         if (next === this.current) isCurrent = 1;
       }

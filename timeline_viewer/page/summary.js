@@ -1,4 +1,4 @@
-// The spans of a folded rank: what it does at each time. The worker makes them once, as it reads the trace.
+// The spans of a folded rank: what it does at each time. The worker makes them once, when it reads the trace.
 import {STRATA, stratumOf} from './colors.js';
 import {rankIn} from './tracks.js';
 
@@ -15,7 +15,7 @@ function push(spans, begin, end, name) {
   spans.name.push(name);
 }
 
-/// The spans by their begin; where two overlap, the later one begins as the earlier ends.
+/// Returns the spans sorted by begin. If two overlap, the later one begins when the earlier one ends.
 function union({begin, end, name}) {
   const index = Uint32Array.from(begin, (_, i) => i).sort((a, b) => begin[a] - begin[b]), made = noSpans();
   let last = -Infinity;
@@ -27,7 +27,7 @@ function union({begin, end, name}) {
   return made;
 }
 
-/// The parts of the spans that lie within the mask, or outside of it.
+/// Returns the parts of the spans that lie within the mask, or outside it.
 function clip(spans, mask, isWithin) {
   const made = noSpans();
   let k = 0;
@@ -46,22 +46,25 @@ function clip(spans, mask, isWithin) {
   return made;
 }
 
-const both = (a, b) => union({begin: a.begin.concat(b.begin), end: a.end.concat(b.end), name: new Array(a.begin.length + b.begin.length).fill(0)});
+const both = (a, b) => union({begin: a.begin.concat(b.begin), end: a.end.concat(b.end),
+  name: new Array(a.begin.length + b.begin.length).fill(0)});
 
-/// With the time that the spans before each take.
+/// Adds the time that all spans before each span take.
 function packed({begin, end, name}) {
   const before = new Float64Array(begin.length + 1);
   for (let i = 0; i < begin.length; i++) before[i + 1] = before[i] + end[i] - begin[i];
   return {begin: Float64Array.from(begin), end: Float64Array.from(end), name: Int32Array.from(name), before};
 }
 
-/// For each batch whose last rank this is: from the moment at which all others were ready to its own submit.
+/// Returns a span for each batch that this rank was the last for. It lasts from the time when all others were
+/// ready until this rank's own submit.
 function lateSpans(trace, rows, rank) {
   const submitted = new Map(), batches = [], made = noSpans();
   for (const row of rows) {
     for (const {from, to} of row.lanes) {
       for (let i = from; i < to; i++) {
-        if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_')) submitted.set(trace.order[i], trace.begin[i]);
+        if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_'))
+          submitted.set(trace.order[i], trace.begin[i]);
         if (trace.lastRank[i] === rank && trace.lastBy[i] > 0) batches.push(i);
       }
     }
@@ -81,8 +84,9 @@ function summaryOf(trace, rows, strata) {
     for (const {from, to} of row.lanes) {
       for (let i = from; i < to; i++) {
         const stratum = strata[trace.name[i]], isTensor = row.kind === 'tensor';
-        // The collective of a tensor is in the row of batches, and its queue holds no thread up.
-        if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' || trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
+        // The row of batches shows the collective of a tensor. The queue of a tensor holds up no thread.
+        if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' ||
+          trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
         found[stratum].begin.push(trace.begin[i]);
         found[stratum].end.push(trace.end[i]);
         found[stratum].name.push(trace.name[i]);
@@ -92,7 +96,8 @@ function summaryOf(trace, rows, strata) {
   for (const stratum of STRATA) found[stratum] = union(found[stratum]);
   const rank = rankIn(rows[0].process);
   if (rank !== undefined) found.late = lateSpans(trace, rows, rank);
-  // A rank that computes during a negotiation is not held up. Where threads record their waits, only those count.
+  // A rank that computes during a negotiation is not held up. If threads record their
+  // waits, only those count.
   if (found.result.begin.length) found.ranks = clip(found.ranks, found.result, true);
   let mask = noSpans();
   for (const stratum of STRATA) {
@@ -103,8 +108,8 @@ function summaryOf(trace, rows, strata) {
   return found;
 }
 
-/// A map from the name of each process with several rows to {stratum: {begin, end, name, before}}. `name` is the number of a name in the
-/// trace, and -1 in the stratum `late`.
+/// Returns a map from the name of each process with several rows to {stratum: {begin, end, name, before}}.
+/// `name` is the number of a name in the trace, and -1 in the stratum `late`.
 export function summariesOf(trace) {
   const groups = new Map(), strata = trace.names.map(stratumOf), made = new Map();
   for (const row of trace.rows) {
@@ -112,6 +117,7 @@ export function summariesOf(trace) {
     if (!groups.has(row.process)) groups.set(row.process, []);
     groups.get(row.process).push(row);
   }
-  for (const [process, rows] of groups) if (rows.length > 1) made.set(process, summaryOf(trace, rows, strata));
+  for (const [process, rows] of groups)
+    if (rows.length > 1) made.set(process, summaryOf(trace, rows, strata));
   return made;
 }

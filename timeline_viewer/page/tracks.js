@@ -1,12 +1,14 @@
-// The kind and the words of each row: from its number in a merged trace (docs/timeline.md), else from its name.
+// The kind and the words of each row, from its number in a merged trace
+// (docs/timeline.md), else from its name.
 
-// Tensors of a rank have the rows from this number on.
+// The rows of a rank's tensors have numbers from this one on.
 const FIRST_TENSOR = 100_000;
 
-/// What a process of a trace is called among those of several: `file` is the trace's name; empty: there is one alone.
+/// Returns the name of a process among those of several traces. `file` is the trace's name; empty if
+/// there is only one trace.
 export const processIn = (file, process) => file ? `${file} · ${process}` : process;
 
-/// 3 of "rank 3", or of "a.json · rank 3"; undefined of another process.
+/// Returns 3 for "rank 3" and for "a.json · rank 3"; undefined for other processes.
 export function rankIn(process) {
   const found = /(?:^| · )rank (\d+)$/.exec(process);
   return found ? Number(found[1]) : undefined;
@@ -14,22 +16,25 @@ export function rankIn(process) {
 
 export const isRank = process => rankIn(process) !== undefined;
 
-/// 'counter', 'steps', 'batches', 'tensor' or 'thread'. `negotiates`: one of its events is a negotiation.
+/// Returns 'counter', 'steps', 'batches', 'tensor' or 'thread'. `negotiates` is true if one of its
+/// events is a negotiation.
 export function kindOfTrack({process, name, tid, counter, negotiates}) {
   if (counter) return 'counter';
-  if (tid === undefined) return negotiates ? 'tensor' : 'thread';  // Horovod's timelines have a process for each tensor
+  // Horovod's timelines have a process for each tensor.
+  if (tid === undefined) return negotiates ? 'tensor' : 'thread';
   if (!isRank(process)) return 'thread';
   if (name === 'steps') return 'steps';
   if (/^lane(, overlapping \d+)?$/.test(name)) return 'batches';
   return Number(tid) >= FIRST_TENSOR ? 'tensor' : 'thread';
 }
 
-/// The row in words, within its process: "batches", "thread python 4711", "tensor layer1.weights".
+/// Returns words for the row within its process: "batches", "thread python 4711", "tensor layer1.weights".
 export function trackWords({name, kind}) {
   if (kind === 'batches') return name.replace(/^lane/, 'batches');
   if (kind === 'steps' || kind === 'counter' || !name) return name;
   return kind === 'thread' && /\b(thread|stream|link|queue)\b/i.test(name) ? name : `${kind} ${name}`;
 }
 
-/// The name that a search counts as one tensor, whatever the number of its ranks and rows; undefined for other rows.
+/// Returns the name that a search counts as one tensor, for any number of ranks and rows;
+/// undefined for other rows.
 export const tensorOf = ({process, name, kind}) => kind === 'tensor' ? name || process : undefined;

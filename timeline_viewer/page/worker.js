@@ -1,5 +1,5 @@
-// Reads a trace away from the page's own thread. Comes in: {files: [{blob, name}]}; goes out: {progress}, then
-// {trace, files: [{name, metadata, ...}]} or {error}.
+// Reads traces on a thread of its own. It receives {files: [{blob, name}]} and sends {progress}, then {trace,
+// files: [{name, metadata, ...}]} or {error}.
 import {Scanner} from './scanner.js';
 import {Builder} from './builder.js';
 
@@ -8,7 +8,8 @@ async function isGzip(blob) {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
-/// `onPiece` hears how many bytes of the file have come: that is counted before it is decompressed, since only its size is known.
+/// Calls `onPiece` with the bytes of the file that were read. They are counted before decompression, since
+/// only the size of the compressed file is known.
 async function scan(blob, scanner, onPiece) {
   const bytes = blob.stream().pipeThrough(new TransformStream({transform: (piece, to) => {
     onPiece(piece.length);

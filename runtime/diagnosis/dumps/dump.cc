@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "dabke-dump";
 constexpr int kVersion = 1;
 
-// One list of fields for both ways: `field(name, value)` writes the value, or reads it.
+// One list of fields serves writing and reading: `field(name, value)` writes the value or reads it.
 template <class Field, class Pending>
 void fields_of_pending(Field field, Pending& pending) {
   field("name", pending.name);
@@ -66,8 +66,8 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Writes JSON as text, an item a line. Not through a tree of values: to take one apart asks for memory, in
-/// its destructor, and where there is none that ends the process.
+/// Writes JSON as text, an item a line, without a tree of values. The destructor of such a tree allocates
+/// memory, and the process ends if there is none.
 class JsonText {
  public:
   void begin(char bracket, const char* name = nullptr) {
@@ -85,7 +85,7 @@ class JsonText {
     begin_item(name);
     write(value);
   }
-  /// What the lists of fields call for each field.
+  /// Returns the function that the lists of fields call for each field.
   auto fields() {
     return [this](const char* name, const auto& value) { item(name, value); };
   }
@@ -179,7 +179,7 @@ Result<Dump> parse_dump(const std::string& text) {
     for (const Json& each : json.at("events")) fields_of_event(ReadFrom{each}, dump.events.emplace_back());
     for (const Json& each : json.at("stacks")) fields_of_stack(ReadFrom{each}, dump.stacks.emplace_back());
     return dump;
-  } catch (const std::exception& error) {  // nlohmann-json's way of saying no
+  } catch (const std::exception& error) {  // the way in which nlohmann-json reports errors
     return Status(Code::invalid_argument, fmt::format("the dump cannot be read: {}", error.what()));
   }
 }

@@ -1,15 +1,17 @@
-// What one rank tells of itself when a job hangs or fails: the dump file, and what the launcher gathers.
+// The report that a rank makes when a job hangs or fails. It is written to a file, and
+// the launcher gathers it.
 //
-// A JSON object. Times are in seconds before the dump was made ("age_s"), since clocks of hosts differ:
-//   format "dabke-dump", version 1, reason, incident (equal on all ranks of one cause; 0: this rank alone)
+// The report is a JSON object. Times are ages in seconds when the dump was made ("age_s"), since the clocks
+// of hosts differ:
+//   format "dabke-dump", version 1, reason, incident (equal on all ranks of one cause; 0 for this rank alone)
 //   job, epoch, rank, size, host, pid, unix_time
-//   last_order, submitted   how far this rank is: the number of its last order, and how many it has submitted
+//   last_order, submitted   progress of this rank: the number of its last order, and of tensors submitted
 //   pending[]               submitted and not ordered: name, collective, process_set, signature, age_s, state
 //   process_sets{}          id: world ranks, of every set that `pending` names
 //   events[]                the flight recorder, oldest first: what, age_s, name, ...
-//   events_before           how many events are lost
+//   events_before           number of earlier events, which are lost
 //   stacks[]                thread, name, frames[]
-//   application_stack       what the stack provider has said
+//   application_stack       the text of the stack provider
 #pragma once
 
 #include <cstdint>
@@ -28,15 +30,16 @@ struct Dump {
     std::string collective;
     ProcessSetId process_set = kWorldSet;
     std::string signature;
-    double age = 0;     // seconds
-    std::string state;  // "announced", "kept back" for its learned batch, "queued" behind its own name,
-                        // "incomplete": a group whose other members have not come
+    double age = 0;  // seconds
+    // "announced", "kept back" for its learned batch, "queued" behind an earlier tensor of its name, or
+    // "incomplete": a group whose other members have not come.
+    std::string state;
   };
   struct Event {
-    std::string what;  // as FlightEvent::What
+    std::string what;  // FlightEvent::What as text
     double age = 0;
     std::string name;
-    std::string collective;  // empty of a note
+    std::string collective;  // empty for a note
     ProcessSetId process_set = kWorldSet;
     std::uint64_t number = 0;
     std::uint64_t tensors = 0;
@@ -67,20 +70,21 @@ struct Dump {
   std::string application_stack;
 };
 
-/// The dump with the newest `most_events` only.
+/// Returns the dump as JSON, with only the newest `most_events` events.
 std::string to_json(const Dump& dump, std::size_t most_events);
-/// An error says what is wrong with the text.
+/// An error describes the fault in the text.
 Result<Dump> parse_dump(const std::string& text);
 
-/// The key at which a rank leaves its dump for the launcher, under the epoch's keys.
+/// The key under which a rank stores its dump for the launcher, below the epoch's keys.
 std::string dump_key(std::uint64_t incident, Rank rank);
-/// Whether this is such a key, whatever its prefix.
+/// True if this is such a key, with any prefix.
 bool is_dump_key(const std::string& key);
 
-/// "what the ranks were doing is in /tmp/dabke-dump.75a4a0eb.rank*.json, each on its host", of the files of some ranks. Pure.
+/// Returns a text for the files of some ranks, such as "what the ranks were doing is in
+/// /tmp/dabke-dump.75a4a0eb.rank*.json, each on its host".
 std::string dumps_text(const std::vector<std::string>& paths, int size, bool is_one_host);
 
-/// The key at which a rank leaves the path of the file that its dump is in.
+/// The key under which a rank stores the path of its dump's file.
 std::string dump_file_key(Rank rank);
 bool is_dump_file_key(const std::string& key);
 

@@ -42,20 +42,20 @@ Status write_all(int file, const std::string& path, std::string_view text) {
 constexpr std::string_view kDumpPrefix = "dabke-dump.", kRankPart = ".rank", kEnding = ".json";
 constexpr std::size_t kFreshBytes = 8;
 
-/// The job in the name of a dump; empty for other files.
+/// Returns the job in the name of a dump; empty for other files.
 std::string job_of_dump(std::string_view name) {
   const auto rank = name.rfind(kRankPart);
   if (!name.starts_with(kDumpPrefix) || rank == std::string_view::npos) return "";
   const auto end = name.find(kEnding, rank);
   if (end == std::string_view::npos) return "";
-  const std::string_view fresh =
-      name.substr(end + kEnding.size());  // of a file that its rank did not live to name
+  // The ending of a file whose rank was killed before it could rename the file.
+  const std::string_view fresh = name.substr(end + kEnding.size());
   if (!fresh.empty() && (fresh[0] != '.' || fresh.size() != 1 + 2 * kFreshBytes)) return "";
   return std::string(name.substr(kDumpPrefix.size(), rank - std::min(rank, kDumpPrefix.size())));
 }
 
-/// The file has no name while it is written, so a rank that is killed meanwhile leaves nothing. Not every file
-/// system has such files.
+/// Opens a file that has no name while it is written, so a rank that is killed meanwhile leaves nothing. Some
+/// file systems do not support this.
 Result<Fd> open_nameless(const std::string& folder) {
   Fd file(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
   if (!file) return failure("open", folder);
@@ -89,8 +89,8 @@ Status write_dump_to(const std::string& path, std::string_view text) {
 }
 
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text) {
-  // The file is written beside it first, under a name that nobody can guess, so that what stands at `path` is
-  // always whole.
+  // The file is first written in the same folder, under a random name. So the file at
+  // `path` is always complete.
   std::array<std::byte, kFreshBytes> random{};
   DABKE_RETURN_IF_ERROR(random_bytes(random));
   const std::string fresh = fmt::format("{}.{}", path, to_hex(random));
@@ -126,7 +126,7 @@ void remove_old_dumps(const std::string& directory, std::string_view job) {
   std::vector<const JobDumps*> by_age;
   for (const auto& [name, dumps] : jobs) by_age.push_back(&dumps);
   std::ranges::sort(by_age, std::ranges::greater(), &JobDumps::newest_ns);
-  constexpr std::size_t kOthers = kKeptDumps - 1;  // beside this job's
+  constexpr std::size_t kOthers = kKeptDumps - 1;  // in addition to this job's
   for (std::size_t i = kOthers; i < by_age.size(); ++i) {
     for (const std::string& path : by_age[i]->paths) ::unlink(path.c_str());
   }

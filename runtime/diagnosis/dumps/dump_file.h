@@ -1,4 +1,4 @@
-// A dump as a file.
+// The file of a dump.
 #pragma once
 
 #include <string>
@@ -8,22 +8,22 @@
 
 namespace dabke::diagnosis {
 
-/// Into the file that somebody asked for by its path, which may be there already.
+/// Writes the dump to a file that the user has named, and that may exist already.
 Status write_dump_to(const std::string& path, std::string_view text);
 
-/// Into a file with a name that anybody can guess, in a folder where anybody may write, such as /tmp. So it
-/// is made anew for its owner alone, never one that is there already, whoever put it or a link of that name
-/// there. An earlier dump is replaced; what belongs to another user there is an error.
+/// Writes the dump to a file whose name can be guessed, in a folder where everybody may write, such as /tmp.
+/// The file is always created, for its owner alone. An existing file or link of that name is never opened. It
+/// is replaced if it is an earlier dump; if it belongs to another user, that is an error.
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text);
 
-/// dabke-dump.<job>.rank<n>.json; of the job's id, the beginning.
+/// Returns dabke-dump.<job>.rank<n>.json; `job` is the beginning of the job's id.
 std::string dump_file_name(std::string_view job, int rank);
 
-/// Removes this user's dumps of all jobs in `directory` but the newest few, where nobody else would. Those of `job` stay. Other
-/// ranks may do so at the same time.
+/// Removes this user's dumps in `directory`, which nothing else removes. Keeps those of `job` and of the
+/// newest other jobs. Other ranks may do the same at the same time.
 void remove_old_dumps(const std::string& directory, std::string_view job);
 
-/// How many jobs' dumps stay.
+/// The number of jobs whose dumps are kept.
 inline constexpr int kKeptDumps = 5;
 
 }  // namespace dabke::diagnosis

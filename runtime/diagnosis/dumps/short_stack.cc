@@ -31,7 +31,8 @@ bool is_own_python_file(std::string_view path) {
          std::ranges::none_of(kOthers, [&](auto each) { return path.find(each) != std::string_view::npos; });
 }
 
-/// "train.py:12 in load", of `  File "train.py", line 12 in load`; nothing where the line is another, or not the program's own.
+/// Returns "train.py:12 in load" for `  File "train.py", line 12 in load`. Returns nothing for other lines,
+/// and for files that are not the program's own.
 std::optional<std::string> own_python_line(std::string_view line) {
   constexpr std::string_view kFile = "  File \"", kLine = "\", line ", kIn = " in ";
   const auto end = line.find(kLine);
@@ -43,7 +44,7 @@ std::optional<std::string> own_python_line(std::string_view line) {
   return fmt::format("{}:{}{}", path, rest.substr(0, in), rest.substr(in));
 }
 
-/// Python lists the main thread last. What is in no form that is known is shown as it is.
+/// Python lists the main thread last. A stack in an unknown form is shown unchanged.
 Lines own_lines_of_application(const std::string& stack) {
   std::vector<Lines> threads;
   Lines others;
@@ -62,12 +63,12 @@ Lines own_lines_of_application(const std::string& stack) {
   return shown == threads.rend() ? Lines() : *shown;
 }
 
-/// A remark on what the thread does, "(asleep in the kernel: poll)", that stands before its frames.
+/// True for a remark on what the thread does, such as "(asleep in the kernel: poll)". It precedes the frames.
 bool is_remark(std::string_view frame) {
   return frame.starts_with('(') && !frame.starts_with("(anonymous namespace)");
 }
 
-/// "train", of "load() at data.cc:7 (train)".
+/// Returns "train" for "load() at data.cc:7 (train)".
 std::string_view module_of(std::string_view frame) {
   const auto open = frame.rfind('(');
   return open == std::string_view::npos || !frame.ends_with(')')
@@ -79,14 +80,15 @@ bool is_own_native_frame(std::string_view frame) {
   const std::string_view module = module_of(frame);
   if (is_remark(frame) || module.empty() || frame.starts_with("0x") || frame.starts_with("_start "))
     return false;
-  // The last are the sanitizers', whose interceptors lie above what the program calls.
+  // The last three are the sanitizers', whose interceptors lie above the functions that the program calls.
   constexpr std::array<std::string_view, 9> kOthers = {"libdabke", "libpython", "python",  "_core",   "libc.",
                                                        "ld-",      "libtsan",   "libasan", "libubsan"};
   if (std::ranges::any_of(kOthers, [&](auto each) { return module.starts_with(each); })) return false;
   return frame.find(" at ") != std::string_view::npos || module.find(".so") == std::string_view::npos;
 }
 
-/// "data.cc:7 in load()"; without debug information as it is, "load() (train)".
+/// Returns "data.cc:7 in load()". A frame without debug information is returned unchanged,
+/// such as "load() (train)".
 std::string own_native_line(std::string_view frame) {
   const std::string_view code = frame.substr(0, frame.rfind(" ("));
   const auto at = code.rfind(" at ");
@@ -102,7 +104,8 @@ const Dump::Stack* main_stack(const std::vector<Dump::Stack>& stacks) {
   return own != stacks.end() ? &*own : stacks.empty() ? nullptr : &stacks.front();
 }
 
-/// "below it: pause (libc.so.6), asleep in the kernel: do_sys_pause"; empty: nothing is known.
+/// Returns a text such as "below it: pause (libc.so.6), asleep in the kernel: do_sys_pause";
+/// empty if nothing is known.
 std::string below(const Dump::Stack& stack, bool is_below_own) {
   std::string remark, innermost;
   std::size_t hidden = 0;

@@ -17,10 +17,10 @@ constexpr std::string_view kFiguresFormat = "dabke-figures";
 constexpr std::string_view kFiguresKey = "figures";
 constexpr int kFiguresVersion = 1;
 constexpr std::array<std::string_view, 4> kRankStates = {"computes", "waits", "communicates", "idle"};
-/// A rank that has told nothing for so long is stopped, or its network is gone.
+/// A rank that has sent nothing for so many seconds is stopped, or its network is down.
 constexpr double kSilent = 3;
 
-// One list of fields for both ways.
+// One list of fields serves writing and reading.
 template <class Field, class Row>
 void for_each_field(Field field, Row& row) {
   auto& figures = row.figures;
@@ -53,7 +53,7 @@ std::string state_of(const JobFigures::Row& row) {
   return text + lasting(static_cast<double>(figures.state_ms) / 1000);
 }
 
-/// Names of tensors and hosts are any bytes, and a terminal obeys some.
+/// Names of tensors and hosts may contain any bytes, and a terminal would obey some of them.
 std::string printable(std::string text) {
   for (char& each : text) {
     if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
@@ -61,7 +61,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-/// At most so many bytes, and no part of a character of several.
+/// Returns at most `columns` bytes, and does not cut a character of several bytes.
 std::string cut(std::string text, std::size_t columns) {
   if (text.size() <= columns) return text;
   while (columns > 0 && (static_cast<unsigned char>(text[columns]) & 0xc0) == 0x80) --columns;
@@ -127,7 +127,7 @@ std::vector<std::string> FiguresTable::lines(std::size_t columns, std::size_t ro
   if (!last_) return {};
   struct Line {
     const JobFigures::Row* row;
-    double caused_ms = 0;  // a second
+    double caused_ms = 0;  // milliseconds a second
     double mb = 0;         // a second
   };
   const double seconds = before_ ? last_->time_s - before_->time_s : 0;

@@ -22,13 +22,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kPeriod = 1s;
-/// What the ranks get to answer in.
+/// The time that the ranks get to answer.
 constexpr Duration kAnswerTime = 200ms;
-/// The coordinator thread, which is asleep or in the middle of a step.
+/// The time that the coordinator thread gets to hand over the figures. It may be asleep or
+/// in the middle of a step.
 constexpr Duration kTakeTime = 2s;
 constexpr Duration kProofTime = 2s;
 constexpr std::size_t kMostViewers = 16;
-/// Somebody who looks and does not read.
+/// The most bytes that wait for a viewer. A viewer that does not read is disconnected.
 constexpr std::size_t kMostWaiting = 4 << 20;
 
 }  // namespace
@@ -94,7 +95,7 @@ void LiveStatisticsServer::loop() noexcept {
       wait();
       keep_time();
     } catch (const std::exception&) {
-      // Without memory nobody is shown anything; what has come of it is dropped.
+      // Memory has run out. All viewers are disconnected, and the figures are dropped.
       viewers_.clear();
       std::this_thread::sleep_for(kPeriod);
     }
@@ -151,14 +152,15 @@ void LiveStatisticsServer::keep_time() {
 
 void LiveStatisticsServer::admit() {
   auto accepted = links::tcp_accept(listener_.get());
-  if (!accepted) {  // without descriptors it would be readable for ever
+  // Without free descriptors the listener would stay readable for ever.
+  if (!accepted) {
     admits_at_ = Clock::now() + kPeriod;
     return;
   }
   Fd socket = accepted.take();
   if (!socket) return;
   if (viewers_.size() >= kMostViewers) {
-    // Strangers keep nobody out: the oldest of them goes.
+    // Connections without a proof must not keep viewers out, so the oldest of them is closed.
     const auto stranger =
         std::ranges::find_if(viewers_, [](const auto& each) { return !each->handshake.done(); });
     if (stranger == viewers_.end()) return;
@@ -178,7 +180,7 @@ void LiveStatisticsServer::serve(Viewer& viewer) {
     return;
   }
   if (!viewer.handshake.outgoing().empty()) (void)links::converse_over(viewer.socket.get(), viewer.handshake);
-  char any = 0;  // nothing is to come but the end
+  char any = 0;  // a viewer sends nothing, so this is the end of the connection
   const ssize_t got = ::recv(viewer.socket.get(), &any, 1, MSG_DONTWAIT);
   if (got >= 0 || (errno != EAGAIN && errno != EINTR)) viewer.is_gone = true;
   if (!viewer.is_gone) send_some(viewer);

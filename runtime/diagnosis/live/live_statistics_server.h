@@ -1,9 +1,9 @@
-// Shows a job to whoever looks at it (DABKE_TOP): on rank 0, a thread that asks all ranks for their figures
-// once a second while somebody looks, and sleeps while nobody does.
+// Shows a running job to viewers (DABKE_TOP). On rank 0, a thread requests the figures of all ranks once a
+// second while there is a viewer, and sleeps otherwise.
 //
-// Who looks is dabkerun, which then always does, or anybody who has the key of a file of this user's and
-// connects. After the handshake of ranks (runtime/links/handshake.h) figures are frames
-// (runtime/links/frame.h) of JSON (job_figures.h), and whoever looks sends nothing.
+// A viewer is dabkerun, which views all the time, or any program that connects and has the key from a file of
+// this user. After the handshake of ranks (runtime/links/handshake.h), figures are sent as frames
+// (runtime/links/frame.h) of JSON (job_figures.h). A viewer sends nothing.
 #pragma once
 
 #include <functional>
@@ -28,25 +28,25 @@ class LiveStatisticsServer {
   struct Parts {
     const World& world;
     std::string where;                       // DABKE_TOP: "launcher", or a port
-    std::shared_ptr<store::Store> launcher;  // where dabkerun reads; null: it does not
+    std::shared_ptr<store::Store> launcher;  // where dabkerun reads the figures; null without dabkerun
     ForkGuard& guard;
     Log log;
     std::function<void()> look;
     std::function<std::optional<JobFigures>(Duration limit)> figures;
   };
-  ///   errors  the port cannot be had, or the file with the key not be written
+  ///   errors  the port is not available, or the file with the key cannot be written
   static Result<std::unique_ptr<LiveStatisticsServer>> open(Parts parts);
   ~LiveStatisticsServer();
   LiveStatisticsServer(const LiveStatisticsServer&) = delete;
   LiveStatisticsServer& operator=(const LiveStatisticsServer&) = delete;
 
  private:
-  /// Somebody who looks, or says so.
+  /// A connection of a viewer, or of a program that has not yet proved that it may view.
   struct Viewer {
     GuardedFd socket;
     links::Handshake handshake;
     TimePoint proves_until;
-    std::string waiting;  // what it has not taken yet
+    std::string waiting;  // bytes that the viewer has not received yet
     bool is_gone = false;
   };
 
@@ -65,13 +65,13 @@ class LiveStatisticsServer {
 
   const Parts parts_;
   LiveStatisticsTicket ticket_;
-  std::string file_;  // with the key; empty: none
+  std::string file_;  // the file with the key; empty if there is none
   GuardedFd listener_;
-  GuardedFd end_;  // readable: the thread is to end
+  GuardedFd end_;  // readable when the thread must end
   std::vector<std::unique_ptr<Viewer>> viewers_;
-  TimePoint admits_at_{};             // not before
-  TimePoint look_at_{};               // the next time
-  std::optional<TimePoint> take_at_;  // what was asked for
+  TimePoint admits_at_{};             // accepts no connection before this time
+  TimePoint look_at_{};               // the time of the next request to the ranks
+  std::optional<TimePoint> take_at_;  // the time to read the answers to a request; nothing without a request
   bool ends_ = false;
   std::jthread thread_;
 };

@@ -63,7 +63,8 @@ Status write_ticket(const LiveStatisticsTicket& ticket, const std::string& path)
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return cannot("make", directory, errno);
   const std::string text = fmt::format("{}\n{}\n{} {} {}\n", kHead, ticket.address, to_hex(ticket.job),
                                        ticket.epoch, to_hex(ticket.key));
-  // Under a name of its own first: whoever reads sees all of it or nothing, and its mode is never another.
+  // The file is first written under a name of its own. So a reader sees all of it or nothing, and
+  // its mode is always 0600.
   const std::string draft = fmt::format("{}.{}", path, ::getpid());
   ::unlink(draft.c_str());
   const Fd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));

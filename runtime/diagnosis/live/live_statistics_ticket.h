@@ -1,8 +1,8 @@
-// What whoever looks at a job has to know: where rank 0 answers, and a key. It is made of the job's key and
-// says nothing of it, and is good for looking alone.
+// The facts that a viewer of a job needs: the address of rank 0, and a key. The key is derived from the job's
+// key, which it does not reveal, and it permits viewing only.
 //
-// A file of three lines, for its owner alone: "dabke-look 1", the address with its port, and job id, epoch
-// and key.
+// The ticket is a file of three lines that only its owner can read: "dabke-look 1", the address with its
+// port, and job id, epoch and key.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dabke::diagnosis {
 
-/// As whom somebody who looks shakes hands with rank 0.
+/// The rank of a viewer in its handshake with rank 0.
 inline constexpr Rank kLooker = -2;
 
 struct LiveStatisticsTicket {
@@ -27,18 +27,18 @@ struct LiveStatisticsTicket {
   links::Handshake::Self handshake_of(Rank self) const;
 };
 
-/// The key for looking at the job that has this one.
+/// The key for viewing the job that has this key.
 Result<JobKey> look_key(const JobKey& job_key);
 
-/// ~/.dabke, where these files lie. An error where there is no home.
+/// The folder of these files, ~/.dabke. It is an error if HOME is not set.
 Result<std::string> look_directory();
 inline constexpr std::string_view kLookFilePrefix = "look-";
-/// Its name in there: that of the address.
+/// The name of the file for this address.
 std::string look_file_name(const std::string& address);
 
-/// Replaces what is there.
+/// Replaces an existing file.
 Status write_ticket(const LiveStatisticsTicket& ticket, const std::string& path);
-/// Refused: a file of another user, or one that others may read, because its key would be no secret.
+/// A file of another user, or one that others may read, is an error, because its key would not be secret.
 Result<LiveStatisticsTicket> read_ticket(const std::string& path);
 
 }  // namespace dabke::diagnosis

@@ -1,4 +1,4 @@
-// What both ways of naming a stack frame share.
+// Functions that both ways of naming a stack frame use.
 #pragma once
 
 #include <cxxabi.h>
@@ -19,7 +19,8 @@ inline std::string demangled(const char* symbol) {
   return status == 0 ? name.get() : symbol;
 }
 
-/// "step() at train.cc:42 (train)"; what is not known is left out. `address`: within the file.
+/// Returns "step() at train.cc:42 (train)", without the parts that are not known. `address`
+/// is relative to the file.
 inline std::string frame_text(const char* symbol, const std::string& source, std::string_view file,
                               std::uintptr_t address) {
   const auto slash = file.rfind('/');

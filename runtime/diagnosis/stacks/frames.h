@@ -1,5 +1,5 @@
-// The frames of a stack: found by the program's own unwinding tables, and named by its symbols. No thread is
-// touched; one object reads the program's files once for many stacks.
+// The frames of a stack: found by the program's own unwinding tables, and named by its symbols. This does not
+// disturb any thread. One object reads the program's files once for many stacks.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace dabke::diagnosis {
 
-/// A thread's registers, as far as they are known.
+/// The registers of a thread that are known.
 struct UserRegisters {
   std::uintptr_t pc = 0;
   std::uintptr_t sp = 0;
   std::vector<std::pair<unsigned, std::uint64_t>> others;  // by DWARF's numbers
 };
 
-/// The word at an address; false when it cannot be read.
+/// Reads the word at an address; returns false if it cannot be read.
 using ReadWord = std::function<bool(std::uintptr_t address, std::uint64_t& word)>;
 
 class Frames {
@@ -28,10 +28,10 @@ class Frames {
   Frames(const Frames&) = delete;
   Frames& operator=(const Frames&) = delete;
 
-  /// The program counters of a stack, innermost first: as many as the tables and the registers lead to, the
-  /// first one always.
+  /// Returns the program counters of a stack, innermost first. There are as many as the tables and registers
+  /// lead to, but always the first.
   std::vector<void*> unwind(const UserRegisters& registers, const ReadWord& read) const;
-  /// "step() at train.cc:42 (train)", as far as the program's files tell.
+  /// Returns texts such as "step() at train.cc:42 (train)", as complete as the program's files allow.
   std::vector<std::string> describe(const std::vector<void*>& addresses) const;
 
  private:

@@ -1,4 +1,4 @@
-// Names frames by what the dynamic linker knows, exported functions only; it knows no callers.
+// Names frames by the dynamic linker's tables, which have exported functions only. Finds no callers.
 #include <dlfcn.h>
 
 #include "runtime/diagnosis/stacks/frame_names.h"

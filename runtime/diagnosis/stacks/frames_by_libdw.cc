@@ -1,5 +1,5 @@
-// Finds and names frames by libdw: callers by call frame information, functions by symbol tables, lines by
-// debugging information where the file has it.
+// Finds and names frames by libdw: callers by call frame information, functions by symbol tables, and lines
+// by debugging information if the file has it.
 #include <elfutils/libdwfl.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ struct EndDwfl {
   void operator()(Dwfl* dwfl) const { ::dwfl_end(dwfl); }
 };
 
-/// The one stack that is unwound.
+/// The stack that is unwound; one at a time.
 struct UnwoundStack {
   const UserRegisters* registers = nullptr;
   const ReadWord* read = nullptr;
@@ -25,10 +25,10 @@ constexpr std::size_t kMostUnwound = 64;
 #if defined(__aarch64__)
 constexpr int kStackPointerRegister = 31;
 #else
-constexpr int kStackPointerRegister = 7;  // x86-64's; libdw refuses what does not fit the machine
+constexpr int kStackPointerRegister = 7;  // x86-64's; on other machines libdw refuses it
 #endif
 
-/// What the files themselves hold is enough: looking elsewhere may ask a server.
+/// The files themselves hold enough, and a search for others may ask a server.
 int no_other_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                   char**) {
   return -1;
@@ -45,7 +45,7 @@ std::string source_of(Dwfl_Module* module, Dwarf_Addr address) {
   return fmt::format("{}:{}", slash == std::string_view::npos ? file : file.substr(slash + 1), number);
 }
 
-// libdw unwinds threads of a process that it is told about by these; ours is one thread, with our own number.
+// libdw unwinds the threads that these functions return: here one thread, which has this process's number.
 constexpr Dwfl_Thread_Callbacks kOneThread = {
     .next_thread = [](Dwfl*, void* stack, void** thread) -> pid_t {
       if (*thread != nullptr) return 0;
@@ -106,7 +106,8 @@ std::vector<void*> Frames::unwind(const UserRegisters& registers, const ReadWord
   program_->stack = {&registers, &read, {}};
   if (program_->can_unwind)
     (void)::dwfl_getthread_frames(program_->dwfl.get(), ::getpid(), take_frame, &program_->stack);
-  // It ends with an error where the tables or the registers do not lead on; what it found is right.
+  // The call ends with an error where tables or registers do not lead on. The frames
+  // found until then are valid.
   std::vector<void*> found = std::move(program_->stack.found);
   if (found.empty()) found.push_back(reinterpret_cast<void*>(registers.pc));
   return found;
@@ -115,7 +116,7 @@ std::vector<void*> Frames::unwind(const UserRegisters& registers, const ReadWord
 std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) const {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    // The callers' addresses are those behind the call, which may belong to the next line, or function.
+    // A caller's address is the one behind the call, which may belong to the next line or function.
     const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(addresses[i]) - (i == 0 ? 0 : 1);
     Dwfl_Module* const module =
         program_->is_mapped ? ::dwfl_addrmodule(program_->dwfl.get(), address) : nullptr;

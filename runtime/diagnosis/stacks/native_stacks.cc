@@ -27,12 +27,12 @@ namespace dabke::diagnosis {
 namespace {
 
 constexpr int kMostFrames = 64;
-/// A thread blocks signals while it starts, and in the handler of whoever has taken stacks just before. Only those that
-/// block them for longer do it for good.
+/// A thread blocks signals while it starts, and in the handler of an earlier request for stacks. A thread
+/// that blocks them for longer than this is taken to block them for good.
 constexpr Duration kDeafTime = std::chrono::milliseconds(200);
 constexpr Duration kDeafPause = std::chrono::milliseconds(2);
 
-/// Nothing when it cannot be told: the thread has just ended.
+/// Returns nothing if the thread has just ended.
 std::optional<bool> blocks(int thread, int signal) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
   for (std::string line; std::getline(file, line);) {
@@ -42,8 +42,7 @@ std::optional<bool> blocks(int thread, int signal) {
   return std::nullopt;
 }
 
-/// A time by the clock that nobody sets: a step of the wall clock must neither cut the wait short nor draw it
-/// out.
+/// Returns a time by the monotonic clock. A step of the wall clock must not make the wait shorter or longer.
 timespec monotonic_clock_in(std::chrono::nanoseconds time) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -55,9 +54,8 @@ timespec monotonic_clock_in(std::chrono::nanoseconds time) {
 }  // namespace
 
 struct NativeStacks::Record {
-  std::atomic<bool> is_asked{false};  // the record is made before the handler sees it
-  // Says what the semaphore says too, in a way that a race detector which does not know sem_clockwait
-  // understands.
+  std::atomic<bool> is_asked{false};  // orders the making of the record before its use in the handler
+  // Repeats the state of the semaphore for race detectors that do not support sem_clockwait.
   std::atomic<bool> is_filled{false};
   sem_t full;
   int frame_count = 0;
@@ -75,7 +73,7 @@ struct NativeStacks::Record {
   }
 
   static void on_signal(int, siginfo_t* info, void* context) {
-    if (info->si_code != SI_QUEUE || info->si_pid != ::getpid()) return;  // not ours: somebody tries it out
+    if (info->si_code != SI_QUEUE || info->si_pid != ::getpid()) return;  // not a signal of this class
     const int saved = errno;
     auto* record = static_cast<Record*>(info->si_value.sival_ptr);
     if (!record->is_asked.load(std::memory_order_acquire)) return;
@@ -98,7 +96,7 @@ struct NativeStacks::Record {
 #endif
   }
 
-  /// The frames without the handler's own.
+  /// Returns the frames without the handler's own.
   std::vector<void*> addresses() const {
     const auto end = frames.begin() + frame_count;
     auto begin = std::find(frames.begin(), end, interrupted_at);
@@ -110,10 +108,10 @@ struct NativeStacks::Record {
 NativeStacks::NativeStacks(std::chrono::milliseconds answer_time) : answer_time_(answer_time) {}
 
 NativeStacks::~NativeStacks() {
-  for (auto& record : unanswered_) (void)record.release();  // it may still be filled
+  for (auto& record : unanswered_) (void)record.release();  // a thread may still fill it
 }
 
-/// -1: none is free.
+/// Returns -1 if no signal is free.
 int NativeStacks::choose_signal() {
   // The first unwinding loads libgcc_s, which a handler must not do.
   std::array<void*, 4> warm{};
@@ -132,7 +130,7 @@ int NativeStacks::choose_signal() {
   return -1;
 }
 
-/// False when the thread is gone.
+/// Returns false if the thread has ended.
 bool NativeStacks::ask(int thread, int signal, Record& record) {
   record.is_asked.store(true, std::memory_order_release);
   siginfo_t info{};

@@ -18,7 +18,8 @@ std::vector<int> threads_of_this_process() {
       if (const int thread = std::atoi(entry->d_name); thread > 0) threads.push_back(thread);
     }
   }
-  std::ranges::sort(threads);  // the main thread has the process's own number, the lowest but after a wrap
+  // The main thread has the process's number, which is the lowest unless numbers have wrapped.
+  std::ranges::sort(threads);
   const auto main = std::ranges::find(threads, ::getpid());
   if (main != threads.end()) std::rotate(threads.begin(), main, main + 1);
   return threads;

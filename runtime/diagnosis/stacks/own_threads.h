@@ -1,4 +1,4 @@
-// What /proc tells of the threads of this process.
+// The threads of this process, as /proc lists them.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace dabke::diagnosis {
 
-inline constexpr std::size_t kMostThreads = 32;  // of which a report tells
+inline constexpr std::size_t kMostThreads = 32;  // threads in a report
 
-/// The main thread first. A thread may end at any moment, so its files may be gone.
+/// Returns the main thread first. A thread may end at any moment, and its files then disappear.
 std::vector<int> threads_of_this_process();
 
-/// The first line of one file in the thread's directory; empty when it cannot be read.
+/// Returns the first line of a file in the thread's directory; empty if it cannot be read.
 std::string line_of_thread(int thread, const std::string& file);
 
-/// One of the runtime's own: it waits for others, and nobody for it.
+/// True for a thread of the runtime. Such a thread waits for others, and no thread waits for it.
 bool is_own_thread_name(const std::string& name);
 
 }  // namespace dabke::diagnosis

@@ -33,13 +33,13 @@ std::string StackSource::ask(Duration limit) {
     }
     call = call_ = std::make_shared<Call>();
   }
-  // Detached, because it may never return; it touches nothing but what it holds itself.
+  // Detached, because the provider may never return. The thread uses only objects that it owns.
   auto started = start_thread("dabke-stack", [provider, call] {
     std::string text;
     try {
       text = (*provider)();
     } catch (...) {
-      text = "(it failed)";  // short enough to need no memory
+      text = "(it failed)";  // short enough to need no allocation
     }
     const std::lock_guard lock(call->mutex);
     call->text = std::move(text);

@@ -1,4 +1,4 @@
-// What the application tells of its own stack: a Python binding its Python frames, say.
+// The application's own stack, such as the Python frames that a Python binding provides.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace dabke::diagnosis {
 
-/// May be used from any thread.
+/// Any thread may use it.
 class StackSource {
  public:
-  /// Null removes it; a call that has begun may still be under way then.
+  /// Sets the provider; null removes it. A call of the old provider may still be running then.
   using Provider = std::function<std::string()>;
   void set(Provider provider);
 
-  /// What it says within `limit`; a remark when it does not come back, empty when there is none. A provider
-  /// may hang, for an interpreter's lock, say: it is called on a thread of its own, and not again while a
-  /// call is under way.
+  /// Returns the provider's text; empty without a provider. If the provider does not return within `limit`,
+  /// the text is a remark. A provider may hang, for example on an interpreter's lock. So it is called on a
+  /// thread of its own, and not again while a call is running.
   std::string ask(Duration limit);
 
  private:
   struct Call;
   std::mutex mutex_;
   std::shared_ptr<const Provider> provider_;
-  std::shared_ptr<Call> call_;  // the last one
+  std::shared_ptr<Call> call_;  // the latest call
 };
 
 }  // namespace dabke::diagnosis

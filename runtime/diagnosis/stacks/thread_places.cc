@@ -19,16 +19,17 @@
 namespace dabke::diagnosis {
 namespace {
 
-constexpr int kMostLooks = 3;  // at a thread that falls asleep or wakes up while it is looked at
+// Attempts to read a thread that falls asleep or wakes up meanwhile.
+constexpr int kMostLooks = 3;
 
-/// "S (sleeping)" is 'S'; 0: the thread is gone.
+/// Returns 'S' for "S (sleeping)"; 0 if the thread has ended.
 char state_of(int thread) {
   const std::string stat = line_of_thread(thread, "stat");
   const auto name_end = stat.rfind(") ");
   return name_end == std::string::npos ? '\0' : stat[name_end + 2];
 }
 
-/// The registers of a thread that waits in the kernel; nothing when it does not.
+/// Returns the registers of a thread that waits in the kernel; nothing if it does not.
 std::optional<UserRegisters> waits_at(int thread) {
   const std::string line = line_of_thread(thread, "syscall");
   if (line.empty() || line.starts_with("running")) return std::nullopt;
@@ -42,7 +43,8 @@ std::optional<UserRegisters> waits_at(int thread) {
   return registers;
 }
 
-/// A word of this process's memory, or none: what another thread's stack says may be anything by now.
+/// Reads words of this process's memory if they can be read. Addresses from another thread's
+/// stack may be invalid by now.
 ReadWord memory_reader(const Fd& memory) {
   return [&memory](std::uintptr_t address, std::uint64_t& word) {
     return ::pread(memory.get(), &word, sizeof word, static_cast<off_t>(address)) ==
@@ -81,7 +83,7 @@ class ThreadLook {
   }
 
  private:
-  /// False: it does not wait.
+  /// Returns false if the thread does not wait.
   bool describe_waiting(Dump::Stack& stack) const {
     for (int look = 0; look < kMostLooks; ++look) {
       const auto at = waits_at(stack.thread);
@@ -107,7 +109,7 @@ class ThreadLook {
       if (!sample.error.empty()) {
         stack.frames = {fmt::format("(running; where is not known: {})", sample.error)};
       } else if (sample.counters.empty()) {
-        // It did not get a core while it was sampled, or it waits now.
+        // The thread did not get a core while it was sampled, or it waits now.
         if (!describe_waiting(stack)) stack.frames = {"(running, and waits for a core)"};
       } else {
         stack.frames = frames_.describe(frames_.unwind(sample.last, stack_reader(sample)));
@@ -116,7 +118,7 @@ class ThreadLook {
     }
   }
 
-  /// The stack as it was when the sample was taken; it has changed since.
+  /// Reads the stack as it was when the sample was taken. The thread has changed it since.
   static ReadWord stack_reader(const ThreadSample& sample) {
     return [&sample](std::uintptr_t address, std::uint64_t& word) {
       const std::uintptr_t offset = address - sample.last.sp;
@@ -127,7 +129,7 @@ class ThreadLook {
     };
   }
 
-  /// The functions of earlier samples: a loop goes through several.
+  /// Returns the functions of earlier samples, since a loop passes through several.
   std::string also_seen(const ThreadSample& sample) const {
     constexpr std::size_t kShown = 3;
     std::vector<std::string> seen;

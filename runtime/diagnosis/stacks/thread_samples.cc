@@ -20,13 +20,13 @@
 namespace dabke::diagnosis {
 namespace {
 
-constexpr std::uint64_t kPeriodNs = 2'000'000;  // the thread's own time
+constexpr std::uint64_t kPeriodNs = 2'000'000;  // in CPU time of the thread
 constexpr auto kSampleTime = std::chrono::milliseconds(20);
 constexpr std::uint32_t kStackBytes = 4096;
 constexpr std::size_t kRingPages = 16;   // a power of two
-constexpr std::size_t kMostSampled = 4;  // what a user may lock is limited
+constexpr std::size_t kMostSampled = 4;  // the memory that a user may lock is limited
 
-// The registers that the kernel is asked for, in the order in which it gives them, with DWARF's numbers.
+// The registers that the kernel returns, in its order, with their DWARF numbers.
 constexpr int kProgramCounter = -1;
 constexpr int kStackPointer = -2;
 struct Register {
@@ -67,7 +67,7 @@ struct Unmap {
   void operator()(void* memory) const { ::munmap(memory, bytes); }
 };
 
-/// One thread's event and the ring in which the kernel leaves its samples.
+/// The event of one thread, and the ring into which the kernel writes its samples.
 class Sampler {
  public:
   explicit Sampler(int thread) {
@@ -108,7 +108,7 @@ class Sampler {
     if (!ring_) return sample;
     auto* const page = static_cast<perf_event_mmap_page*>(ring_.get());
     const std::uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-    // The ring is not overwritten: when it is full the kernel drops what comes.
+    // The ring is not overwritten: when it is full, the kernel drops new samples.
     for (std::uint64_t at = page->data_tail; at < head;) {
       perf_event_header header{};
       copy(at, &header, sizeof header);
@@ -130,7 +130,7 @@ class Sampler {
     for (std::size_t i = 0; i < bytes; ++i) out[i] = data_[(at + i) % size_];
   }
 
-  /// The layout that perf_event_open(2) gives for what has been asked for.
+  /// Reads the layout that perf_event_open(2) documents for the requested fields.
   void read_sample(std::uint64_t at, std::uint64_t end, ThreadSample& sample) const {
     const auto next = [&] {
       std::uint64_t word = 0;

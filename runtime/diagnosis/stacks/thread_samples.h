@@ -1,4 +1,5 @@
-// Where threads that run are: a few samples by the kernel's performance events, which disturb no system call.
+// Finds the positions of running threads by a few samples of the kernel's performance events. This
+// disturbs no system call.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,13 @@
 namespace dabke::diagnosis {
 
 struct ThreadSample {
-  std::string error;                     // why there are none; empty: they were taken
-  std::vector<std::uintptr_t> counters;  // program counters, the oldest first; none: the thread did not run
-  UserRegisters last;                    // the last sample's
-  std::vector<std::byte> stack;          // and what lay on its stack, from the stack pointer on
+  std::string error;                     // the reason why there are no samples; empty if there are
+  std::vector<std::uintptr_t> counters;  // program counters, oldest first; empty if the thread did not run
+  UserRegisters last;                    // the registers of the last sample
+  std::vector<std::byte> stack;          // the stack at the last sample, from the stack pointer on
 };
 
-/// One for each thread of this process that is named, all within some 20 ms.
+/// Returns a result for each of `threads`, which must be threads of this process. Takes about 20 ms for all.
 std::vector<ThreadSample> sample_threads(const std::vector<int>& threads);
 
 }  // namespace dabke::diagnosis

@@ -1,5 +1,6 @@
-// How many bytes of a collective a link must carry at the least, whatever the algorithm: what makes the speeds of different
-// collectives and numbers of ranks comparable with the speed of a link. source: the factors of nccl-tests' PERFORMANCE.md
+// The bytes of a collective that a link must carry at least, whatever the algorithm. With them the speeds of
+// different collectives and numbers of ranks can be compared with the speed of a link.
+//   source  the factors of nccl-tests' PERFORMANCE.md
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace dabke::timeline {
 
-/// Of what `part` has of the batch, and of what all have where ranks give rows of their own.
+/// Computed from the bytes of `part`. For an allgather, where each rank contributes its own rows, it is
+/// computed from the bytes of all ranks.
 inline double bus_bytes(const JoinedBatch& batch, const RankPart& part) {
   const auto ranks = static_cast<double>(batch.parts.size());
   const double share = (ranks - 1) / ranks;

@@ -8,10 +8,10 @@
 namespace dabke::timeline {
 namespace {
 
-/// Beyond every clock. A file may say anything, and sums of what it says must not overflow.
+/// A time beyond every clock. A file may contain any number, and sums of such numbers must not overflow.
 constexpr std::int64_t kFar = std::int64_t{1} << 62;
 
-/// Ranks where it is equal share a clock.
+/// Ranks with equal keys share a clock.
 using ClockKey = std::pair<std::string, std::uint64_t>;
 
 ClockKey key_of(const RecordFile::Origin& origin) {
@@ -19,7 +19,8 @@ ClockKey key_of(const RecordFile::Origin& origin) {
   return {is_known ? origin.clock.boot_id : "host " + origin.host, origin.clock.time_namespace};
 }
 
-/// A line between the samples on both sides; beyond the ends, as at the end.
+/// Interpolates between the samples on both sides. Before the first sample and after the last, the offset is
+/// constant.
 std::int64_t ahead_at(const std::vector<ClockSample>& samples, std::int64_t at_ns) {
   const auto after = std::ranges::upper_bound(samples, at_ns, {}, &ClockSample::at_ns);
   if (after == samples.begin()) return after->ahead_ns;
@@ -67,7 +68,8 @@ std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks) {
   std::map<ClockKey, AlignedClock> known;
   if (!ranks.empty()) known[key_of(ranks.front().origin)] = {};
 
-  // From clocks that are known to those whose ranks have compared theirs with them, until nothing is new.
+  // Extend the known clocks with those that ranks have compared with a known one, until no new clock is
+  // found.
   for (bool is_new = true; is_new;) {
     is_new = false;
     for (const ClockFacts& rank : ranks) {

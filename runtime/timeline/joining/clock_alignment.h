@@ -1,9 +1,10 @@
-// All ranks on one clock: that of the host of the lowest rank that has left records.
+// Converts the times of all ranks to one clock: that of the host of the lowest rank that has left records.
 //
-// Ranks of one kernel and time namespace share CLOCK_MONOTONIC, and need nothing. Of the others a rank with a parent on
-// another host has compared its clock with that rank's, once a second, and said by how much it may be wrong
-// (runtime/control/clock_offset.h); from host to host they lead to the first. Where no comparison leads there, the hosts'
-// CLOCK_REALTIME must do, and nobody knows how wrong it is.
+//  1. Ranks of one kernel and time namespace share CLOCK_MONOTONIC, so their times need no conversion.
+//  2. A rank whose parent is on another host compares its clock with the parent's once a second, and records
+//     the possible error (runtime/control/clock_offset.h). These comparisons lead from host to host to the
+//     one clock.
+//  3. For a host without such a chain of comparisons, CLOCK_REALTIME is used. Its error is not known.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace dabke::timeline {
 
-/// What a rank's `clock` records say.
+/// The content of a rank's `clock` records.
 struct ClockSample {
   std::int64_t at_ns = 0;
-  std::int64_t ahead_ns = 0;  // the parent's clock less ours
+  std::int64_t ahead_ns = 0;  // the parent's clock minus this rank's
   std::int64_t error_ns = 0;
   Rank parent = 0;
 };
@@ -33,13 +34,13 @@ class AlignedClock {
  public:
   enum class Source : std::uint8_t { same, compared, wall };
 
-  /// The moment by the one clock.
+  /// Converts a time of this rank to the one clock.
   std::int64_t at(std::int64_t time_ns) const;
 
   Source source() const { return source_; }
-  /// The one clock less this one, in the middle of what was compared.
+  /// The one clock minus this one, in the middle of the compared times.
   std::int64_t offset_ns() const;
-  /// It is right to within this, at the worst; nothing: nobody knows.
+  /// The largest possible error; nothing if it is not known.
   std::optional<std::int64_t> error_ns() const;
 
  private:
@@ -47,14 +48,15 @@ class AlignedClock {
   friend std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks);
 
   Source source_ = Source::same;
-  std::vector<std::shared_ptr<const Samples>> hops_;  // towards the one clock; none is empty
+  // From this clock towards the one clock; no element is empty.
+  std::vector<std::shared_ptr<const Samples>> hops_;
   std::int64_t wall_offset_ns_ = 0;
 };
 
-/// "same", "compared", "wall"
+/// Returns "same", "compared" or "wall".
 std::string_view name_of(AlignedClock::Source source);
 
-/// One each, in their order. The first one's clock is the one.
+/// Returns one clock for each of `ranks`, in their order. The clock of the first is the one clock.
 std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks);
 
 }  // namespace dabke::timeline

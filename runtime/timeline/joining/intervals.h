@@ -1,4 +1,4 @@
-// Sets of moments: what happens at once is counted once.
+// Sets of moments. Overlapping intervals are counted once.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// In order, with gaps between them, as united() makes them.
+/// Sorted, with gaps between them, as united() returns them.
 using Intervals = std::vector<Interval>;
 
-/// What lies in any of them. Those that are empty, or end before they begin, are of nothing.
+/// The moments that lie in any of the intervals. An interval that is empty, or ends before it begins, is left
+/// out.
 Intervals united(Intervals any);
-/// What lies in both.
+/// The moments that lie in both.
 Intervals common(const Intervals& a, const Intervals& b);
-/// What lies in `a` and not in `b`.
+/// The moments that lie in `a` and not in `b`.
 Intervals without(const Intervals& a, const Intervals& b);
 std::int64_t length_ns(const Intervals& intervals);
-/// How much of them lies in `window`.
+/// The length of the parts that lie in `window`.
 std::int64_t length_within_ns(const Intervals& intervals, const Interval& window);
 
-/// Adds a length to a sum of any number of them. Files may say anything, so the sum ends at the largest number.
+/// Adds a length to a sum. Files may contain any number, so the sum saturates at the largest one.
 void add_ns(std::int64_t& sum, std::int64_t length);
 
 }  // namespace dabke::timeline

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "1, 5-7": those from 0 to `size` that are not among `ranks`; empty: none.
+/// Returns the ranks from 0 to `size` that are not in `ranks`, such as "1, 5-7"; empty if there are none.
 std::string absent_ranks(const std::vector<RankFile>& ranks, int size) {
   std::string text;
   Rank next = 0;
@@ -38,7 +38,7 @@ bool is_same_job(const RecordFile::Origin& a, const RecordFile::Origin& b) {
   return std::tie(a.job_id, a.epoch, a.size) == std::tie(b.job_id, b.epoch, b.size);
 }
 
-/// `base`.rank<number>, by number. What cannot be listed is not there.
+/// Returns the files `base`.rank<number>, sorted by number. A folder that cannot be listed counts as empty.
 std::vector<std::string> record_files(const std::string& base) {
   std::map<Rank, std::string> found;
   const fs::path path(base);

@@ -1,7 +1,8 @@
 // The files of records that the ranks of one job have left.
 //
-// A path may hold files of several jobs: of an earlier one with more ranks, or of somebody else. Files of one job and epoch
-// alone are joined; every other one is refused by its name. Of a rank that was killed the tail is missing, which is said.
+// Files of several jobs may lie side by side, such as those of an earlier job with more ranks. Only files of
+// one job and epoch are joined. Every other file is named in a note or an error. If a rank was killed, a note
+// reports that the end of its records is missing.
 #pragma once
 
 #include <cstdint>
@@ -17,45 +18,47 @@
 
 namespace dabke::timeline {
 
-/// What a first look through a rank's file has found.
+/// The facts from a first pass through a rank's file.
 struct RankFile {
   std::string path;
   RecordFile::Origin origin;
   std::vector<ClockSample> clock;
-  std::set<ProcessSetId> sets;             // of which it has run something
-  std::int64_t first_ns = 0, last_ns = 0;  // by the rank's own clock; of no record: as the file was opened
+  std::set<ProcessSetId> sets;  // sets in which the rank has run a tensor
+  // By the rank's own clock. Without records, both are the time at which the file was opened.
+  std::int64_t first_ns = 0, last_ns = 0;
   std::uint64_t records = 0;
-  std::uint64_t lost = 0;      // that found the queue full
+  std::uint64_t lost = 0;      // records that found the queue full
   std::uint64_t limit = 0;     // see EndCounts
-  std::uint64_t left_out = 0;  // records that had no room within it
-  std::string missing;         // what RecordFile::missing() says
+  std::uint64_t left_out = 0;  // records that had no room within the limit
+  std::string missing;         // RecordFile::missing()
 };
 
-/// Called now and then with how many bytes have been read since the last call; false ends the reading with
-/// Code::interrupted. Empty: nobody wants to know.
+/// Called from time to time with the bytes that were read since the last call. If it returns false, reading
+/// ends with Code::interrupted. It may be empty.
 using OnProgress = std::function<bool(std::uint64_t bytes)>;
 
 class JobFiles {
  public:
-  /// `base`.rank0, .rank1 and so on, of job `job`, or else of that which was opened last. An error where there is none, and
-  /// where one of the job is damaged. Those of other jobs are left out, see notes().
+  /// Finds the files `base`.rank0, .rank1 and so on. They are those of `job`, or without `job` those of the
+  /// job that was opened last. It is an error if there are none, or if one of them is damaged. Files of other
+  /// jobs are left out: see notes().
   static Result<JobFiles> find(const std::string& base, std::optional<JobId> job = {},
                                const OnProgress& on_progress = {});
-  /// These. A file of another job, and a second one of a rank, are errors.
+  /// Opens these files. A file of another job and a second file of a rank are errors.
   static Result<JobFiles> open(const std::vector<std::string>& paths, const OnProgress& on_progress = {});
 
-  /// By rank; at least one.
+  /// The files by rank; at least one.
   const std::vector<RankFile>& ranks() const { return ranks_; }
-  /// Of ranks(), in their order.
+  /// The clocks of ranks(), in the same order.
   const std::vector<AlignedClock>& clocks() const { return clocks_; }
   int size() const { return ranks_.front().origin.size; }
-  /// The first moment that was recorded, by the one clock.
+  /// The time of the first record, by the one clock.
   std::int64_t begin_ns() const { return begin_ns_; }
-  /// How many of ranks() have run something in the set.
+  /// The number of ranks() that have run a tensor in the set.
   std::size_t members(ProcessSetId set) const;
   std::uint64_t bytes() const { return bytes_; }
 
-  /// What is missing or was left out: a sentence each.
+  /// One sentence for each thing that is missing or was left out.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -70,10 +73,10 @@ class JobFiles {
   std::vector<std::string> notes_;
 };
 
-/// Tells of a block of records.
+/// Reports that a block of records was read.
 Status report_progress(const OnProgress& on_progress, std::size_t records);
 
-/// "1f3c...", as dabkerun --verbose prints it.
+/// The job's id in hexadecimal digits, such as "1f3c...", as dabkerun --verbose prints it.
 std::string text_of(const JobId& job);
 
 }  // namespace dabke::timeline

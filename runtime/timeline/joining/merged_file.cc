@@ -24,7 +24,7 @@ struct GzTraits {
   static void close(gzFile file) { ::gzclose_w(file); }
 };
 
-/// Writes to `part`, and renames that to `path`.
+/// Writes to `part`, and finally renames that to `path`.
 class RenamedFile final : public MergedFile {
  public:
   RenamedFile(std::string path, std::string part, Fd fd, Owned<GzTraits> gz)
@@ -48,7 +48,7 @@ class RenamedFile final : public MergedFile {
   }
 
   Status finish() override {
-    // Some file systems tell only now that there was no room.
+    // Some file systems report a full disk only now.
     if (gz_ && ::gzclose_w(gz_.release()) != Z_OK) fail(errno);
     if (fd_ && ::close(fd_.release()) != 0) fail(errno);
     if (error_.is_ok() && ::rename(part_.c_str(), path_.c_str()) != 0) fail(errno);
@@ -70,7 +70,7 @@ class RenamedFile final : public MergedFile {
   Status error_;
 };
 
-/// As open() would give a new file; mkstemp lets its owner alone read it.
+/// Sets the mode that open() would give a new file; mkstemp allows only the owner to read it.
 void let_others_read(int fd) {
   const mode_t mask = ::umask(0);
   ::umask(mask);

@@ -1,4 +1,4 @@
-// The file that a merge writes: beside its name until it is whole, so that a name has a whole file or none of this merge.
+// The file that a merge writes. It has another name until it is complete, so `path` never names a part of it.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace dabke::timeline {
 
 class MergedFile {
  public:
-  virtual ~MergedFile() = default;  // removes what was not finished
+  virtual ~MergedFile() = default;  // removes a file that was not finished
 
-  /// Compressed by zlib where the name ends with ".gz". An error names the path and what to do.
+  /// A file whose name ends with ".gz" is compressed by zlib. An error names the path and what to do.
   static Result<std::unique_ptr<MergedFile>> open(const std::string& path);
 
-  /// The first error ends it; finish() says it.
+  /// After the first error nothing more is written; finish() returns that error.
   virtual void write(std::string_view bytes) = 0;
-  /// Gives it its name.
+  /// Gives the file its name.
   virtual Status finish() = 0;
 };
 

@@ -10,11 +10,13 @@ namespace dabke::timeline::rows {
 
 inline constexpr std::uint32_t kSteps = 1;
 inline constexpr std::uint32_t kFirstLane = 2;
-inline constexpr std::size_t kMostLanes =
-    64;  // that overlap, of batches or of a tensor; beyond these they share the last
+/// The most rows for batches that overlap, or for operations of a tensor that overlap. All beyond these share
+/// the last.
+inline constexpr std::size_t kMostLanes = 64;
 inline constexpr std::uint32_t kFirstThread = 1000;
 inline constexpr std::uint32_t kFirstTensor = 100'000;
-/// Tensors of a name that is in several sets, or that overlap: further rows of the same name.
+/// Further rows with the name of a tensor, for names that are in several sets and for operations that
+/// overlap.
 inline constexpr std::uint32_t kFirstFurther = 1'000'000;
 static_assert(kFirstTensor + most_of(NameKind::tensor) + 1 < kFirstFurther);
 static_assert(kFirstThread + most_of(NameKind::thread) + 1 < kFirstTensor);

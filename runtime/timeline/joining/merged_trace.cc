@@ -35,7 +35,7 @@ MergedTrace::MergedTrace(MergedFile& file, const JobFiles& files, const RecordJo
   for (std::size_t rank = 0; rank < rows_.size(); ++rank) name_process(rank);
 }
 
-/// What is no event comes last, when it is known.
+/// The facts that are not events come last, since only then are they all known.
 void MergedTrace::write_facts(std::string_view report) {
   const auto out = fmt::appender(text_);
   const RecordFile::Origin& origin = files_.ranks().front().origin;
@@ -107,7 +107,8 @@ MergedTrace::Lane& MergedTrace::lane_for(Lanes& lanes, const Interval& when) {
   return *lane;
 }
 
-/// The name's own row is that of the set in which it comes first.
+/// The lane of the set in which the name comes first gets the name's own row. All other lanes get further
+/// rows.
 MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor, ProcessSetId set,
                                            const Interval& when) {
   RankRows& rows = rows_[rank];
@@ -126,7 +127,8 @@ MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t threa
   return row;
 }
 
-/// One lane runs one batch at a time, so it is the first as a rule; batches of devices overlap, and those of several sets.
+/// A lane runs one batch at a time, so this is usually the first row. Batches of devices may overlap, and so
+/// may batches of several sets.
 MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when) {
   Lanes& lanes = rows_[rank].lanes;
   Lane& lane = lane_for(lanes, when);
@@ -169,7 +171,8 @@ void MergedTrace::batch(const JoinedBatch& batch) {
     lanes.push_back(write_lane(batch, part, last, before_ns));
     write_bandwidth(batch, part);
   }
-  // Behind what they connect, because readers look for the events around their ends.
+  // The arrows come after the events that they connect, because viewers search for the events around an
+  // arrow's ends.
   for (std::size_t i = 0; last != nullptr && i < lanes.size(); ++i) {
     if (&batch.parts[i] != last) write_arrow(*last, from, batch.parts[i], lanes[i]);
   }
@@ -237,13 +240,13 @@ MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const Ra
   return latest;
 }
 
-/// Within `within`, and within or beside each other, which records with times of a device, and those of which some are lost,
-/// need not be.
+/// Draws the steps inside `within`, nested in each other or one after the other. Recorded steps may cross if
+/// their times are those of a device, or if some records were lost.
 void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& within) {
-  std::vector<Interval> around{within};  // what is open where the next step begins
+  std::vector<Interval> around{within};  // the events that are open where the next step begins
   for (const JoinedStep& step : part.steps) {
-    if (Record::is_before_work(step.what) && row < rows::kFirstThread)
-      continue;  // another batch runs in the lane then
+    // Another batch runs in the lane then.
+    if (Record::is_before_work(step.what) && row < rows::kFirstThread) continue;
     const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
     Interval when{std::clamp(step.begin_ns, around.back().begin_ns, within.end_ns),
                   std::clamp(end, within.begin_ns, within.end_ns)};
@@ -269,8 +272,8 @@ std::string MergedTrace::step_name(std::size_t rank, const JoinedStep& step) con
                         : json_string(joiner_.name(rank, NameKind::text, step.name));
 }
 
-/// From the last submit of the rank that came last to where the batch begins here. Where clocks are so wrong that it had ended
-/// before that, there is none.
+/// Draws an arrow from the last submit of the rank that was ready last to the begin of the batch on this
+/// rank. There is no arrow if the clocks are so wrong that the batch seems to end before that submit.
 void MergedTrace::write_arrow(const RankPart& last, const Drawn& from, const RankPart& part,
                               const Drawn& to) {
   const std::int64_t begin_ns = from.when.begin_ns;
@@ -301,7 +304,7 @@ void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
   rows.load_ns = at_ns;
 }
 
-/// What all tensors of a batch change at one moment is written once.
+/// The tensors of a batch change the load at one moment, and only the result is written.
 void MergedTrace::write_load(std::size_t rank) {
   RankRows& rows = rows_[rank];
   if (rows.load.queued != rows.written_load.queued)
@@ -353,7 +356,7 @@ void MergedTrace::wait(std::size_t rank, std::uint32_t thread, std::int64_t begi
   whole(rank, row, quoted(name_of(Event::wait)), {begin_ns, end_ns});
 }
 
-/// From mark to mark; the first has no beginning.
+/// Draws a step from the last mark to this one. The first mark has no step, since its begin is not known.
 void MergedTrace::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
   need_row(rank, rows::kSteps, "steps");
   const std::int64_t begin = std::exchange(rows_[rank].last_step_ns, at_ns);

@@ -1,13 +1,14 @@
-// Writes the one Chrome trace of a job: each rank is a process of the trace, with rows (threads) for its steps, its lanes, its
-// counters, the threads with spans, and each of its tensors. docs/timeline.md has every event and argument.
+// Writes the one Chrome trace of a job. Each rank is a process of the trace. Its rows (threads) show steps,
+// lanes, counters, threads with spans, and tensors. docs/timeline.md has every event and argument.
 //
-// In every row events are whole ("X") and lie within or beside each other, whatever the records say, because viewers drop or
-// misplace what crosses the end of another:
+// All events of a row are complete ones ("X") that lie within or beside each other, even if records are
+// missing or wrong. Viewers drop or misplace events that cross. Therefore:
 //
-//   - batches that overlap have lanes of their own; so have the operations of a tensor, and each process set its rows;
-//   - a negotiation that begins before the operation before it has ended is drawn from there on; so is a step of a batch
-//     that begins before the step before it has ended;
-//   - an arrow begins and ends within the events that it connects.
+//  - Batches that overlap get lanes of their own, and so do operations of a tensor that overlap. Each process
+//    set gets rows of its own.
+//  - A negotiation that begins before the previous operation has ended is drawn from that end on.
+//  - A step of a batch that begins before the previous step has ended is drawn from that end on.
+//  - An arrow begins and ends within the events that it connects.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ namespace dabke::timeline {
 
 class MergedTrace final : public JoinSink {
  public:
-  /// Writes the beginning. `joiner` tells it names.
+  /// Writes the beginning of the trace. `joiner` provides the names.
   MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner);
 
   void batch(const JoinedBatch& batch) override;
@@ -45,23 +46,23 @@ class MergedTrace final : public JoinSink {
   void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) override;
   void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
 
-  /// Ends it, with what the job's records say in all (json_of(TraceReport)). The file is the caller's to finish.
+  /// Ends the trace, with the report of the job as json_of(TraceReport). The caller finishes the file.
   void finish(std::string_view report);
 
  private:
   using RowId = std::uint32_t;
   struct Lane {
     RowId row = 0;
-    std::int64_t free_ns = 0;  // from when on
+    std::int64_t free_ns = 0;  // the time from which on the lane is free
   };
   using Lanes = std::vector<Lane>;
   struct RankRows {
-    std::unordered_map<RowId, std::int64_t> ends_ns;  // of the last event in each row that is there
+    std::unordered_map<RowId, std::int64_t> ends_ns;  // end of the last event in each row that exists
     Lanes lanes;
-    std::map<std::uint32_t, std::map<ProcessSetId, Lanes>> tensors;  // by name
-    RowId further = rows::kFirstFurther;                             // the next that is free
+    std::map<std::uint32_t, std::map<ProcessSetId, Lanes>> tensors;  // by number of the name
+    RowId further = rows::kFirstFurther;                             // the next free row
     std::int64_t last_step_ns = kNotKnown;
-    Load load, written_load;  // the newest, and what was written last
+    Load load, written_load;  // the newest load, and the one that was written last
     std::int64_t load_ns = kNotKnown;
   };
 
@@ -69,22 +70,23 @@ class MergedTrace final : public JoinSink {
   void name_process(std::size_t rank);
   void need_row(std::size_t rank, RowId row, std::string_view name) { need_row(rank, row, name, row); }
   void need_row(std::size_t rank, RowId row, std::string_view name, RowId place);
-  /// The first that is free when it begins; a new one, whose row is not known yet, where there is none.
+  /// Returns the first lane that is free when `when` begins, else a new lane, whose row is still 0. If there
+  /// are kMostLanes lanes, it returns the last.
   static Lane& lane_for(Lanes& lanes, const Interval& when);
   RowId tensor_row(std::size_t rank, std::uint32_t tensor, ProcessSetId set, const Interval& when);
   RowId lane_row(std::size_t rank, const Interval& when);
   RowId thread_row(std::size_t rank, std::uint32_t thread);
-  /// What is left of it in the row; it is the row's last then.
+  /// Returns the part of `when` after the row's last event. The row then ends with that part.
   Interval take_place(std::size_t rank, RowId row, Interval when);
 
-  /// An event where it is drawn.
+  /// The row and the time of an event that was drawn.
   struct Drawn {
     RowId row = 0;
     Interval when;
   };
   Drawn write_lane(const JoinedBatch& batch, const RankPart& part, const RankPart* last,
                    std::int64_t before_ns);
-  /// The negotiation of the tensor that the rank submitted last.
+  /// Returns the negotiation of the tensor that the rank submitted last.
   Drawn write_tensors(const JoinedBatch& batch, const RankPart& part);
   void write_steps(const RankPart& part, RowId row, const Interval& within);
   void write_arrow(const RankPart& last, const Drawn& from, const RankPart& part, const Drawn& to);

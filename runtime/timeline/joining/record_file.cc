@@ -14,7 +14,8 @@ namespace dabke::timeline {
 namespace {
 
 constexpr std::uint64_t kLongestHost = 4096;
-/// In nanoseconds, so that what is reckoned with times does not overflow: over a century, and over three decades.
+/// The limits of times and of clock offsets, in nanoseconds: 146 and 36 years. Sums of such numbers do not
+/// overflow.
 constexpr std::int64_t kLastTime = std::int64_t{1} << 62;
 constexpr std::int64_t kMostAhead = std::int64_t{1} << 60;
 
@@ -44,7 +45,7 @@ std::optional<NameKind> name_kind(std::uint32_t number) {
   return static_cast<NameKind>(number);
 }
 
-/// Whether the last block is one of this kind, whose content is one Content.
+/// True if the last block is one of this kind that holds one Content.
 template <class Content>
 bool ends_with(int fd, BlockKind kind) {
   struct {
@@ -63,7 +64,7 @@ bool ends_with(int fd, BlockKind kind) {
 }  // namespace
 
 Result<RecordFile> RecordFile::open(std::string path) {
-  // Not blocking: opening a pipe that nobody writes would wait for ever.
+  // O_NONBLOCK, because opening a pipe that nobody writes would wait for ever.
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0)
@@ -249,7 +250,7 @@ Status RecordFile::take_failure(const Block& block) {
   return {};
 }
 
-/// What cannot be in a record; empty: it is well.
+/// Returns the reason why this record cannot be valid; empty if it is valid.
 std::string RecordFile::fault_of(const Record& record) const {
   const auto unknown = [](std::string_view what, std::uint64_t number) {
     return fmt::format("a record of the unknown {} {}", what, number);

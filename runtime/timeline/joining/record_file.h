@@ -1,5 +1,6 @@
-// Reads one rank's records back. The file may be anybody's: whatever is in it, reading ends, with all that was whole or
-// with an error that names the file and the place in it, and takes no more memory than the file is long.
+// Reads one rank's records back. The file is not trusted: whatever it contains, reading ends, and needs no
+// more memory than the file is long. Reading returns all valid blocks, or an error that names the file and
+// the offset.
 #pragma once
 
 #include <array>
@@ -17,39 +18,41 @@ namespace dabke::timeline {
 class RecordFile {
  public:
   struct Origin : TimelineOrigin {
-    std::int64_t monotonic_ns = 0;  // both clocks of the host as the file was opened
+    std::int64_t monotonic_ns = 0;  // both clocks of the host when the file was opened
     std::int64_t realtime_ns = 0;
     ClockIdentity clock;
   };
 
-  /// An error where it is no such file, of another version, or ends before it says whose it is.
+  /// Opens the file. It is an error if this is not a file of records, has another version, or ends before its
+  /// origin.
   static Result<RecordFile> open(std::string path);
 
   const Origin& origin() const { return origin_; }
 
-  /// Puts the records of the next block in `records`; false where there is no more. All that they mention has a name
-  /// then. An error where the file is damaged; what came before is right.
+  /// Puts the records of the next block into `records`; returns false if there are no more. All names that
+  /// they refer to are known then. It is an error if the file is damaged; records that were read before are
+  /// valid.
   Result<bool> next(std::vector<Record>& records);
 
   std::size_t count(NameKind kind) const { return names_[dabke::timeline::index_of(kind)].size(); }
-  /// `number` as a record that was read has it, and not 0.
+  /// `number` must come from a record that was read, and must not be 0.
   std::string_view name(NameKind kind, std::uint32_t number) const {
     return names_[dabke::timeline::index_of(kind)][number - 1];
   }
 
-  /// Whether the file ends with what is written last, also where it could not be written to its end.
+  /// True if the file has its last block, which may also be the block of a failed write.
   static bool is_closed(const std::string& path);
 
-  // ---- when next() has said that there is no more
-  /// What is missing of a file that was not closed, in words; empty: nothing.
+  // ---- once next() has returned false
+  /// A sentence on what is missing in a file that was not closed; empty if nothing is missing.
   const std::string& missing() const { return missing_; }
-  /// What its last words say; nothing where it was not closed.
+  /// The content of the end block; nothing if the file was not closed.
   const std::optional<EndCounts>& end() const { return end_; }
 
  private:
   struct Block {
     BlockHead head;
-    std::uint64_t at = 0;  // where in the file it begins
+    std::uint64_t at = 0;  // offset of the block in the file
     std::string content;
   };
 
@@ -57,7 +60,7 @@ class RecordFile {
       : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
   Status read_origin();
   Status read_at(std::uint64_t at, void* into, std::size_t bytes) const;
-  /// Nothing where the file ends, or was cut.
+  /// Returns nothing if the file ends here or was cut.
   Result<std::optional<Block>> next_block();
   Status take_names(const Block& block);
   Status take_records(const Block& block, std::vector<Record>& records) const;
@@ -70,7 +73,7 @@ class RecordFile {
   std::string path_;
   Fd fd_;
   std::uint64_t size_ = 0;
-  std::uint64_t at_ = 0;  // the next block
+  std::uint64_t at_ = 0;  // offset of the next block
   Origin origin_;
   std::array<std::vector<std::string>, kNameKinds> names_;
   std::string missing_;

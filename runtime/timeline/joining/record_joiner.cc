@@ -132,7 +132,7 @@ void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_
     case Record::What::step: return sink_->step(rank, record.thread, at_ns, record.bytes);
     case Record::What::cycle: return sink_->cycle(rank, at_ns);
     case Record::What::lost: return sink_->lost(rank, at_ns, record.bytes);
-    case Record::What::ready:  // each rank's own submits say more
+    case Record::What::ready:  // the submits of each rank show more
     case Record::What::clock: return;
   }
 }
@@ -220,7 +220,8 @@ void RecordJoiner::take_end(std::size_t rank, const Record& record, std::int64_t
   if (--part->left == 0 && is_complete(batch->second)) hand_over(batch);
 }
 
-/// What was refused before it had an order. Whatever else has no order here was ordered before the timeline began.
+/// Takes an error of a tensor that was refused before it had an order. Every other end without an order
+/// belongs to a tensor that was ordered before the timeline began.
 void RecordJoiner::take_early_error(std::size_t rank, const Record& record, std::int64_t at_ns) {
   Reader& reader = readers_[rank];
   const Submit* const submit = record.order == 0 ? first_submit(reader, record) : nullptr;
@@ -265,15 +266,15 @@ void RecordJoiner::count_queued(std::size_t rank, const Record& record, std::int
   sink_->load(rank, at_ns, load);
 }
 
-/// An end ends the innermost of its kind, and first what was begun in it, whose end has been lost. Threads beyond those that
-/// have names share a number, and their times may go back.
+/// An end ends the innermost span or wait of its kind. Spans and waits inside that one are ended first, since
+/// their own ends were lost. Threads beyond the limit of names share a number, so their times may decrease.
 void RecordJoiner::take_span(std::size_t rank, const Record& record, std::int64_t at_ns) {
   ThreadRow& row = readers_[rank].threads[record.thread];
   row.last_ns = at_ns = std::max(row.last_ns, at_ns);
   const bool is_wait = record.what == Record::What::wait;
   if (!record.is_end()) {
-    if (is_wait)
-      std::erase_if(row.open, [](const OpenSpan& one) { return one.is_wait; });  // its end was lost
+    // The end of an earlier wait was lost.
+    if (is_wait) std::erase_if(row.open, [](const OpenSpan& one) { return one.is_wait; });
     row.open.push_back({record.name, at_ns, is_wait});
     return;
   }
@@ -319,7 +320,7 @@ void RecordJoiner::end_rank(std::size_t rank) {
   }
 }
 
-/// Whether nobody who is still to be read adds to it.
+/// True if no record that is still unread can belong to the batch.
 bool RecordJoiner::is_complete(const JoinedBatch& batch) const {
   const std::size_t members = files_.members(batch.set);
   std::size_t seen = batch.parts.size();

@@ -1,12 +1,12 @@
-// Joins the records of all ranks of a job, as they come, into what happened to it: its batches with the part of each rank, and
-// the spans and steps of the application.
+// Joins the records of all ranks into a description of the job: its batches with each rank's part, and the
+// spans and steps of the application.
 //
-//   1. The ranks' files are read together, always on from the one that is behind, by the one clock.
-//   2. On each rank a submit waits for the order of its name; the order puts the tensor into its batch; what the batch
-//      does, and the end of its tensors, is added there.
-//   3. A batch is told once every rank of its set has ended it, or has no more records. What one rank alone has not ended, for
-//      whatever reason, is told when kMostOpen later ones are open.
-// So memory is taken for what is open, and not for the files.
+//  1. The files of all ranks are read together. The next record is always the earliest one by the one clock.
+//  2. A submit on a rank waits for the order of its name. The order puts the tensor into its batch. The
+//     activities of the batch and the ends of its tensors are added there.
+//  3. A batch goes to the sink once every rank of its set has ended it or has no more records.
+//  4. A batch that some rank never ends goes to the sink when kMostOpen later batches are open.
+// So the memory depends on what is open, and not on the size of the files.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +23,18 @@
 
 namespace dabke::timeline {
 
-/// Times are nanoseconds of the one clock.
+/// An unknown time. All times are nanoseconds of the one clock since JobFiles::begin_ns().
 inline constexpr std::int64_t kNotKnown = -1;
 
 /// One tensor of a batch on one rank.
 struct JoinedTensor {
-  std::uint64_t order = 0;  // 0: it has none
+  std::uint64_t order = 0;  // 0 if it has none
   std::uint32_t name = 0;
-  std::int64_t submit_ns = kNotKnown;  // kNotKnown: it was before the timeline, or the rank had joined
+  std::int64_t submit_ns = kNotKnown;  // kNotKnown if it was before the timeline, or if the rank had joined
   std::int64_t order_ns = kNotKnown;
-  std::int64_t end_ns = kNotKnown;  // kNotKnown: it has not ended
+  std::int64_t end_ns = kNotKnown;  // kNotKnown if it has not ended
   std::uint64_t bytes = 0;
-  std::uint32_t thread = 0;  // that has submitted it
+  std::uint32_t thread = 0;  // the thread that submitted it
   ProcessSetId set = kWorldSet;
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::u8;
@@ -43,7 +43,7 @@ struct JoinedTensor {
   Code code = Code::ok;
 };
 
-/// What a batch does on one rank, from queue to unpack; the steps of a batch do not cross.
+/// An activity of a batch on one rank, from queue to unpack. Activities may lie within each other.
 struct JoinedStep {
   Record::What what = Record::What::run;
   std::int64_t begin_ns = 0;
@@ -55,19 +55,20 @@ struct JoinedStep {
 
 /// A batch on one rank.
 struct RankPart {
-  std::size_t index = 0;  // of the rank in JobFiles::ranks()
+  std::size_t index = 0;  // index of the rank in JobFiles::ranks()
   std::vector<JoinedTensor> tensors;
   std::vector<JoinedStep> steps;
   std::uint16_t backend = 0;
   std::size_t left = 0;  // tensors that have not ended
 
   std::uint64_t bytes() const;
-  /// When the last of its tensors was submitted; kNotKnown where that is not known of all.
+  /// The time when the last of the tensors was submitted; kNotKnown if one of their submits is not known.
   std::int64_t ready_ns() const;
-  /// From the end of the queue on, and once a device has waited for the data; the moment of its order where nothing was done.
+  /// The time when the batch has left the queue and a device has its inputs. Without such records it is the
+  /// time of its order.
   std::int64_t begin_ns() const;
   std::int64_t end_ns() const;
-  /// The longest run that has ended; null where there is none.
+  /// The longest run that has ended; null if there is none.
   const JoinedStep* main_run() const;
 };
 
@@ -76,33 +77,35 @@ struct JoinedBatch {
   std::uint32_t number = 0;
   ProcessSetId set = kWorldSet;
   CollectiveKind kind = CollectiveKind::allreduce;
-  std::vector<RankPart> parts;  // by index
+  std::vector<RankPart> parts;  // sorted by index
 
-  /// The part of the rank that was ready last, and how long the one before it had been; null where not every rank's
-  /// readiness is known, or there is one rank alone.
+  /// Returns the part of the rank that was ready last, and stores the time at which the rank before it was
+  /// ready. Returns null if the time is not known for every rank, or if there is only one rank.
   const RankPart* last_ready(std::int64_t* before_ns = nullptr) const;
 };
 
-/// What a rank has on its way at a moment.
+/// The work that a rank has in progress at a moment.
 struct Load {
-  std::uint64_t queued = 0;  // batches that wait for those before them
-  std::uint64_t bytes = 0;   // of tensors that have been ordered and have not ended
+  std::uint64_t queued = 0;  // batches that wait for earlier ones
+  std::uint64_t bytes = 0;   // bytes of tensors that are ordered and have not ended
   bool operator==(const Load&) const = default;
 };
 
-/// Whoever wants to know. A rank is named by its index in JobFiles::ranks(); names are asked of RecordJoiner.
+/// Receives the description of the job. A rank is given by its index in JobFiles::ranks(); RecordJoiner has
+/// the names.
 class JoinSink {
  public:
   virtual ~JoinSink() = default;
   virtual void batch(const JoinedBatch& batch) = 0;
-  /// It was submitted and never ordered, or it failed before.
+  /// A tensor that was submitted and never ordered, or that failed before its order.
   virtual void lonely_tensor(std::size_t rank, const JoinedTensor& tensor) = 0;
-  /// Barriers, joins and changes of process sets, which have no order.
+  /// A barrier, a join or a change of process sets. These calls have no order.
   virtual void called(std::size_t rank, const Record& record, std::int64_t at_ns) = 0;
-  /// A span of the application. Those of a thread and its waits lie within or beside each other, whichever records are lost.
+  /// A span of the application. The spans and waits of a thread lie within or beside each other, even if
+  /// records are lost.
   virtual void span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
                     std::int64_t end_ns) = 0;
-  /// A thread of the application waits for tensors to end.
+  /// A wait of an application's thread for tensors to end.
   virtual void wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) = 0;
   virtual void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) = 0;
   virtual void cycle(std::size_t rank, std::int64_t at_ns) = 0;
@@ -116,10 +119,10 @@ class RecordJoiner {
 
   explicit RecordJoiner(const JobFiles& files) : files_(files) {}
 
-  /// Reads all files from their beginning, and tells the sink. Once.
+  /// Reads all files from their beginning and calls the sink. Call it once.
   Status run(JoinSink& sink, const OnProgress& on_progress = {});
 
-  /// As a record of this rank has it; empty of 0.
+  /// Returns the name that a record of this rank refers to; empty for 0.
   std::string_view name(std::size_t rank, NameKind kind, std::uint32_t number) const;
 
  private:
@@ -132,14 +135,14 @@ class RecordJoiner {
     CollectiveKind kind = CollectiveKind::allreduce;
     DType dtype = DType::u8;
   };
-  /// What a thread has begun.
+  /// A span or a wait that a thread has begun.
   struct OpenSpan {
     std::uint32_t name = 0;
     std::int64_t begin_ns = 0;
-    bool is_wait = false;  // else a span of the application
+    bool is_wait = false;  // false for a span of the application
   };
   struct ThreadRow {
-    std::vector<OpenSpan> open;  // the innermost last
+    std::vector<OpenSpan> open;  // the innermost is the last
     std::int64_t last_ns = 0;
   };
   struct TensorPosition {
@@ -149,8 +152,8 @@ class RecordJoiner {
   struct Reader {
     RecordFile file;
     std::vector<Record> block;
-    std::size_t next = 0;    // in the block
-    std::int64_t at_ns = 0;  // of the next record
+    std::size_t next = 0;    // index in the block
+    std::int64_t at_ns = 0;  // time of the next record
     std::int64_t last_ns = 0;
     std::map<std::pair<ProcessSetId, std::uint32_t>, std::deque<Submit>> submits;
     std::map<TensorKey, TensorPosition> tensors;  // ordered and not ended
@@ -158,7 +161,7 @@ class RecordJoiner {
     Load load;
   };
 
-  /// Whether there is one.
+  /// Reads on to the next record; false if there is none.
   Result<bool> fetch(std::size_t rank);
   void take(std::size_t rank, const Record& record, std::int64_t at_ns);
   void take_submit(std::size_t rank, const Record& record, std::int64_t at_ns);
@@ -170,7 +173,7 @@ class RecordJoiner {
   void take_span(std::size_t rank, const Record& record, std::int64_t at_ns);
   void end_innermost(std::size_t rank, std::uint32_t thread, ThreadRow& row, std::int64_t at_ns);
   void end_rank(std::size_t rank);
-  /// Nothing where no submit of it is known.
+  /// Returns null if no submit of it is known.
   Submit* first_submit(Reader& reader, const Record& record);
   void drop_first_submit(Reader& reader, const Record& record);
   RankPart* part_of(std::size_t rank, const BatchKey& key);

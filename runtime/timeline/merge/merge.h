@@ -1,4 +1,5 @@
-// The one merge: what dabkerun does as a job ends, and what `dabke-timeline merge` does.
+// The merge of all ranks' records into one trace. dabkerun calls it when a job ends, and `dabke-timeline
+// merge` calls it too.
 #pragma once
 
 #include <string>
@@ -8,17 +9,18 @@
 
 namespace dabke::timeline {
 
-/// Writes the one Chrome trace of the job to `path`, compressed where that ends with ".gz". All or nothing: after an error
-/// whatever was there before is there still.
+/// Writes the Chrome trace of the job to `path`, compressed if `path` ends with ".gz". After an error the
+/// file that was there before is unchanged.
 Status merge_records(const JobFiles& files, const std::string& path, const OnProgress& on_progress = {});
 
-/// The same of the newest files `path`.rank<n> of the job, by the rank that has closed its own: waits a second for the
-/// others of this host to be closed.
-///   errors  where not all ranks' files are seen here, or they are too large to keep the application waiting
+/// Merges the newest files `path`.rank<n> of the job. A rank calls it after it has closed its own file. Waits
+/// up to a second until the other ranks have closed theirs.
+///   errors  if this host does not see the files of all ranks, or if a merge of their size would take too
+///           long
 Status merge_closed_records(const std::string& path, const JobId& job, int size,
                             std::vector<std::string>& notes);
 
-/// What to do where the records could not be merged. `tool`: how dabke-timeline is called.
+/// Returns advice for records that could not be merged. `tool` is the command that runs dabke-timeline.
 std::string how_to_merge(const std::string& path, std::string_view tool = "dabke-timeline");
 
 }  // namespace dabke::timeline

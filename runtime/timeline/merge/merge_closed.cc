@@ -13,11 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ranks open and close their files at the same orders, or as the job begins and ends; each when it gets there.
+/// The longest wait for the other ranks' files. All ranks open and close them at the same orders, or as the
+/// job begins and ends, but not at the same time.
 constexpr std::chrono::seconds kPatience{1};
-/// One that is on another host will not appear.
+/// The wait until a file is visible; after that it is taken to be on another host.
 constexpr std::chrono::milliseconds kUntilSeen{200};
-/// What is merged in some five seconds.
+/// The size of records that are merged in about five seconds.
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
 
 }  // namespace
@@ -38,8 +39,8 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
     std::error_code failed;
     if (!wait_until([&] { return fs::exists(file, failed); }, kUntilSeen))
       return {Code::invalid_argument, fmt::format("rank 0 does not see '{}'", file)};
-    (void)wait_until([&] { return RecordFile::is_closed(file); },
-                     kPatience);  // else it is cut, which is noted
+    // A file that is not closed by then counts as cut, which becomes a note.
+    (void)wait_until([&] { return RecordFile::is_closed(file); }, kPatience);
     bytes += fs::file_size(file, failed);
   }
   if (bytes > kMostBytes) {

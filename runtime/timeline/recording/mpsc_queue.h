@@ -1,8 +1,9 @@
-// A bounded queue of many producers and one consumer, without locks: a producer claims a position with one
-// compare-and-swap, writes its cell and publishes it. A full queue refuses; nobody ever waits for anybody.
+// A bounded queue of many producers and one consumer, without locks. A producer claims a position with one
+// compare-and-swap, writes its cell and publishes it. A full queue refuses the value, so no thread ever
+// waits.
 //
-// Each cell counts its own turns: 2 * lap while it is free
-// for the producer of that lap, 2 * lap + 1 while it is full.
+// Each cell counts its turns: 2 * lap while it is free for the producer of that lap, 2 * lap + 1 while it is
+// full.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace dabke::timeline {
 template <class T>
 class MpscQueue {
  public:
-  /// The capacity is rounded up to a power of two, 16 at least.
+  /// The capacity is rounded up to a power of two, at least 16.
   explicit MpscQueue(std::size_t capacity)
       : capacity_(std::bit_ceil(std::max<std::size_t>(capacity, 16))),
         lap_shift_(std::countr_zero(capacity_)),
@@ -27,21 +28,22 @@ class MpscQueue {
 
   std::size_t capacity() const { return capacity_; }
 
-  /// The position that the value got, counted from 0 for
-  /// ever; nothing when the queue is full. From any thread.
+  /// Returns the position of the value, counted from 0 without end, or nothing if the queue is full. Any
+  /// thread may call it.
   std::optional<std::uint64_t> push(T&& value) {
     std::uint64_t position = tail_.load(std::memory_order_relaxed);
     while (true) {
       Cell& cell = cell_at(position);
       const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);
       const std::uint64_t free_turn = turn_at(position);
-      if (turn < free_turn) return std::nullopt;  // still holds the value of the lap before
+      if (turn < free_turn) return std::nullopt;  // the value of the last lap is still in the cell
       if (turn > free_turn) {                     // another producer was faster
         position = tail_.load(std::memory_order_relaxed);
         continue;
       }
-      // Sequentially consistent, so that a producer which then looks whether the consumer sleeps, and a
-      // consumer which says that it sleeps and then asks empty(), cannot miss each other.
+      // Sequentially consistent, because two threads write and then read. The producer claims a position and
+      // then reads whether the consumer sleeps. The consumer notes that it sleeps and then calls empty(). At
+      // least one of them must see the other's write.
       if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_seq_cst,
                                       std::memory_order_relaxed)) {
         cell.value = std::move(value);
@@ -51,10 +53,11 @@ class MpscQueue {
     }
   }
 
-  /// How many positions were claimed since the beginning. From any thread.
+  /// The number of positions that were ever claimed. Any thread may call it.
   std::uint64_t claimed() const { return tail_.load(std::memory_order_relaxed); }
 
-  /// False when there is nothing, or the next position is claimed but not published yet. The consumer only.
+  /// Returns false if the queue is empty, or if the next position is claimed and not yet published. Only the
+  /// consumer may call it.
   bool pop(T& value) {
     Cell& cell = cell_at(head_);
     const std::uint64_t full_turn = turn_at(head_) + 1;
@@ -66,7 +69,7 @@ class MpscQueue {
     return true;
   }
 
-  /// Whether every claimed position was popped. The consumer only.
+  /// True if every claimed position was popped. Only the consumer may call it.
   bool empty() const { return tail_.load(std::memory_order_seq_cst) == head_; }
 
  private:

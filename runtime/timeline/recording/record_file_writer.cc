@@ -16,7 +16,7 @@ std::int64_t now_of(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Both clocks at one moment, or as near to it as three tries come.
+/// Reads both clocks at one moment, as exactly as three attempts allow.
 std::pair<std::int64_t, std::int64_t> clock_pair() {
   std::pair<std::int64_t, std::int64_t> best;
   std::int64_t least = -1;
@@ -87,7 +87,8 @@ void RecordFileWriter::finish(std::int64_t, const EndCounts& counts) {
   end_block(BlockKind::end, 1);
 }
 
-/// Whoever records a number has got it before, so all names of the records are there.
+/// A thread gets a name's number before it records the number, so the table has the names of all gathered
+/// records.
 void RecordFileWriter::flush() {
   if (error_.is_ok()) {
     const std::size_t begin = blocks_.size();
@@ -109,7 +110,8 @@ void RecordFileWriter::flush() {
 }
 
 void RecordFileWriter::leave_out_what_has_no_room(std::size_t begin) {
-  constexpr std::uint64_t kRest = 2 * sizeof(BlockHead) + sizeof(EndCounts);  // of the records, and the end
+  constexpr std::uint64_t kRest =
+      2 * sizeof(BlockHead) + sizeof(EndCounts);  // the heads of the records and of the end, and the end
   if (is_full_ || end_ + blocks_.size() + kRest > limit_) {
     is_full_ = true;
     blocks_.resize(begin);
@@ -183,8 +185,8 @@ void RecordFileWriter::end_early(const OutputFile::Written& written) {
   const WriteFailure failure{written.error};
   append(&failure, sizeof failure);
   end_block(BlockKind::failure, 1);
-  // As a rule over half a block, which takes no more room; where there is no room at all over the last whole one. Where
-  // nothing succeeds the reader finds no end.
+  // The block usually overwrites half of an unfinished block, which needs no new room. If that fails, it
+  // overwrites the last whole block. If that fails too, the reader finds no end.
   for (const std::uint64_t at : {end_, last_block_in_file_}) {
     OutputFile::Written outcome;
     if (at == 0 || !file_.write_at(at, blocks_, outcome).is_ok()) continue;
@@ -198,7 +200,7 @@ void RecordFileWriter::append(const void* from, std::size_t bytes) {
   blocks_.append(static_cast<const char*>(from), bytes);
 }
 
-/// Up to a multiple of 8.
+/// Appends zeros up to a multiple of 8.
 void RecordFileWriter::fill() { blocks_.append((8 - blocks_.size() % 8) % 8, '\0'); }
 
 }  // namespace dabke::timeline

@@ -15,8 +15,9 @@ namespace dabke::timeline {
 
 class RecordFileWriter final : public RecordWriter {
  public:
-  /// The names outlive it. `limit`: the most bytes of the file, 0 for no limit. From the first record on that has no room
-  /// all are left out, and counted as lost; the file's head and its end are always there.
+  /// `names` must outlive the writer. `limit` is the largest size of the file in bytes; 0 for no limit. The
+  /// first record that has no room and all records after it are left out, and counted as lost. The file
+  /// always has its head and its end.
   static Result<std::unique_ptr<RecordWriter>> open(const std::string& path, const TimelineOrigin& origin,
                                                     const NameTable& names, std::uint64_t limit = 0);
 
@@ -30,35 +31,36 @@ class RecordFileWriter final : public RecordWriter {
   Status close() override;
 
  private:
-  /// Records of a block: what gathers while the writer sleeps, as a rule.
+  /// The most records of a block. Usually no more gather while the writer sleeps.
   static constexpr std::size_t kMostRecords = 4096;
 
   RecordFileWriter(OutputFile file, const NameTable& names, std::uint64_t limit);
   void add_origin(const TimelineOrigin& origin);
   void add_names();
-  /// `begin`: where in `blocks_` the names begin that the records need.
+  /// `begin` is the offset in `blocks_` where the names of these records begin.
   void leave_out_what_has_no_room(std::size_t begin);
   void add_records();
-  /// A block of what has been put behind the head at `begin`.
+  /// begin_block() adds a block's head; end_block() fills it in for the content that was appended since.
   void begin_block();
   void end_block(BlockKind kind, std::size_t count);
   void append(const void* from, std::size_t bytes);
   void fill();
-  /// Ends the file, after an error, behind a block that is whole, and says why there.
+  /// After an error: ends the file behind a whole block, with a block that holds the error.
   void end_early(const OutputFile::Written& written);
 
   OutputFile file_;
   const NameTable& names_;
   const std::uint64_t limit_;
   std::uint64_t left_out_ = 0;  // records that had no room
-  bool is_full_ = false;        // nothing but the end goes to the file any more
+  bool is_full_ = false;        // only the end is still written to the file
   LastNames written_names_{};
-  std::vector<Record> records_;            // of the block that is gathering
-  std::string blocks_;                     // whole ones, and the one that is made
-  std::size_t block_ = 0;                  // where in `blocks_` that begins
-  std::optional<std::size_t> last_block_;  // of them, but for the origin
-  std::uint64_t end_ = 0;                  // of the file
-  std::uint64_t last_block_in_file_ = 0;   // where it begins; 0: there is none but the origin
+  std::vector<Record> records_;            // records of the block that is being filled
+  std::string blocks_;                     // whole blocks, and the block that is being made
+  std::size_t block_ = 0;                  // offset of that block in `blocks_`
+  std::optional<std::size_t> last_block_;  // offset in `blocks_` of the last block, other than the origin
+  std::uint64_t end_ = 0;                  // size of the file
+  std::uint64_t last_block_in_file_ =
+      0;  // offset in the file of the last block; 0 if only the origin is there
   Status error_;
 };
 

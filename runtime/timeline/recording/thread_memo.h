@@ -1,4 +1,4 @@
-// What a thread keeps of the timeline that it has recorded in last, so that a record costs it no search.
+// A thread's cache of the timeline that it recorded in last, so that a record needs no search.
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +17,8 @@ namespace dabke::timeline {
 
 class ThreadMemo {
  public:
-  /// The calling thread's, for this timeline: one that another of the same address did not have before.
+  /// The calling thread's cache for this timeline. The cache is emptied for a new timeline, also one at the
+  /// address of an earlier one.
   static ThreadMemo& of(const void* timeline, std::int64_t opened_ns, NameTable& names) {
     thread_local ThreadMemo memo;
     if (memo.timeline_ != timeline || memo.opened_ns_ != opened_ns) memo.begin(timeline, opened_ns, names);
@@ -27,7 +28,7 @@ class ThreadMemo {
   std::uint32_t thread() const { return thread_; }
   LastNames& last() { return last_; }
 
-  /// The number of a short text that comes again and again.
+  /// Returns the number of a short text that is recorded many times.
   std::uint32_t text(std::string_view text, NameTable& names) {
     Text& known = texts_[reinterpret_cast<std::uintptr_t>(text.data()) / 8 % texts_.size()];
     if (known.size == text.size() && std::memcmp(known.chars.data(), text.data(), text.size()) == 0)
@@ -43,7 +44,7 @@ class ThreadMemo {
  private:
   struct Text {
     std::array<char, 40> chars{};
-    std::size_t size = 0;  // 0: none
+    std::size_t size = 0;  // 0 if the entry is empty
     std::uint32_t number = 0;
   };
 

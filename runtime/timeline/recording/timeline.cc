@@ -25,19 +25,20 @@
 namespace dabke::timeline {
 namespace {
 
-/// The time between two looks into the queue while records are coming. What was seen is in the file right
-/// after.
+/// The time between two reads of the queue while records are coming. The records that were read are in the
+/// file right after.
 constexpr std::chrono::milliseconds kNap{20};
-/// How much the writer gives way to the job. It still gets a tenth of a core that is never free.
+/// The writer's niceness, so that the job comes first. The writer still gets a tenth of a core that is never
+/// free.
 constexpr int kNice = 10;
-/// How long the end waits for a thread that was interrupted in the middle of a record.
+/// The longest wait at the end for a thread that was interrupted in the middle of a record.
 constexpr std::chrono::seconds kPatience{1};
-/// Room for what is still recorded until all ranks have stopped at one order: all that their programs have in flight, which
-/// is no less where the limit is low.
+/// Bytes for the records that still come until all ranks have stopped at one order. They belong to the
+/// operations that the programs have in flight, and a low limit does not make these fewer.
 constexpr std::uint64_t reserve(std::uint64_t max_bytes) {
   return std::min(max_bytes / 4, std::clamp<std::uint64_t>(max_bytes / 8, 1 << 20, 16 << 20));
 }
-/// How long end() lets batches go on that were ordered before it.
+/// The time that end() gives to batches that were ordered before it.
 constexpr std::chrono::seconds kBatchPatience{1};
 
 std::int64_t nanoseconds(TimePoint time) {
@@ -68,7 +69,7 @@ class QueuedTimeline final : public Timeline {
     if (record.thread == 0) record.thread = thread();
     const auto position = queue_.push(std::move(record));
     if (!position) lost_.fetch_add(1, std::memory_order_relaxed);
-    // Records that come faster than the nap expects: the writer is called at every quarter of the queue.
+    // Records may fill the queue within a nap, so the writer is woken at every quarter of the queue.
     sleep_.notify(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
   }
   void mark_cycle() override {
@@ -96,7 +97,7 @@ class QueuedTimeline final : public Timeline {
   }
 
  private:
-  /// 0 where there is no memory for its name.
+  /// Returns the thread's number, or 0 if there is no memory for its name.
   std::uint32_t thread() {
     std::uint32_t number = 0;
     (void)attempt([&] { number = memo().thread(); });
@@ -104,38 +105,38 @@ class QueuedTimeline final : public Timeline {
   }
   ThreadMemo& memo() { return ThreadMemo::of(this, opened_ns_, names_); }
 
-  // The writer thread's part.
+  // Called on the writer thread.
   void write_until_closed();
   void wait_for_batches();
-  /// Whether there was anything.
+  /// Writes all queued records. Returns false if there were none.
   bool drain();
   void drain_stragglers();
   void flush();
-  /// About how large the records are that were put and the names that were given until now, at their places in the file.
+  /// The approximate size in the file of all records that were put and all names that were given until now.
   std::uint64_t put_bytes() const { return queue_.claimed() * file_->bytes_of_record() + names_.bytes(); }
   void report(const Status& error);
 
   const bool mark_cycles_;
   const std::uint64_t max_bytes_;
-  // The writer thread's, empty once they were called.
+  // Called on the writer thread, and empty once they were called.
   std::function<void(const Status&)> on_error_;
   std::function<void()> on_full_;
   std::function<void(const Status&)> on_closed_;
   const std::int64_t opened_ns_ = nanoseconds(Clock::now());
   NameTable names_;
   MpscQueue<Record> queue_;
-  std::unique_ptr<RecordWriter> file_;  // the writer thread's
+  std::unique_ptr<RecordWriter> file_;  // used by the writer thread
   WriterSleep sleep_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> has_ended_{false};
   std::atomic<std::int64_t> batches_{0};  // ordered and not ended
   std::atomic<std::uint64_t> lost_{0};
-  std::atomic<std::uint64_t> stops_at_{0};  // of put_bytes(), with a limit
+  std::atomic<std::uint64_t> stops_at_{0};  // the limit of put_bytes(), if the file has a limit
   std::atomic<bool> has_neared_limit_{false};
-  std::uint64_t written_ = 0;      // the writer thread's
-  std::uint64_t marked_lost_ = 0;  // the writer thread's
-  Status ended_with_;              // the writer thread's, and close()'s after it
+  std::uint64_t written_ = 0;      // used by the writer thread
+  std::uint64_t marked_lost_ = 0;  // used by the writer thread
+  Status ended_with_;              // used by the writer thread, and by close() after it
 
   std::mutex close_mutex_;
   std::jthread writer_;
@@ -143,7 +144,8 @@ class QueuedTimeline final : public Timeline {
 
 Status QueuedTimeline::start(const Options& options) {
   const std::string path = file_of(options);
-  if (options.begins_new_file) (void)::unlink(path.c_str());  // where this fails, opening it says why
+  // If this fails, opening the file reports why.
+  if (options.begins_new_file) (void)::unlink(path.c_str());
   if (options.format == TimelineFormat::horovod) {
     DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_, options.max_bytes));
   } else {
@@ -163,8 +165,8 @@ Status QueuedTimeline::close() {
 }
 
 void QueuedTimeline::write_until_closed() {
-  // This thread's priority alone, on Linux: ranks that keep all cores busy wait for one another, so one that
-  // is held up holds up all, and what is recorded can wait.
+  // On Linux this sets the priority of this thread alone. Ranks that keep all cores busy wait for each other,
+  // so a delay of one delays all. Records can wait.
   (void)setpriority(PRIO_PROCESS, 0, kNice);
   Status stopped;
   try {
@@ -181,7 +183,7 @@ void QueuedTimeline::write_until_closed() {
     file_->finish(nanoseconds(Clock::now()), {written_, lost_, has_neared_limit_ ? max_bytes_ : 0});
     flush();
   } catch (const std::exception& error) {
-    // Out of memory. The job goes on; records fill the queue and are dropped.
+    // Memory has run out. The job goes on; records fill the queue and are dropped.
     stopped = without_exceptions([&]() -> Status {
       return {Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what())};
     });
@@ -194,7 +196,7 @@ void QueuedTimeline::write_until_closed() {
   has_ended_ = true;
 }
 
-/// Those that end() lets go on.
+/// Waits for the batches that end() gives time to end.
 void QueuedTimeline::wait_for_batches() {
   const TimePoint deadline = Clock::now() + kBatchPatience;
   while (!closing_ && batches_ > 0 && Clock::now() < deadline) {
@@ -204,7 +206,7 @@ void QueuedTimeline::wait_for_batches() {
 }
 
 void QueuedTimeline::flush() {
-  const std::uint64_t names = names_.bytes();  // of which the file has as many now, at the least
+  const std::uint64_t names = names_.bytes();  // read before the flush, which writes at least these
   file_->flush();
   if (!file_->error().is_ok()) report(file_->error());
   if (max_bytes_ == 0) return;
@@ -223,7 +225,7 @@ void QueuedTimeline::report(const Status& error) {
 }
 
 bool QueuedTimeline::drain() {
-  // The mark comes before the records, so that it stands where the queue was still full.
+  // The mark comes before the records, so that it is at the time when the queue was still full.
   if (const std::uint64_t lost = lost_; lost != marked_lost_) {
     file_->mark_lost(nanoseconds(Clock::now()), lost - std::exchange(marked_lost_, lost));
   }
@@ -238,8 +240,8 @@ bool QueuedTimeline::drain() {
 }
 
 void QueuedTimeline::drain_stragglers() {
-  // A thread may have claimed its place and be interrupted before it could fill it; what others recorded
-  // after it waits behind that place.
+  // A thread may have claimed a position and been interrupted before it filled the cell. Later records of
+  // other threads wait behind that position.
   const TimePoint deadline = Clock::now() + kPatience;
   drain();
   while (!queue_.empty() && Clock::now() < deadline) {

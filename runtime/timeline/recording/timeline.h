@@ -1,14 +1,16 @@
 // The timeline of one rank: what happened to its tensors and batches, and when.
 //
-// Any thread records into a bounded lock-free queue; a writer thread of its own sleeps until there is something, and
-// writes. What is written is a file of this rank's records (record_file_writer.h), or of rank 0 a Chrome trace with the
-// event names that Horovod's users know (trace_writer.h).
+// Any thread records into a bounded lock-free queue. A writer thread sleeps until the queue has records, and
+// writes them. It writes a file of this rank's records (record_file_writer.h). On rank 0 it may write a
+// Chrome trace instead, with the event names that Horovod's users know (trace_writer.h).
 //
-// A tensor's life: submit at the submitting thread; ready, as rank 0 hears of it; order, by which it joins a batch; done
-// or error. A batch's: queue, wait for data, allocate, pack, run, unpack, each with a beginning and an end.
+// The records of a tensor: submit, on the submitting thread; ready, when rank 0 receives that; order, when it
+// joins a batch; done or error. The records of a batch: queue, wait for data, allocate, pack, run, unpack,
+// each with a begin and an end.
 //
-// A record that finds the queue full is dropped, and nobody waits: a timeline with a marked gap is worth more than a
-// training step that the timeline itself made slow. The file says where records are missing, and how many.
+// A record that finds the queue full is dropped, and no thread waits. A timeline with a marked gap is worth
+// more than a training step that the timeline has slowed down. The file shows where records are missing, and
+// how many.
 #pragma once
 
 #include <cstddef>
@@ -33,43 +35,46 @@ class Timeline {
   using TensorId = std::uint32_t;
 
   struct Options {
-    std::string path;  // of records, that of rank 3 gets ".rank3"
+    std::string path;  // a file of records of rank 3 gets ".rank3"
     bool mark_cycles = false;
-    /// What is at the path keeps its content, for those who have it open, and loses its name.
+    /// If set, open() unlinks a file that is at the path. Programs that have it open keep its content.
     bool begins_new_file = false;
     TimelineFormat format = TimelineFormat::horovod;  // not automatic
-    TimelineOrigin origin = {};                       // of records
-    /// 64 bytes each; emptied every 20 ms while records come.
+    TimelineOrigin origin = {};                       // for the file of records
+    /// The capacity of the queue: 64 bytes a record, emptied every 20 ms while records come.
     std::size_t queue_records = std::size_t{1} << 18;
-    /// Called once, on the writer's thread, when writing fails, or only closing: from then on records are thrown away.
+    /// Called once, on the writer's thread, when writing or closing fails. Later records are discarded.
     std::function<void(const Status&)> on_error = {};
-    /// The file never has more; what has no room is left out and counted as lost. 0: no limit.
+    /// The largest size of the file; 0 for no limit. Records that have no room are left out and counted as
+    /// lost.
     std::uint64_t max_bytes = 0;
-    /// Called on the writer's thread when the file will soon have `max_bytes`, unless nears_limit() has said so. Nothing else
-    /// happens then.
+    /// Called on the writer's thread when the file comes near to `max_bytes`, unless nears_limit() has
+    /// already returned true. The timeline does nothing else then.
     std::function<void()> on_full = {};
-    /// Called once, on the writer's thread, when the file is closed, with what close() returns, which waits for it.
+    /// Called once, on the writer's thread, when the file is closed, with the Status that close() returns.
+    /// close() waits for this call.
     std::function<void(const Status&)> on_closed = {};
   };
 
   /// Opens the file and starts the writer; an error names the path and why it cannot be written.
   static Result<std::unique_ptr<Timeline>> open(Options options);
-  /// The error that open() would return now for want of a file that can be written; leaves all as it is.
+  /// Returns the error that open() would return now because the file cannot be written. Changes nothing.
   static Status check(const Options& options);
   virtual ~Timeline() = default;  // closes
 
   // ---- from any thread
-  /// The id of a tensor's name: the same name gives the same id. A look-up under a lock: keep the id.
+  /// Returns the id of a tensor's name; the same name gives the same id. Searches under a lock, so keep the
+  /// id.
   TensorId tensor(std::string_view name) { return number_of(NameKind::tensor, name); }
-  /// A backend's name, an algorithm's, what a run is called.
+  /// Returns the number of the name of a backend, an algorithm or a run; 0 for an empty name.
   std::uint16_t text(std::string_view text) {
     return text.empty() ? std::uint16_t{0} : static_cast<std::uint16_t>(number_of(NameKind::text, text));
   }
 
-  /// Made now, by the calling thread, unless the record has a time.
+  /// A record without a time gets the present time. A record without a thread gets the calling thread.
   virtual void put(Record record) noexcept = 0;
 
-  /// `set_rank`: Record::kNobody for none. `flags`: kFirst, kLast.
+  /// `set_rank` is Record::kNobody if there is none. `flags` are kFirst and kLast.
   void ready(TensorId tensor, CollectiveKind kind, ProcessSetId set, std::uint32_t set_rank, int flags) {
     put({.name = tensor,
          .process_set = set,
@@ -78,7 +83,7 @@ class Timeline {
          .kind = kind,
          .flags = static_cast<std::uint8_t>(flags)});
   }
-  /// A tensor is done. The rest of what it says is as `about` has it.
+  /// Records that a tensor is done. `about` holds the other fields.
   void done(Record about, const Shape& shape) {
     about.what = Record::What::done;
     about.number = shape_number(shape, about.name);
@@ -91,7 +96,7 @@ class Timeline {
     put(about);
   }
   virtual void mark_cycle() = 0;
-  /// Every begin needs its end on the same thread.
+  /// Every begin needs an end on the same thread.
   void begin_span(std::string_view name) {
     put({.name = number_of(NameKind::span, name), .what = Record::What::span});
   }
@@ -100,20 +105,22 @@ class Timeline {
   void end_wait() { put({.what = Record::What::wait, .flags = Record::kEnd}); }
   void mark_step(std::uint64_t step) { put({.bytes = step, .what = Record::What::step}); }
 
-  /// Batches that have been ordered and have not ended: end() lets them.
+  /// Count the batches that are ordered and have not ended; end() gives these time to end.
   virtual void batch_ordered() = 0;
   virtual void batch_ended() = 0;
 
-  /// Whether what was recorded until now, written or not, comes so near to `max_bytes` that it is time to end: said once.
+  /// Returns true, once, if all that was recorded comes near to `max_bytes`, written or not. It is then time
+  /// to end the timeline.
   virtual bool nears_limit() = 0;
 
-  /// Ends it without waiting: the writer's thread gives the batches that have been ordered a moment to end, writes
-  /// everything recorded by then, and closes the file.
+  /// Ends the timeline without waiting. The writer's thread gives ordered batches a moment to end, writes
+  /// everything that was recorded by then, and closes the file.
   virtual void end() = 0;
-  /// Writes everything recorded so far, and closes the file. Later records are dropped. Returns the first error of
-  /// writing since open(), such as a full disk, with path and cause; so does every later call.
+  /// Writes everything recorded so far, and closes the file. Later records are dropped. Returns the first
+  /// error of writing since open(), such as a full disk, with path and cause. Every later call returns the
+  /// same.
   virtual Status close() = 0;
-  /// Whether close() need not wait.
+  /// True if close() will not wait.
   virtual bool has_ended() const = 0;
 
  protected:
@@ -121,19 +128,20 @@ class Timeline {
   virtual std::uint32_t shape_number(const Shape& shape, TensorId tensor) = 0;
 };
 
-/// Records what a stream of a device does, with the times at which it comes there.
+/// Records the work of a device's stream, with the times at which the stream reaches it.
 class StreamRecorder {
  public:
   virtual ~StreamRecorder() = default;
-  /// `record` is made where the stream has come to the end of all that it has been given.
+  /// The time of `record` is when the stream has finished all work that it has been given until now.
   virtual void put(const Record& record) noexcept = 0;
 };
 
-/// Where a batch is recorded, and what all of its records say.
+/// The timeline that a batch is recorded in, and the fields that all of its records share.
 struct BatchTrace {
-  Timeline* timeline = nullptr;  // null: off
-  StreamRecorder* stream =
-      nullptr;  // what is told happens on a device, when its stream comes there; null: now
+  Timeline* timeline = nullptr;  // null if the timeline is off
+  // Set for a batch on a device: a record gets the time at which the stream reaches it. Null for the present
+  // time.
+  StreamRecorder* stream = nullptr;
   Record about = {};
 
   void put(Record::What what, int flags = 0) const {
@@ -151,7 +159,7 @@ struct BatchTrace {
   void end(Record::What what) const { put(what, Record::kEnd); }
 };
 
-/// What a batch does while the scope lasts.
+/// Records the begin and the end of an activity of a batch, when the scope begins and ends.
 class ActivityScope {
  public:
   ActivityScope(const BatchTrace& trace, Record::What what) : trace_(trace), what_(what) {

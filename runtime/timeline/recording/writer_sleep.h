@@ -1,5 +1,5 @@
-// How the writer thread sleeps: at most one producer pays
-// for a system call to wake it, and an idle job never does.
+// The sleep of the writer thread. At most one producer makes the system call that wakes it; an idle job makes
+// none.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@ namespace dabke::timeline {
 
 class WriterSleep {
  public:
-  /// Sleeps for `limit` at most. `stay_awake` is asked once more
-  /// after producers can see that we sleep. One thread only.
+  /// Sleeps for at most `limit`. `stay_awake` is called once more after producers can see that this thread
+  /// sleeps. Only one thread may sleep here.
   template <class StayAwake>
   void wait(std::chrono::milliseconds limit, StayAwake stay_awake) {
     std::unique_lock lock(mutex_);
@@ -21,7 +21,7 @@ class WriterSleep {
     state_ = State::awake;
   }
 
-  /// Sleeps until somebody wakes us, without any timer. One thread only.
+  /// Sleeps without a timer until another thread wakes this one. Only one thread may sleep here.
   template <class StayAwake>
   void sleep(StayAwake stay_awake) {
     std::unique_lock lock(mutex_);
@@ -30,15 +30,15 @@ class WriterSleep {
     state_ = State::awake;
   }
 
-  /// Called after something was put where the sleeper will find it: ends a sleep, and a nap too when
-  /// `urgent`. One load in the usual case. May be called from any thread.
+  /// Call it after adding work for the sleeper. Ends a sleep, and if `urgent` also a nap. Usually costs one
+  /// load. Any thread may call it.
   void notify(bool urgent) {
     State seen = state_.load();
     if (seen == State::awake || (seen == State::napping && !urgent)) return;
     if (state_.compare_exchange_strong(seen, State::awake)) notify();
   }
 
-  /// Ends whatever rest there is. From any thread.
+  /// Ends any sleep or nap. Any thread may call it.
   void wake() {
     state_ = State::awake;
     notify();
@@ -48,12 +48,13 @@ class WriterSleep {
   enum class State { awake, napping, asleep };
 
   void notify() {
-    // A sleeper between its last look at the state and its wait holds the mutex; past this line it does not.
+    // Between its last read of the state and its wait, a sleeper holds the mutex. Past this line it does not.
     { const std::lock_guard lock(mutex_); }
     awake_.notify_one();
   }
 
-  alignas(64) std::atomic<State> state_{State::awake};  // read by every record: on a line of its own
+  alignas(64) std::atomic<State> state_{
+      State::awake};  // on a cache line of its own, since every record reads it
   alignas(64) std::mutex mutex_;
   std::condition_variable awake_;
 };

@@ -51,8 +51,8 @@ void Analysis::batch(const JoinedBatch& batch) {
   ++facts_.fused[power_of_two(tensors)];
   const RankPart* fastest = nullptr;
   for (const RankPart& part : batch.parts) {
-    if (part.steps.empty() && !has_ended(part))
-      continue;  // it is known that this rank was ready, and no more
+    // All that is known of this rank is that it was ready.
+    if (part.steps.empty() && !has_ended(part)) continue;
     RankFacts& facts = facts_.by_rank[part.index];
     const PhaseTimes times = take_phases(part);
     for (const JoinedTensor& tensor : part.tensors) {
@@ -160,7 +160,7 @@ void Analysis::wait(std::size_t rank, std::uint32_t thread, const Interval& when
   saw(when);
 }
 
-/// From mark to mark; the first has no beginning.
+/// Takes the step from the last mark to this one. The first mark ends no step, since its begin is not known.
 void Analysis::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
   RankFacts& facts = facts_.by_rank[rank];
   facts.working.insert(thread);

@@ -1,9 +1,10 @@
-// Makes a report of what happened to a job.
+// Makes a report of a job from the events of its trace.
 //
-// Lateness. Of a batch's ranks one is ready last; from when the one before it was ready until then, all others can only wait
-// for that one. It costs another rank what that rank's application waits meanwhile: a rank that is late behind the others'
-// computation costs nothing. Where a trace does not say what applications wait, the longest lateness of those that overlap
-// counts, since the same delay makes all tensors late that follow it.
+// How lateness is measured: one rank of a batch is ready last. From the time when the second last was ready
+// until then, all other ranks can only wait for this one. The cost for another rank is the time in which its
+// application waits meanwhile. So a rank that is late while the others compute costs nothing. Some traces do
+// not show what applications wait. Then the longest lateness of those that overlap counts, since one delay
+// makes all later tensors late.
 #pragma once
 
 #include <array>
@@ -28,36 +29,37 @@ namespace dabke::timeline {
 
 class Analysis {
  public:
-  /// The name of a tensor or text of a rank, by its index.
+  /// Returns the name of a tensor or text of a rank. The rank is given by its index.
   using NameOf = std::function<std::string_view(std::size_t rank, NameKind kind, std::uint32_t number)>;
 
   explicit Analysis(NameOf name_of) : name_of_(std::move(name_of)) {}
 
-  /// The index by which the rest names it. Each once.
+  /// Returns the index that stands for this rank in all other calls. Call it once for each rank.
   std::size_t add_rank(int rank);
-  /// By index.
+  /// The ranks by index.
   const std::vector<int>& ranks() const { return facts_.ranks; }
 
   void batch(const JoinedBatch& batch);
   void lonely_tensor(std::size_t rank, const JoinedTensor& tensor);
   void wait(std::size_t rank, std::uint32_t thread, const Interval& when);
   void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step);
-  /// A span of the program's own.
+  /// Takes a span of the application.
   void span(std::size_t rank, std::uint32_t name, const Interval& when);
   void failure(std::size_t rank, std::string_view tensor, std::string_view text, std::int64_t at_ns);
 
-  // ---- what other tools record: no batches, but communication beside computation
+  // ---- for traces of other tools, which have no batches, but show communication beside computation
   void communication(std::size_t rank, std::string_view name, std::uint64_t bytes, const Interval& when);
   void computation(std::size_t rank, const Interval& when);
   void whole_step(std::size_t rank, std::uint64_t step, const Interval& when);
 
-  /// The timeline of the rank was stopped, or the job shut down: what had not ended by then may well have ended later.
+  /// The timeline of the rank was stopped, or the job has shut down. Tensors that had not ended by
+  /// then probably ended later.
   void was_closed(std::size_t rank) { facts_.by_rank[rank].was_closed = true; }
-  /// By how much the clocks of ranks may be wrong, at the worst.
+  /// Takes the largest possible error between the clocks of ranks.
   void clocks_may_be_wrong(std::int64_t error_ns) { facts_.clock_error_ns = error_ns; }
   void note(std::string text) { facts_.notes.push_back(std::move(text)); }
 
-  /// Once, when all has been told.
+  /// Returns the report. Call it once, after all events.
   TraceReport report(std::string source);
 
  private:
@@ -75,7 +77,7 @@ class Analysis {
   const NameOf name_of_;
   TraceFacts facts_;
   std::unordered_map<std::string, std::size_t> tensor_by_name_;
-  std::unordered_map<std::uint64_t, std::size_t> tensor_by_number_;  // rank and number
+  std::unordered_map<std::uint64_t, std::size_t> tensor_by_number_;  // by rank and number
 };
 
 }  // namespace dabke::timeline

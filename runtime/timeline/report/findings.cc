@@ -14,13 +14,14 @@ namespace {
 
 using Severity = TraceReport::Severity;
 
-/// A cause is named where it explains so much of what is waited.
+/// The share of all waiting that a rank must explain to be named as the cause.
 constexpr double kExplained = 0.8;
-// Parts of a step from which on something is worth a word, an effort, an alarm.
+// Shares of a step from which on a finding is reported at all, is medium, and is high.
 constexpr double kLow = 0.02, kMedium = 0.05, kHigh = 0.15;
-/// Tensors are small where the start of a collective costs more than their bytes.
+/// The size below which a tensor is small: starting the collective costs more than moving the bytes.
 constexpr std::uint64_t kSmallBytes = 64 << 10;
-// Of less than this nothing is concluded: a few steps, a few batches and a few milliseconds say as much of chance as of the job.
+// The least data for a conclusion. Fewer steps, fewer batches or fewer milliseconds may
+// show nothing but chance.
 constexpr std::size_t kFewestCounted = 3;
 constexpr std::uint64_t kFewestBatches = 10;
 constexpr double kLeastSecondsWithoutSteps = 1;
@@ -40,7 +41,7 @@ double mean_of(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What is asked of the report more than once.
+/// Makes the findings. The members hold figures that several findings need.
 class Findings {
  public:
   explicit Findings(TraceReport& report) : report_(report) {
@@ -88,7 +89,7 @@ class Findings {
     const bool has_steps = !report_.steps.empty();
     return has_steps ? steps_ >= kFewestCounted : report_.duration_us >= kLeastSecondsWithoutSteps * 1e6;
   }
-  /// Whether `us` of a step, or of all, are more in all than what comes by chance.
+  /// True if `us` a step, or in all, adds up to more than chance.
   bool is_much(double us) const {
     return us * static_cast<double>(std::max<std::size_t>(1, steps_)) >= kLeastWaitedUs;
   }
@@ -148,7 +149,7 @@ class Findings {
     }
   }
 
-  /// How much of all waiting for others is for this rank alone.
+  /// The share of all waiting for other ranks that is caused by this rank alone.
   double explained_by(const TraceReport::Cost& cost) const {
     const auto ranks = static_cast<double>(report_.ranks.size());
     return report_.late_us > 0 ? cost.caused_per_step_us * (ranks - 1) / (report_.late_us * ranks) : 0;
@@ -158,8 +159,8 @@ class Findings {
     if (report_.cost.empty() || report_.ranks.size() < 2 || of_mean_step(report_.late_us) < kLow / 2) return;
     if (report_.compared < kFewestBatches || !is_much(report_.late_us)) return;
     const TraceReport::Cost& dearest = report_.cost.front();
-    // A few steps in which something else happened do not change what a rank costs in all others; of one that is late now and
-    // then the mean tells more.
+    // A few unusual steps do not change the median, so it is used if it is large enough. The mean is better
+    // for a rank that is late only now and then.
     const bool is_usual = dearest.caused_median_us > dearest.caused_per_step_us / 2;
     const double cost_us = is_usual ? dearest.caused_median_us : dearest.caused_per_step_us;
     const double share = is_usual ? of_step(cost_us) : of_mean_step(cost_us);
@@ -189,7 +190,7 @@ class Findings {
     add(std::move(finding));
   }
 
-  /// Of a span that takes longer on one rank than on the others: it may be why that rank is late.
+  /// Adds the spans that take longer on one rank than on the others, which may be why that rank is late.
   void add_spans() {
     for (const TraceReport::Span& span : report_.spans) {
       const double more_us = span.us - span.others_us;
@@ -371,7 +372,7 @@ class Findings {
 
   TraceReport& report_;
   double step_us_ = 0, mean_step_us_ = 0;
-  std::size_t steps_ = 0;  // that are counted
+  std::size_t steps_ = 0;  // the steps that are counted
   std::optional<double> exposed_us_;
   std::optional<int> late_rank_;
   std::string unit_;

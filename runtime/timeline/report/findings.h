@@ -1,4 +1,4 @@
-// What the figures of a report mean, and what to do.
+// The findings of a report: the meaning of its figures, with advice.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace dabke::timeline {
 
-/// Adds the findings to a report that has all else.
+/// Adds the findings to a report that is complete otherwise.
 void add_findings(TraceReport& report);
 
-/// "12.3 ms"; units from ns to s.
+/// Returns a time with a unit from ns to s, such as "12.3 ms".
 std::string time_text(double us);
 
 }  // namespace dabke::timeline

@@ -1,4 +1,4 @@
-// Hands what records say to an analysis, and on to another sink where there is one.
+// Hands the events of a job's records to an analysis, and to another sink if there is one.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace dabke::timeline {
 
 class RecordAnalysis final : public JoinSink {
  public:
-  /// `next`: null where nobody else wants to know.
+  /// `next` is null if there is no other sink.
   RecordAnalysis(const JobFiles& files, const RecordJoiner& joiner, JoinSink* next = nullptr);
 
   void batch(const JoinedBatch& batch) override;
@@ -24,7 +24,7 @@ class RecordAnalysis final : public JoinSink {
   void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) override;
   void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
 
-  /// Once, when the joiner has ended.
+  /// Returns the report. Call it once, after the joiner has ended.
   TraceReport report(std::string source) { return analysis_.report(std::move(source)); }
 
  private:
@@ -32,7 +32,7 @@ class RecordAnalysis final : public JoinSink {
   JoinSink* const next_;
 };
 
-/// What the records say, without a trace.
+/// Returns the report of the records, without writing a trace.
 Result<TraceReport> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress = {});
 
 }  // namespace dabke::timeline

@@ -1,7 +1,7 @@
-// What a trace says of a job: how long its steps take, what of them is communication, who is waited for, and what would make
-// them faster. docs/timeline.md tells how each figure is made.
+// The report on a trace: how long the job's steps take, how much of them is communication, which ranks the
+// others wait for, and what would make the steps faster. docs/timeline.md describes how each figure is made.
 //
-// Times are microseconds from the trace's beginning on. What happens at once on a rank is counted once, never added up.
+// Times are microseconds from the trace's beginning on. Events that overlap on a rank count once.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,12 @@ namespace dabke::timeline {
 struct TraceReport {
   struct Step {
     std::uint64_t step = 0;
-    double start_us = 0, end_us = 0;  // on the first rank that has it
-    double communication_us = 0;      // batches are worked on; mean of the ranks
-    std::optional<double>
-        exposed_us;  // the application waits for tensors; nothing where the trace does not say
-    std::optional<double> overlapped_us;  // of communication_us, what it does not wait for
+    double start_us = 0, end_us = 0;  // on the first rank that has the step
+    double communication_us = 0;      // time with batches in progress; mean of the ranks
+    // The time in which the application waits for tensors; nothing if the trace does not show it.
+    std::optional<double> exposed_us;
+    // The part of communication_us in which the application does not wait.
+    std::optional<double> overlapped_us;
   };
   struct Evidence {
     int rank = 0;
@@ -28,37 +29,37 @@ struct TraceReport {
     std::string tensor;
     std::uint64_t order = 0;
   };
-  /// What a rank costs the others, who are ready and wait for it alone.
+  /// The time that a rank costs the others: they are ready and wait for this rank alone.
   struct Cost {
     int rank = 0;
-    double last_share = 0;  // of the batches of which it is known
+    double last_share = 0;  // share of the compared batches in which this rank was last
     std::uint64_t batches_last = 0;
-    double caused_us = 0;           // mean of the other ranks, in all steps
-    double caused_per_step_us = 0;  // the mean of the steps
-    double caused_median_us = 0;    // the median of the steps; where there are none, all
+    double caused_us = 0;           // in all steps; mean of the other ranks
+    double caused_per_step_us = 0;  // mean of the steps
+    double caused_median_us = 0;    // median of the steps; without steps, the whole time
     std::vector<Evidence> worst;
   };
   struct Lateness {
     std::vector<int> ranks;
     std::vector<std::uint64_t> steps;
-    std::vector<std::vector<double>> caused_us;  // a row a rank, a column a step
+    std::vector<std::vector<double>> caused_us;  // a row for each rank, a column for each step
   };
-  /// Mean of the ranks: of a step, or of all where there are no steps.
+  /// The mean of the ranks, for one step; without steps, for the whole time.
   struct Phases {
-    double negotiate_us = 0;  // submitted, not ordered
+    double negotiate_us = 0;  // submitted and not ordered
     double queue_us = 0;      // behind other batches
     double pack_us = 0, collective_us = 0, unpack_us = 0;
   };
-  /// Means of one tensor at a time. The times of a batch are those of each tensor in it.
+  /// The mean times of one use of a tensor. The times of a batch count for each tensor in it.
   struct Tensor : Phases {
     std::string name;
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
-    std::optional<int> last_rank;  // most often
+    std::optional<int> last_rank;  // the rank that was most often last
   };
-  /// Batches of about one size, and how fast they go by the median.
+  /// Batches of about one size, with their median speeds.
   struct SizeClass {
-    std::uint64_t bytes_from = 0, bytes_to = 0;  // without the end
+    std::uint64_t bytes_from = 0, bytes_to = 0;  // bytes_to is exclusive
     std::uint64_t count = 0;
     double algorithm_bandwidth_mb_s = 0, bus_bandwidth_mb_s = 0;
     std::string backend, algorithm;
@@ -69,17 +70,17 @@ struct TraceReport {
     std::string tensor, text;
     double at_us = 0;
   };
-  /// A span of the program's own, on a rank: the time of a step in which the rank does not wait for tensors.
+  /// A span of the application on a rank. The time in which the rank waits for tensors does not count.
   struct Span {
     std::string name;
     int rank = 0;
-    double us = 0;         // of a step, or of all where there are no steps
+    double us = 0;         // of one step; without steps, the whole time
     double others_us = 0;  // the median of the other ranks that have it
     std::uint64_t count = 0;
   };
   struct Fusion {
     struct Bar {
-      std::uint64_t tensors_from = 0, tensors_to = 0;  // both in it
+      std::uint64_t tensors_from = 0, tensors_to = 0;  // tensors_to is inclusive
       std::uint64_t count = 0;
     };
     std::uint64_t batches = 0, tensors = 0;
@@ -97,36 +98,37 @@ struct TraceReport {
   std::string source;
   std::vector<int> ranks;
   double duration_us = 0;
-  double clock_error_us = 0;  // by how much times of different hosts may be wrong; 0: all ranks share a clock
-  std::string steps_are;      // how they are known; empty: there are none
-  /// All of them. Other figures leave the first one out where there are more: it sets up what the rest have.
+  double clock_error_us = 0;  // the largest error between clocks of hosts; 0 if all ranks share one
+  std::string steps_are;      // where steps begin and end, in words; empty without steps
+  /// All steps. If there are several, other figures leave out the first, which sets up what the others use.
   std::vector<Step> steps;
   std::size_t first_counted() const { return steps.size() > 1 ? 1 : 0; }
-  std::optional<double>
-      exposed_us;          // of all that is counted, mean of the ranks; nothing where the trace does not say
-  std::vector<Cost> cost;  // the dearest first
-  std::uint64_t compared = 0;  // batches of which it is known who was last
+  // The wait for tensors in the counted time, mean of the ranks; nothing if the trace does not show it.
+  std::optional<double> exposed_us;
+  std::vector<Cost> cost;      // the highest cost first
+  std::uint64_t compared = 0;  // batches for which the last rank is known
   Lateness lateness;
   bool names_last_rank() const {
     return std::ranges::any_of(cost, [](const Cost& one) { return one.batches_last > 0; });
   }
-  /// What ranks wait for others, mean of the ranks: of a step, or of all.
+  /// The time that a rank waits for others, mean of the ranks: of one step, or without steps the whole time.
   double late_us = 0;
   Phases phases;
-  std::vector<Tensor> tensors;  // the worst first, ten at most
+  std::vector<Tensor> tensors;  // the slowest first, at most ten
   std::vector<SizeClass> sizes;
   Fusion fusion;
-  std::vector<Failure> failures;             // the first of them in time
-  std::vector<Span> spans;                   // that take longest beside the same on the other ranks
-  std::uint64_t failed = 0, unfinished = 0;  // tensors of ranks; unfinished: of those that have left no end
-  std::vector<std::string> notes;            // what is missing or broken
-  std::vector<Finding> findings;             // the gravest first
+  std::vector<Failure> failures;  // the earliest
+  std::vector<Span> spans;        // those that exceed the same span on other ranks most
+  // Tensors, counted on each rank. `unfinished` counts only ranks whose timeline was not closed.
+  std::uint64_t failed = 0, unfinished = 0;
+  std::vector<std::string> notes;  // what is missing or broken in the trace
+  std::vector<Finding> findings;   // the most severe first
 };
 
-/// "high", "medium", "low"
+/// Returns "high", "medium" or "low".
 std::string_view name_of(TraceReport::Severity severity);
 
-/// As it stands in a merged trace, and as `dabke-timeline report --json` prints it.
+/// The report as JSON, as a merged trace contains it and `dabke-timeline report --json` prints it.
 std::string json_of(const TraceReport& report);
 
 }  // namespace dabke::timeline

@@ -137,7 +137,7 @@ std::string json_of(const TraceReport& report) {
   json["unfinished"] = report.unfinished;
   json["notes"] = report.notes;
   json["findings"] = of(report.findings);
-  // Names may be of any bytes.
+  // Names may contain any bytes.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

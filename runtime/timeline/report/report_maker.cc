@@ -27,7 +27,7 @@ Number median(std::vector<Number> values) {
   return *middle;
 }
 
-/// Of those that overlap, the longest.
+/// Returns the longest interval of each group that overlaps.
 Intervals longest_of_each_cluster(Intervals any) {
   std::erase_if(any, [](const Interval& one) { return one.end_ns <= one.begin_ns; });
   std::ranges::sort(any, {}, &Interval::begin_ns);
@@ -76,8 +76,8 @@ void ReportMaker::add_steps(TraceReport& report) const {
     std::int64_t busy = 0, exposed = 0;
     std::int64_t ranks = 0;
     for (const RankFacts& facts : facts_.by_rank) {
-      if (facts.busy.empty())
-        continue;  // a trace of one rank knows of the others when they are ready, and no more
+      // The trace of one rank holds only the times at which the other ranks were ready.
+      if (facts.busy.empty()) continue;
       ++ranks;
       add_ns(busy, length_within_ns(facts.busy, step.when));
       add_ns(exposed, length_within_ns(facts.exposed, step.when));
@@ -227,7 +227,8 @@ void ReportMaker::add_failures(TraceReport& report) const {
     report.failures.push_back({facts_.ranks[one->rank], one->tensor, one->text, us(one->at_ns)});
 }
 
-/// Of each name the rank that takes longest. What it waits meanwhile is not its own doing.
+/// For each name, adds the rank whose spans take longest. The time in which it waits for
+/// tensors does not count.
 void ReportMaker::add_spans(TraceReport& report) const {
   const Interval window = facts_.of_steps();
   const double steps = std::max<double>(1, static_cast<double>(facts_.counted_steps()));

@@ -1,4 +1,4 @@
-// From the facts of a job to the figures of its report.
+// Computes the figures of a report from the facts of a job.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dabke::timeline {
 
-/// `facts` are united; steps that nobody has marked are added to them.
+/// `facts` must be united. If no steps are marked, the steps that are inferred are added to `facts`.
 TraceReport report_of(TraceFacts& facts, std::string source);
 
 }  // namespace dabke::timeline

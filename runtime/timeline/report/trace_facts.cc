@@ -7,7 +7,7 @@
 namespace dabke::timeline {
 namespace {
 
-/// Fewer of one name say nothing of steps.
+/// A tensor that was submitted fewer times does not show steps.
 constexpr std::size_t kFewestSteps = 3;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The facts that an analysis has gathered of a job, rank by rank, tensor by tensor and batch by batch.
+// The facts that an analysis has gathered on a job: by rank, by tensor and by batch.
 #pragma once
 
 #include <array>
@@ -26,11 +26,11 @@ struct TraceFacts {
   };
   struct RankFacts {
     std::array<Intervals, kPhases> phases;
-    Intervals busy;     // with batches
-    Intervals missing;  // it is ready for a batch, and another is not
+    Intervals busy;     // batches are in progress
+    Intervals missing;  // this rank is ready for a batch, and another rank is not
     Intervals computing;
-    std::map<std::uint32_t, Intervals> waits;             // by thread
-    std::set<std::uint32_t> working;                      // threads that submit or mark steps
+    std::map<std::uint32_t, Intervals> waits;             // by thread number
+    std::set<std::uint32_t> working;                      // threads that submit tensors or mark steps
     std::map<std::string, Intervals, std::less<>> spans;  // by name
     std::vector<StepTime> steps;
     std::int64_t marked_ns = kNotKnown;
@@ -54,8 +54,8 @@ struct TraceFacts {
     std::uint64_t count = 0;  // on all ranks
     std::uint64_t bytes = 0;
     PhaseTimes sums{};
-    std::map<std::size_t, std::uint64_t> last;  // how often, by rank
-    std::vector<std::int64_t> submits_ns;       // of the first rank that has it
+    std::map<std::size_t, std::uint64_t> last;  // how often a rank was last, by rank
+    std::vector<std::int64_t> submits_ns;       // on the first rank that has it
     std::size_t first_rank = 0;
   };
   struct Speed {
@@ -65,30 +65,30 @@ struct TraceFacts {
   std::vector<int> ranks;
   std::vector<RankFacts> by_rank;
   std::vector<Late> late;
-  std::vector<std::uint64_t> last;  // how often a rank was
-  std::uint64_t compared = 0;       // batches of which it is known who was last
+  std::vector<std::uint64_t> last;  // how often a rank was last, by rank
+  std::uint64_t compared = 0;       // batches for which the last rank is known
   std::vector<TensorFacts> tensors;
-  std::map<std::tuple<int, std::string, std::string>, Speed>
-      speeds;                          // by power of two, backend and algorithm
-  std::map<int, std::uint64_t> fused;  // batches, by power of two
+  // By power of two of the size, backend and algorithm.
+  std::map<std::tuple<int, std::string, std::string>, Speed> speeds;
+  std::map<int, std::uint64_t> fused;  // number of batches by power of two of their tensors
   std::uint64_t batches = 0, fused_tensors = 0;
   std::vector<Failure> failures;
   std::int64_t begin_ns = 0, end_ns = 0;
-  bool any = false;  // anything has been seen, so that begin_ns and end_ns mean something
+  bool any = false;  // true once begin_ns and end_ns are set
   std::int64_t clock_error_ns = 0;
   std::vector<std::string> notes;
 
-  /// Unites what overlaps, and computes what is exposed. Once, when all is there.
+  /// Unites intervals that overlap, and computes the exposed ones. Call it once, when all facts are there.
   void unite();
   bool has_waits() const;
-  /// Steps that nobody marks show in the tensors: most come once in each. Where a step begins, in words;
-  /// empty: not known.
+  /// Infers steps that are not marked from the tensors, since most tensors come once in each step. Returns in
+  /// words where a step begins; empty if no steps are found.
   std::string infer_steps();
   const std::vector<StepTime>& shown_steps() const;
-  /// The number of steps that figures are of.
+  /// The number of steps that the figures count.
   std::size_t counted_steps() const;
-  /// The time from which figures of a step are taken: from the second step's beginning to the last one's end.
-  /// The first sets up what the others have. Before the steps ranks start up, after them they shut down.
+  /// The time that the figures of steps cover: from the second step's begin to the last step's end. The first
+  /// step sets up what the others use. Before the steps the ranks start up, after them they shut down.
   Interval of_steps() const;
 };
 
