@@ -39,8 +39,9 @@ def on_files(files, config):
     }
     for path, make in pages.items():
         files.append(File.generated(config, path, content=make()))
-    worker = (HERE / "file_worker.js").read_text(encoding="utf-8")
-    files.append(File.generated(config, FILE_WORKER, content=worker))
+    for script in ("file_worker.js", "search_dashes.js"):
+        text = (HERE / script).read_text(encoding="utf-8")
+        files.append(File.generated(config, f"assets/{script}", content=text))
     add_linked_sources(files, config)
     return files
 

@@ -90,7 +90,6 @@ def test_pages_open_without_an_error(site):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1400])
 def test_pages_fit_narrow_and_wide_in_both_schemes(site, width, scheme, tmp_path):
-    site.execute_script("localStorage.clear()")  # where the theme keeps the last scheme
     site.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     )
@@ -100,6 +99,7 @@ def test_pages_fit_narrow_and_wide_in_both_schemes(site, width, scheme, tmp_path
     )
     try:
         for name in ("index", "tutorials/pytorch", "reference/c", "configuration", "coming-from"):
+            site.execute_script("localStorage.clear()")  # where the theme keeps the last scheme
             site.get(SITE.joinpath(f"{name}.html").as_uri())
             sizes = site.execute_script(
                 "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
