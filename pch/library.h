@@ -1,5 +1,5 @@
-// What most files of the library include, compiled once for all of them (Meson's cpp_pch). They include what
-// they use all the same: the configuration `minimal` builds without this.
+// Headers that most files of the library include, compiled once for all of them (Meson's cpp_pch). Each file
+// still includes what it uses: the configuration `minimal` builds without this file.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-// The same for the test programs.
+// Headers that most test programs include, compiled once for all of them.
 #include <filesystem>
 #include <fstream>
 #include <random>

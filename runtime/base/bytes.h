@@ -1,4 +1,4 @@
-// Bytes: how many, and how the machine divides them.
+// Counts of bytes, and the sizes of cache lines and pages.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 namespace dabke {
 
 inline constexpr std::size_t kCacheLine = 64;
-inline constexpr std::size_t kPageBytes = 4096;  // the smallest page of any machine
+inline constexpr std::size_t kPageBytes = 4096;  // the smallest page size of any machine
 
-/// A count that is never negative, as a size.
+/// Converts a count that is never negative to a size.
 constexpr std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 inline std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }

@@ -12,32 +12,33 @@ using Duration = Clock::duration;
 
 inline constexpr TimePoint kNever = TimePoint::max();
 
-/// Seconds as a double to a Duration; saturates instead of overflowing.
+/// Converts seconds to a Duration; saturates instead of overflowing.
 constexpr Duration seconds_to_duration(double seconds) {
   constexpr double kMost = 1e9;
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(seconds < kMost ? seconds : kMost));
 }
 
-/// `now + wait`, where a negative wait means for ever.
+/// The time `seconds` from now; kNever if that is negative.
 inline TimePoint deadline_after(double seconds) {
   return seconds < 0 ? kNever : Clock::now() + seconds_to_duration(seconds);
 }
 
-/// How often to give a sign of life to one that takes us for lost after `patience`; zero: it never does.
+/// The interval at which to send a sign of life to a peer that counts us as lost after `patience`; zero: it
+/// never does.
 constexpr Duration beat_interval(Duration patience) {
   constexpr Duration kMost = std::chrono::seconds(1), kLeast = std::chrono::milliseconds(10);
   return patience <= Duration::zero() ? kMost : std::clamp(patience / 4, kLeast, kMost);
 }
 
-/// How long ago `since` was, in milliseconds; 0 where it is later, as what another thread has noted meanwhile
-/// may be.
+/// Milliseconds since `since`. 0 if that is later than `now`, which happens when another thread has set it
+/// meanwhile.
 constexpr std::uint64_t age_ms(TimePoint since, TimePoint now) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - since).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ms));
 }
 
-/// Milliseconds left until `deadline` for poll-like calls: -1 for ever, rounded up, never negative otherwise.
+/// Milliseconds left until `deadline` for poll-like calls, rounded up; -1 means for ever, 0 that it is over.
 inline int poll_timeout_ms(TimePoint deadline, TimePoint now = Clock::now()) {
   if (deadline == kNever) return -1;
   if (deadline <= now) return 0;

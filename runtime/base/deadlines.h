@@ -1,9 +1,9 @@
-// The times at which the parts of something have work to do by themselves, and the earliest of these times.
+// The times at which the parts of an object have work to do by themselves, and the earliest of these times.
 //
 //   1. Each part has a Deadline, a row of the list, and sets it whenever its time changes.
-//   2. Whoever drives the parts compares next() alone, and sleeps until then.
-//   3. run() calls the parts whose time has come, in the order in which their rows were made. A row is off once
-//      it is called, so a part that sets no new time is not called again.
+//   2. The driver of the parts compares only next(), and sleeps until then.
+//   3. run() calls the parts whose time has come, in the order in which their rows were made. A row is
+//      switched off before it is called, so a part that sets no new time is not called again.
 // A list can be one row of another list. Not thread-safe.
 #pragma once
 
@@ -24,14 +24,14 @@ class Deadlines {
   Deadlines(const Deadlines&) = delete;
   Deadlines& operator=(const Deadlines&) = delete;
 
-  /// The earliest time of all; kNever: none is set.
+  /// The earliest time of all rows; kNever if none is set.
   TimePoint next() const { return next_; }
   void run(TimePoint now) {
     if (now >= next_) run_due(now);
   }
   /// Sets every row to kNever.
   void clear();
-  /// Keeps this row of another list at next(). The row calls run().
+  /// Keeps `row`, which belongs to another list, at next(). The function of that row calls run().
   void report_to(Deadline& row);
 
  private:
@@ -49,7 +49,7 @@ class Deadline {
  public:
   using Act = std::function<void(TimePoint now)>;
 
-  /// The list outlives its rows while any of them is set. An empty `act` only wakes whoever drives.
+  /// The list must outlive its rows while any of them is set. An empty `act` only wakes the driver.
   explicit Deadline(Deadlines& list, Act act = {}) : list_(list), act_(std::move(act)) {
     list_.rows_.push_back(this);
   }
@@ -61,7 +61,7 @@ class Deadline {
   void set(TimePoint at) {
     if (at != at_) list_.changed(std::exchange(at_, at), at);
   }
-  /// Sets it unless it is earlier.
+  /// Sets the time unless an earlier one is set.
   void set_by(TimePoint at) {
     if (at < at_) set(at);
   }

@@ -1,4 +1,4 @@
-// The element types of tensors. One row each; everything that is known of a dtype hangs on it.
+// The element types of tensors: one row each. All facts about a dtype are in its row.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace dabke {
 
 // clang-format off
-// The last three columns are plain tokens: only files that need them expand them, and include what they name.
+// The last three columns are plain tokens. Only files that need them expand them, and include their headers.
 //   id    name       C++ type       MPI           NCCL           DLPack
 #define DABKE_DTYPES(X)                                                        \
   X(b8,   "bool",     bool,          MPI_C_BOOL,   std::nullopt,  kDLBool)     \
@@ -65,7 +65,7 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
-/// What its address is a multiple of, in bytes.
+/// The alignment of an element's address, in bytes.
 constexpr std::size_t alignment_of(DType dtype) {
   switch (dtype) {
 #define X(id, name, type, ...) \
@@ -101,7 +101,7 @@ DABKE_DTYPES(X)
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// What can be done with elements of a dtype; the bits of a reduce operation say of which it is defined.
+/// The kind of a dtype's elements. The table of reduce operations lists the kinds on which each is defined.
 enum Elements : std::uint8_t { kBooleans = 1, kIntegers = 2, kFloats = 4 };
 
 constexpr Elements elements_of(DType dtype) {

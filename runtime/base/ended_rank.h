@@ -1,4 +1,5 @@
-// What dabkerun leaves in the store of its job of ranks whose processes have ended: their ranks cannot know how.
+// The record that dabkerun leaves in its job's store when the process of a rank has ended. The ranks
+// themselves cannot find out how a process ended.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,17 @@
 
 namespace dabke {
 
-/// By dabkerun's own count. A job of other processes, or with other numbers, is none of those that it has started.
+/// Rank and size as dabkerun counts them. A job of other processes, or with other numbers, must ignore the
+/// record.
 struct EndedRank {
   Rank rank = -1;
   int size = 0;
   std::int64_t pid = 0;
-  int status = 0;  // as a shell gives it
+  int status = 0;  // exit status as a shell gives it
   std::string host;
 };
 
-/// Below the job's id. The first is the first of all ranks.
+/// Keys below the job's id. kFirstEndedKey holds the record of the rank that ended first.
 inline constexpr const char* kFirstEndedKey = "ended/first";
 std::string ended_key(Rank rank);
 

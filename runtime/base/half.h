@@ -1,4 +1,4 @@
-// The 16-bit floating-point storage types. Arithmetic is done in float32; these only convert.
+// The 16-bit floating-point storage types. Arithmetic is done in float32; these types only convert.
 #pragma once
 
 #include <bit>
@@ -56,7 +56,7 @@ struct bf16 {
   static std::uint16_t from_float(float value) {
     const auto x = std::bit_cast<std::uint32_t>(value);
     if ((x & 0x7fffffffu) > 0x7f800000u)
-      return static_cast<std::uint16_t>((x >> 16) | 0x40u);  // a quiet NaN stays one
+      return static_cast<std::uint16_t>((x >> 16) | 0x40u);  // a NaN stays a NaN, and becomes quiet
     return static_cast<std::uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
   }
 };

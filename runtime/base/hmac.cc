@@ -14,8 +14,9 @@
 namespace dabke {
 namespace {
 
-/// exit() may come in another thread while this one proves something. OpenSSL would then take itself apart
-/// beneath it, unless whoever uses it first says that it is not to. What it holds ends with the process.
+/// Keeps exit() from freeing OpenSSL's state, because another thread may call exit() while this one computes
+/// a digest. OpenSSL reads this option only at its first use in the process. Its memory ends with the
+/// process.
 void keep_openssl() {
   static const bool once = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
   (void)once;

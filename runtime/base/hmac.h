@@ -1,4 +1,4 @@
-// Proof of knowing the job's key.
+// Proof that a process has the job's key.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace dabke {
 
 using Digest = std::array<std::byte, 32>;
 
-/// HMAC-SHA256 (RFC 2104) of `message` under the job's key. An error where OpenSSL refuses it, as a
-/// configuration may make it do: without a digest nobody has proved anything.
+/// HMAC-SHA256 (RFC 2104) of `message` under the job's key. Fails if OpenSSL refuses, as its configuration
+/// can make it do: without a digest there is no proof.
 Result<Digest> hmac_sha256(const JobKey& key, std::span<const std::byte> message);
 /// Compares in constant time.
 bool digests_equal(const Digest& a, const Digest& b);
@@ -23,7 +23,7 @@ bool digests_equal(const Digest& a, const Digest& b);
 Status random_bytes(std::span<std::byte> out);
 
 std::string to_hex(std::span<const std::byte> bytes);
-/// The bytes of `hex` into `out`; an error when it is not exactly 2*out.size() hexadecimal digits.
+/// Writes the bytes of `hex` into `out`. Fails unless it has exactly 2*out.size() hexadecimal digits.
 Status from_hex(std::string_view hex, std::span<std::byte> out);
 
 }  // namespace dabke

@@ -1,4 +1,5 @@
-// The collectives and the reduce operations. One row each; names and numbers hang on them.
+// The tables of collectives, reduce operations, compressions and device routes: one row each, with names and
+// numbers.
 #pragma once
 
 #include <array>
@@ -11,21 +12,33 @@
 namespace dabke {
 
 // clang-format off
-//   id                  name                   in the timeline: its row, and a backend's activity   what it does (CollectiveTrait)
-#define DABKE_COLLECTIVES(X)                                                                                                                \
-  X(allreduce,           "allreduce",           "ALLREDUCE",           "ALLREDUCE",      kMovesData | kReduces | kFuses)                    \
-  X(allgather,           "allgather",           "ALLGATHER",           "ALLGATHER",      kMovesData | kDividesRows | kFreeRows | kFuses)    \
-  X(broadcast,           "broadcast",           "BROADCAST",           "BCAST",          kMovesData | kHasRoot | kFuses)                    \
-  X(alltoall,            "alltoall",            "ALLTOALL",            "ALLTOALL",       kMovesData | kDividesRows | kFreeRows)             \
-  X(reducescatter,       "reducescatter",       "REDUCESCATTER",       "REDUCESCATTER",  kMovesData | kReduces | kDividesRows | kFuses)     \
-  X(barrier,             "barrier",             "BARRIER",             "",               kNoTraits)                                         \
-  X(join,                "join",                "JOIN",                "",               kNoTraits)                                         \
-  X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     "",               kNoTraits)                                         \
-  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  "",               kNoTraits)                                         \
-  X(add_set_among_members,     "add_process_set_among_members",     "ADD_PROCESS_SET_AMONG_MEMBERS",     "", kAmongMembers)                 \
-  X(remove_set_among_members,  "remove_process_set_among_members",  "REMOVE_PROCESS_SET_AMONG_MEMBERS",  "", kAmongMembers)
+//   id, name, name in the timeline, name of a backend's activity
+//     what it does (CollectiveTrait)
+#define DABKE_COLLECTIVES(X)                                                                        \
+  X(allreduce, "allreduce", "ALLREDUCE", "ALLREDUCE",                                               \
+    kMovesData | kReduces | kFuses)                                                                 \
+  X(allgather, "allgather", "ALLGATHER", "ALLGATHER",                                               \
+    kMovesData | kDividesRows | kFreeRows | kFuses)                                                 \
+  X(broadcast, "broadcast", "BROADCAST", "BCAST",                                                   \
+    kMovesData | kHasRoot | kFuses)                                                                 \
+  X(alltoall, "alltoall", "ALLTOALL", "ALLTOALL",                                                   \
+    kMovesData | kDividesRows | kFreeRows)                                                          \
+  X(reducescatter, "reducescatter", "REDUCESCATTER", "REDUCESCATTER",                               \
+    kMovesData | kReduces | kDividesRows | kFuses)                                                  \
+  X(barrier, "barrier", "BARRIER", "",                                                              \
+    kNoTraits)                                                                                      \
+  X(join, "join", "JOIN", "",                                                                       \
+    kNoTraits)                                                                                      \
+  X(add_process_set, "add_process_set", "ADD_PROCESS_SET", "",                                      \
+    kNoTraits)                                                                                      \
+  X(remove_process_set, "remove_process_set", "REMOVE_PROCESS_SET", "",                             \
+    kNoTraits)                                                                                      \
+  X(add_set_among_members, "add_process_set_among_members", "ADD_PROCESS_SET_AMONG_MEMBERS", "",    \
+    kAmongMembers)                                                                                  \
+  X(remove_set_among_members, "remove_process_set_among_members", "REMOVE_PROCESS_SET_AMONG_MEMBERS", "",\
+    kAmongMembers)
 
-//   id            name           of what elements it is defined   (their order is that of dabke.h)
+//   id            name           kinds of elements on which it is defined   (in the order of dabke.h)
 #define DABKE_REDUCE_OPS(X)                                             \
   X(average,      "average",      kIntegers | kFloats)                  \
   X(sum,          "sum",          kBooleans | kIntegers | kFloats)      \
@@ -37,7 +50,7 @@ namespace dabke {
   X(bitwise_or,   "bitwise_or",   kBooleans | kIntegers)                \
   X(bitwise_xor,  "bitwise_xor",  kBooleans | kIntegers)
 
-//   id         name        (the first travels as it is; their order is that of dabke.h)
+//   id         name        (the first leaves elements as they are; in the order of dabke.h)
 #define DABKE_COMPRESSIONS(X) \
   X(none,      "none")        \
   X(float16,   "float16")     \
@@ -51,16 +64,18 @@ namespace dabke {
   X(direct,        "direct")
 // clang-format on
 
-/// What the float32 elements of an allreduce travel as between hosts.
+/// The format in which the float32 elements of an allreduce travel between hosts.
 enum class Compression : std::uint8_t {
 #define X(id, ...) id,
   DABKE_COMPRESSIONS(X)
 #undef X
 };
 
-/// The route of tensors on devices: by the device's backend; by that inside each host, and by the host's lane
-/// between hosts; by the host's lane, on copies in host memory; or by the host's lane whose backend takes
-/// pointers to the device's memory. The registry of backends chooses it, the same on all ranks.
+/// The route of tensors on devices. The registry of backends chooses it, the same on all ranks.
+///   device        the device's backend
+///   hierarchical  the device's backend inside each host, the host's lane between hosts
+///   host          the host's lane, on copies in host memory
+///   direct        the host's lane, with a backend that takes pointers to device memory
 enum class DeviceRoute : std::uint8_t {
 #define X(id, ...) id,
   DABKE_DEVICE_ROUTES(X)
@@ -105,7 +120,7 @@ constexpr std::string_view timeline_name_of(CollectiveKind kind) {
   return "UNKNOWN";
 }
 
-/// How the activity is called in which a backend moves the data, after the backend's own name; empty where it
+/// The name of the activity in which a backend moves the data, without the backend's own name; empty if it
 /// moves none.
 constexpr std::string_view activity_name_of(CollectiveKind kind) {
   switch (kind) {
@@ -127,7 +142,7 @@ constexpr std::string_view name_of(ReduceOp op) {
   return "unknown";
 }
 
-/// Whether such elements can be combined so.
+/// True if the operation is defined on elements of this dtype.
 constexpr bool is_defined(ReduceOp op, DType dtype) {
   switch (op) {
 #define X(id, name, elements) \
@@ -158,16 +173,16 @@ constexpr std::string_view name_of(DeviceRoute route) {
   return "unknown";
 }
 
-/// What a collective does; a column of the table.
+/// The traits of a collective, a column of the table.
 enum CollectiveTrait : std::uint8_t {
   kNoTraits = 0,
-  kMovesData = 1,      // the others only agree
-  kReduces = 2,        // it combines numbers, and so has a reduce op and scales
+  kMovesData = 1,      // collectives without it only agree
+  kReduces = 2,        // combines numbers, so it has a reduce op and scales
   kHasRoot = 4,        // one rank has the data
-  kDividesRows = 8,    // a rank gives or gets a part of the rows, so there must be a first dimension
-  kFreeRows = 16,      // that dimension may be another on each rank
+  kDividesRows = 8,    // each rank gives or gets a part of the rows, so there must be a first dimension
+  kFreeRows = 16,      // the first dimension may differ between ranks
   kFuses = 32,         // several tensors may travel as one
-  kAmongMembers = 64,  // the ranks that it lists are all that it waits for
+  kAmongMembers = 64,  // waits only for the ranks that the call lists
 };
 
 constexpr bool has_trait(CollectiveKind kind, CollectiveTrait trait) {
@@ -185,9 +200,9 @@ constexpr bool reduces(CollectiveKind kind) { return has_trait(kind, kReduces); 
 constexpr bool has_root(CollectiveKind kind) { return has_trait(kind, kHasRoot); }
 constexpr bool divides_rows(CollectiveKind kind) { return has_trait(kind, kDividesRows); }
 constexpr bool has_free_rows(CollectiveKind kind) { return has_trait(kind, kFreeRows); }
-/// Each rank gives and gets the tensor as it is, or nothing.
+/// True if each rank gives and gets the whole tensor or nothing.
 constexpr bool is_whole(CollectiveKind kind) { return moves_data(kind) && !divides_rows(kind); }
-/// It reduces, and each rank gets a part of the result alone.
+/// True if it reduces and each rank gets only a part of the result.
 constexpr bool scatters(CollectiveKind kind) { return reduces(kind) && divides_rows(kind); }
 constexpr bool fuses(CollectiveKind kind) { return has_trait(kind, kFuses); }
 constexpr bool is_among_members(CollectiveKind kind) { return has_trait(kind, kAmongMembers); }
@@ -216,12 +231,13 @@ class Collectives {
   std::uint32_t bits_ = 0;
 };
 
-/// The collectives that every backend of the host runs. A new one is in no backend's set until that lists it.
+/// The collectives that every backend of the host runs. A new collective is in a backend's set only once that
+/// lists it.
 inline constexpr Collectives kCollectivesOfHostBackends = {
     CollectiveKind::allreduce, CollectiveKind::allgather,     CollectiveKind::broadcast,
     CollectiveKind::alltoall,  CollectiveKind::reducescatter, CollectiveKind::barrier};
 
-/// The largest number of an enumeration whose numbers begin with 0 and have no gap.
+/// The last value of an enumeration whose numbers begin at 0 and have no gap.
 template <class E>
 inline constexpr E kLast = E::has_no_last;
 #define X(...) +1

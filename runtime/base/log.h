@@ -16,7 +16,7 @@ class Log {
   struct Options {
     LogLevel level = LogLevel::warning;
     bool hide_time = false;
-    int rank = -1;  // -1: not known yet; left out
+    int rank = -1;  // -1: not known yet, and left out
   };
 
   /// A log that drops everything.

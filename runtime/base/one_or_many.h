@@ -1,4 +1,5 @@
-// A list whose first element needs no memory of its own: nearly every call of a collective is of one tensor.
+// A list whose first element needs no memory of its own, because nearly every call of a collective has one
+// tensor.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace dabke {
 
-/// What this project needs of std::vector. T is default-constructible.
+/// The part of std::vector that this project needs. T is default-constructible.
 template <class T>
 class OneOrMany {
  public:
@@ -63,8 +64,8 @@ class OneOrMany {
 
  private:
   std::size_t size_ = 0;
-  T one_{};              // when there is one
-  std::vector<T> many_;  // when there are more
+  T one_{};              // used if there is one element
+  std::vector<T> many_;  // used if there are more
 };
 
 }  // namespace dabke

@@ -7,10 +7,10 @@
 
 namespace dabke {
 
-/// Whether there can be a tensor like this: no dimension is negative, and its bytes, with 1 for each
-/// dimension of 0, fit in 63 bits, so no size that is computed from it overflows. What one rank lets pass
-/// every other must accept, so a submitted tensor and one that a message tells of are asked by this one
-/// function.
+/// True if a tensor of this shape and dtype can exist: no dimension is negative, and its bytes fit in 63
+/// bits, where a dimension of 0 counts as 1. So no size that is computed from it overflows. Submitted tensors
+/// and tensors in messages are checked by this one function, because every rank must accept what another
+/// accepts.
 inline bool is_possible(const Shape& shape, DType dtype) {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));
   for (const std::int64_t dim : shape.dims()) {

@@ -55,13 +55,13 @@ class Shape {
   std::int64_t* data() { return is_long() ? many_ : few_; }
   void swap(Shape& other) noexcept {
     std::swap(rank_, other.rank_);
-    std::swap(few_, other.few_);  // all bytes, whichever they are
+    std::swap(few_, other.few_);  // all bytes, whichever member is active
   }
 
   std::size_t rank_ = 0;
   union {
     std::int64_t few_[kInline] = {};
-    std::int64_t* many_;  // when it is long
+    std::int64_t* many_;  // if is_long()
   };
 };
 

@@ -1,4 +1,4 @@
-// Errors are values: Status is a code and a message, Result<T> a T or a Status.
+// Errors as values: a Status is a code and a message, a Result<T> is a T or a Status.
 #pragma once
 
 #include <cassert>
@@ -10,7 +10,7 @@
 
 namespace dabke {
 
-// One row a code: its name, and what it means. The order gives the numbers; a test compares dabke.h with it.
+// One row per code: its name and its meaning. The order gives the numbers; a test compares them with dabke.h.
 #define DABKE_CODES(X)                                                                    \
   X(ok, "ok")                                                                             \
   X(in_progress, "not complete yet")                                                      \
@@ -42,7 +42,7 @@ enum class Code : int {
 
 /// The code's name as in `DABKE_ERROR_<NAME>`, lower case.
 std::string_view name_of(Code code);
-/// What the code means, in one line.
+/// The meaning of the code, in one line.
 std::string_view text_of(Code code);
 
 class [[nodiscard]] Status {

@@ -50,7 +50,8 @@ struct Device {
   }
 };
 
-/// Contiguous (row-major) memory of somebody else. `data` may be null when there are no elements.
+/// A view of contiguous (row-major) memory that something else owns. `data` may be null if there are no
+/// elements.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -61,7 +62,7 @@ struct TensorView {
   std::size_t size_bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
 };
 
-/// Whether two pieces of memory have bytes in common.
+/// True if two pieces of memory have bytes in common.
 inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto* const first = static_cast<const std::byte*>(a);
   const auto* const second = static_cast<const std::byte*>(b);

@@ -11,7 +11,7 @@ struct TerminalSize {
   std::size_t rows = 24;
 };
 
-/// What is usual, where it cannot be asked.
+/// The size of the terminal, or the usual 80 by 24 if `fd` does not report one.
 inline TerminalSize terminal_size(int fd) {
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col < 2 || size.ws_row < 2) return {};

@@ -18,7 +18,7 @@ constexpr Range any() { return {}; }
 constexpr Range at_least(double least) { return {.least = least}; }
 constexpr Range between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Range one_of(std::string_view choices) { return {.choices = choices}; }
-/// The member, whose values have these names.
+/// A member of an enumeration type, whose values have these names.
 template <auto member>
 constexpr ChoiceField choice(std::string_view names) {
   using Value = std::remove_cvref_t<decltype(std::declval<Config&>().*member)>;
@@ -206,7 +206,7 @@ void each_choice(std::string_view choices, Visit visit) {
   }
 }
 
-/// The place of the word in a list with commas.
+/// The index of `word` in a comma-separated list.
 std::optional<std::uint8_t> index_among(std::string_view choices, std::string_view word) {
   std::optional<std::uint8_t> found;
   std::uint8_t index = 0;
@@ -271,7 +271,8 @@ struct Setter {
   }
 };
 
-/// Where GPU_OPERATIONS moves tensors through the host, with one backend there, CPU_OPERATIONS is that one.
+/// Sets CPU_OPERATIONS to the backend that GPU_OPERATIONS names for the host. Fails if both are set and
+/// differ.
 Status settle_operations(Config& config) {
   const auto row = std::ranges::find(kGpuOperations, config.gpu_operations, &GpuOperationsRow::name);
   if (row == std::ranges::end(kGpuOperations) || row->cpu_operations.empty()) return {};

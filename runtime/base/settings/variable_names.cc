@@ -15,11 +15,11 @@
 namespace dabke {
 namespace {
 
-/// Horovod's build reads it, and it is one letter away from HOROVOD_CPU_OPERATIONS.
+/// A variable of Horovod's build. Its name is one letter away from HOROVOD_CPU_OPERATIONS.
 constexpr std::string_view kOfHorovodsBuild = "HOROVOD_GPU_OPERATIONS";
 constexpr std::string_view kOfTests = "DABKE_TEST_";
 
-/// All that are read and begin with `prefix`.
+/// The variables with this prefix that Dabke reads.
 std::vector<std::string> known_names(std::string_view prefix) {
   std::vector<std::string> names;
   for (const Knob& knob : knobs()) {
@@ -30,7 +30,8 @@ std::vector<std::string> known_names(std::string_view prefix) {
   return names;
 }
 
-/// "DABKE_TIMELINE" for "DABKE_TIMELINE_FILENAME", which is what the flag is called.
+/// The variable whose flag `name` copies: "DABKE_TIMELINE" for "DABKE_TIMELINE_FILENAME". Empty if there is
+/// none.
 std::string named_like_flag(std::string_view name) {
   for (const Knob& knob : knobs()) {
     std::string flag = "DABKE_";

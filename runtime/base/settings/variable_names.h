@@ -1,4 +1,4 @@
-// Names of the variables that Dabke reads, and of those that look like them.
+// The names of the variables that Dabke reads, and warnings about names that resemble them.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace dabke {
 
-/// What a launcher tells each rank, after DABKE_ or HOROVOD_.
+/// The variables that a launcher sets for each rank, without DABKE_ or HOROVOD_.
 inline constexpr std::array<std::string_view, 12> kLauncherVariables{
     "RANK",     "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",    "CROSS_SIZE",
     "HOSTNAME", "RENDEZVOUS", "JOB_ID",     "JOB_KEY",    "GATHERS_DUMPS", "MERGES_TIMELINE"};
 
-/// A line for each of `names` that nobody reads and that is close to one that is read: what was set, and what may have been
-/// meant. Pure.
+/// Returns a line for each of `names` that nothing reads and that resembles a variable that is read. The line
+/// gives both names: the one that was set, and the one that may have been meant. Pure.
 std::vector<std::string> misspelt_variables(std::span<const std::string> names);
 
 /// The names of all variables of this process.

@@ -7,7 +7,7 @@
 namespace dabke {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the table of distances between the beginnings of both; two that are done, and the one that is made.
+  // Rows of the table of distances between prefixes of both: the last two finished rows, and the current one.
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// Which known name a misspelt one may have been meant to be. Pure.
+// The known name that a misspelt one may have been meant to be. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace dabke {
 
-/// How many changes of one character, or of two neighbours for each other, turn `a` into `b`.
+/// The number of edits that turn `a` into `b`. An edit changes one character or swaps two neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The first of the nearest `names` that `most` changes at most turn `name` into; empty where none is.
+/// The first of the nearest `names` that at most `most` edits turn `name` into; empty if there is none.
 std::string closest_name(std::string_view name, std::span<const std::string> names, std::size_t most);
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// Which training steps are meant: "100:110".
+// A range of training steps, such as "100:110".
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace dabke {
 
-/// Both are meant, too.
+/// A range that includes both its ends.
 struct StepRange {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   bool operator==(const StepRange&) const = default;
 };
 
-/// "100:110"; nothing where the text is something else, or the last step comes before the first.
+/// Parses "100:110". Returns nothing if the text has another form, or if the last step is before the first.
 std::optional<StepRange> step_range(std::string_view text);
 
 }  // namespace dabke

@@ -10,12 +10,12 @@ namespace {
 
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
-/// The bytes of the character that the text begins with; 0 where it begins with none.
+/// The size of the first character of `text` in bytes; 0 if the text does not begin with a valid character.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
   if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;  // 0xc0 and 0xc1 would begin what fits into one byte
+  if (first < 0xc2 || first > 0xf4) return 0;  // 0xc0 and 0xc1 would begin characters that fit into one byte
   const std::size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   if (text.size() < bytes) return 0;
   for (std::size_t i = 1; i < bytes; ++i) {

@@ -1,4 +1,4 @@
-// Texts that come from outside, which others read as UTF-8.
+// Texts from outside, made readable as UTF-8.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace dabke {
 
-/// Whether it is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
+/// True if `text` is UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool is_utf8(std::string_view text);
 
-/// The text with \xNN in the place of each byte that is no part of UTF-8.
+/// The text with \xNN in the place of each byte that is not part of UTF-8.
 std::string escaped_utf8(std::string_view text);
 
 }  // namespace dabke

@@ -1,5 +1,4 @@
-// What a rank does while others wait for it, in words: the same in what the program is told and in what
-// dabkerun prints.
+// The operation of a rank while others wait for it, in words: the program's errors and dabkerun use the same.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +8,11 @@
 namespace dabke {
 
 struct WaitDescription {
-  std::vector<std::string> waits_for;  // other operations that it has submitted, as "allreduce 'b'"; some
-  std::size_t waits_for_count = 0;     // all of them
-  double waits_s = -1;                 // the first wait's length; negative: not known
-  std::string inside;                  // what it runs, as "allreduce 'a' (order 4)"; empty: nothing
-  double inside_s = -1;                // since it began; negative: not known
+  std::vector<std::string> waits_for;  // operations that it has submitted, such as "allreduce 'b'"; some
+  std::size_t waits_for_count = 0;     // the number of all of them
+  double waits_s = -1;                 // the length of the first wait; negative: unknown
+  std::string inside;    // the operation that it runs, such as "allreduce 'a' (order 4)"; empty: none
+  double inside_s = -1;  // since it began; negative: unknown
 };
 
 /// "it waits for allreduce 'b' instead, for 58.0 s: ..."; the subject of the sentence is the rank.
@@ -23,8 +22,8 @@ std::string describe(const WaitDescription& rank);
 inline constexpr const char* kDifferentOperations =
     "the ranks are inside different operations, so they wait for each other and not for the network";
 
-/// What /proc says: "is stopped (SIGSTOP, Ctrl-Z, or a debugger)", "is running", "waits in the kernel
-/// (futex_wait_queue)", "is gone".
+/// The state of a process by /proc: "is stopped (SIGSTOP, Ctrl-Z, or a debugger)", "is running", "waits in
+/// the kernel (futex_wait_queue)" or "is gone".
 std::string process_state(int pid);
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// What ends everything: the first cause, told once and for good.
+// The first cause that ends everything, set once and readable without a lock.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace dabke {
 
-/// Wakes nobody: who may be asleep is woken by whoever owns the latch, once it is set.
+/// The latch wakes no thread: its owner sets it and then wakes the threads that may sleep.
 class AbortLatch {
  public:
-  /// From any thread. The first cause stays; whether this was it. Throws where there is no memory for a copy,
-  /// and has changed nothing then.
+  /// From any thread. Keeps the first cause, and returns true if it is this one. Throws if there is no memory
+  /// for a copy, and then changes nothing.
   bool abort(const Status& cause) {
     Status copy(cause);
     const std::lock_guard lock(mutex_);
@@ -22,15 +22,15 @@ class AbortLatch {
     is_aborted_.store(true, std::memory_order_seq_cst);
     return true;
   }
-  /// For loops: costs a load. Sequentially consistent, so that of two ranks or threads that each tell the
-  /// other something and then look, one sees what it was told.
+  /// Costs one load, for use in loops. Sequentially consistent: when two ranks or threads each write
+  /// something for the other and then read, at least one of them reads the other's write.
   bool is_aborted() const { return is_aborted_.load(std::memory_order_seq_cst); }
-  /// ok, or the cause. From any thread: it never changes again.
+  /// ok, or the cause, which never changes again. From any thread.
   const Status& aborted() const { return is_aborted() ? cause_ : ok_; }
 
  private:
   const Status ok_{};
-  std::mutex mutex_;  // of those who abort
+  std::mutex mutex_;  // serializes calls of abort()
   Status cause_;
   std::atomic<bool> is_aborted_{false};
 };

@@ -1,5 +1,5 @@
-// Memory for objects that live from a call to its result and die on another thread than they were made on.
-// The general allocator is slow at that: what comes back from elsewhere is merged, and cut again.
+// Memory for objects that live from a call to its result, made on one thread and freed on another. The
+// general allocator is slow at that: it merges blocks that other threads free, and splits them again.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace dabke {
 
-/// Keeps up to `kMost` blocks for the next who asks. Waits for nobody: whoever finds it locked, by a thread
-/// or in a forked child for ever, goes to the general allocator.
+/// Keeps up to `kMost` free blocks for later calls. Never waits: a thread that finds the pool locked uses the
+/// general allocator. In a forked child the pool may be locked for ever.
 template <std::size_t kBytes>
 class BlockPool {
  public:
@@ -33,9 +33,9 @@ class BlockPool {
 
  private:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr std::size_t kMost = 0;  // they are to see what is used after its end
+  static constexpr std::size_t kMost = 0;  // sanitizers must see every use after free
 #else
-  static constexpr std::size_t kMost = 1 << 17;  // a step of the most names that the cache has room for
+  static constexpr std::size_t kMost = 1 << 17;  // a step with as many names as the cache holds by default
 #endif
   struct Free {
     Free* next;

@@ -5,12 +5,12 @@
 
 namespace dabke {
 
-/// Those that mean nothing to the kernel, to a shell's job control or to the end of a job, as a user is told
-/// them.
+/// The allowed signals, as texts for users list them. None has a meaning for the kernel, for a shell's job
+/// control or for the end of a job.
 inline constexpr std::string_view kDumpSignals =
     "one of USR1 USR2 HUP QUIT ALRM VTALRM PROF XCPU URG WINCH PWR, or its number";
 
-/// The signal that "USR1", "SIGUSR1" or its number stands for; 0: none of these.
+/// The signal of the name "USR1", "SIGUSR1" or of its number; 0 if it is not in the list.
 int dump_signal_number(std::string_view text);
 
 }  // namespace dabke

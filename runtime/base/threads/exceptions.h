@@ -1,21 +1,21 @@
-// What the standard library throws, as errors: for want of memory, above all. What handles it must not need
-// any.
+// Exceptions of the standard library as Status values, above all those for lack of memory. Code that handles
+// them must need no memory.
 #pragma once
 
 #include "runtime/base/status.h"
 
 namespace dabke {
 
-/// "out of memory". Short enough for std::string to hold it, and every copy of it, without memory.
+/// "out of memory": so short that std::string stores it, and every copy of it, without allocating.
 Status out_of_memory() noexcept;
 
-/// What was thrown. Called in a catch block.
+/// The exception that is being handled, as a Status. Called only in a catch block.
 Status caught() noexcept;
 
-/// A copy; without its text where there is no memory for it.
+/// A copy; without its text if there is no memory for that.
 Status copy_of(const Status& status) noexcept;
 
-/// Does what the job can do without; false when it could not.
+/// Runs a function that the job can do without; false if it throws.
 template <class Function>
 bool attempt(Function&& function) noexcept {
   try {
@@ -26,8 +26,8 @@ bool attempt(Function&& function) noexcept {
   }
 }
 
-/// The Status or Result of `function`, or what it threw. For the edges: the C API, a thread's loop, a
-/// backend's run. Within, exceptions pass.
+/// Returns the Status or Result of `function`, or its exception as a Status. For the edges: the C API, a
+/// thread's loop, a backend's run. Inside these, exceptions pass.
 template <class Function>
 auto without_exceptions(Function&& function) noexcept -> decltype(function()) {
   try {

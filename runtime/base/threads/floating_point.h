@@ -1,4 +1,4 @@
-// The floating-point environment in which results are computed, on every rank alike.
+// The floating-point environment in which every rank computes results.
 #pragma once
 
 #ifdef __x86_64__
@@ -9,20 +9,22 @@
 
 namespace dabke {
 
-/// While it lives, the calling thread rounds to nearest, keeps subnormal numbers and raises no signal; then it has again
-/// what it had. For threads of the application, and for those that other libraries make, which inherit it.
+/// While it exists, the calling thread rounds to nearest, keeps subnormal numbers and raises no signal. Its
+/// end restores the former environment. For threads of the application, and for threads of other libraries,
+/// which inherit that.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
   DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
 
 #ifdef __x86_64__
-  // SSE's alone: nothing here computes with the x87, which fesetenv() takes half a microsecond to set.
+  // Only SSE's environment: nothing here computes with the x87, whose environment fesetenv() needs 0.5 us to
+  // set.
   DefaultFloatingPoint() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
   ~DefaultFloatingPoint() { _mm_setcsr(before_); }
 
  private:
-  static constexpr unsigned kDefault = 0x1f80;  // as a process begins: all exceptions masked, no flag
+  static constexpr unsigned kDefault = 0x1f80;  // of a new process: all exceptions masked, no flag set
   unsigned before_;
 #else
   DefaultFloatingPoint() {

@@ -11,8 +11,7 @@
 
 namespace dabke {
 
-/// A lock-free table of descriptors, so that the atfork handler may walk it whatever the other threads were
-/// doing.
+/// A lock-free table of descriptors, which the atfork handler can walk whatever other threads were doing.
 class ForkGuard {
  public:
   ForkGuard() = default;
@@ -23,7 +22,7 @@ class ForkGuard {
       delete std::exchange(chunk, chunk->next.load());
   }
 
-  /// May be called from any thread. Whoever closes the descriptor removes it first.
+  /// May be called from any thread. A caller that closes the descriptor removes it first.
   void add(int fd) {
     for (Chunk* chunk = &first_;; chunk = next_of(chunk)) {
       for (auto& slot : chunk->slots) {

@@ -1,4 +1,4 @@
-// A descriptor that a forked child of this process drops.
+// A descriptor that a forked child of this process closes.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace dabke {
 
-/// Owns a descriptor that is in the fork guard's table for as long as it is open. The guard must outlive it.
+/// Owns a descriptor, and keeps it in the fork guard's table while it is open. The guard must outlive it.
 class GuardedFd {
  public:
   GuardedFd() = default;
@@ -26,7 +26,8 @@ class GuardedFd {
 
   int get() const { return fd_.get(); }
   explicit operator bool() const { return static_cast<bool>(fd_); }
-  /// Out of the table first: once closed, the number may belong to somebody else whom a fork must not rob.
+  /// Removes the descriptor from the table before closing it: another file may get its number after that, and
+  /// a forked child must not close that file.
   void reset() {
     if (fd_) guard_->remove(fd_.get());
     fd_ = Fd();

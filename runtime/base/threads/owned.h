@@ -1,4 +1,4 @@
-// Every handle has an owner.
+// The owner of a handle, such as a descriptor, a communicator or an event.
 #pragma once
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ struct FdTraits {
   static constexpr int none() { return -1; }
   static void close(int fd) { ::close(fd); }
 };
-/// A file descriptor. Whoever makes one makes it CLOEXEC.
+/// A file descriptor. The code that makes one sets CLOEXEC.
 using Fd = Owned<FdTraits>;
 
 }  // namespace dabke

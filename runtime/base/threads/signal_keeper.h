@@ -1,4 +1,4 @@
-// Libraries that are loaded or started for the application must not take its signals.
+// Keeps the application's signal handlers while a library is loaded or started.
 #pragma once
 
 #include <signal.h>
@@ -8,12 +8,12 @@
 
 namespace dabke {
 
-/// Every standard signal is handled at its end as at its beginning. UCX and Open MPI install handlers of their own
-/// when they are loaded or initialised, which print a stack when the process crashes, and one for SIGHUP; an
-/// application that has not asked for MPI has not asked for those.
+/// Restores the handlers of all standard signals at its end. UCX and Open MPI install handlers when they are
+/// loaded or initialised: some print a stack when the process crashes, and one is for SIGHUP. An application
+/// that has not asked for MPI has not asked for these.
 ///
-/// Real-time signals are left alone. Another thread may begin to take stacks meanwhile (native_stacks.h): without
-/// its handler the signal that it sends would end the process.
+/// Real-time signals are not restored. Another thread may begin to take stacks meanwhile (native_stacks.h),
+/// and without its handler the signal that it sends would end the process.
 class SignalKeeper {
  public:
   SignalKeeper() {
@@ -24,7 +24,7 @@ class SignalKeeper {
     for (int signal = 1; signal < kSignals; ++signal) {
       if (!known_[at(signal)] || signal == SIGKILL || signal == SIGSTOP) continue;
       struct sigaction now {};
-      // What has not changed is not written: another thread may be setting it meanwhile.
+      // A handler that has not changed is not written, because another thread may be setting it.
       if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != actions_[at(signal)].sa_handler)
         (void)::sigaction(signal, &actions_[at(signal)], nullptr);
     }
@@ -33,7 +33,7 @@ class SignalKeeper {
   SignalKeeper& operator=(const SignalKeeper&) = delete;
 
  private:
-  static constexpr int kSignals = 32;  // the standard ones are those below
+  static constexpr int kSignals = 32;  // standard signals are below this number
   static std::size_t at(int signal) { return static_cast<std::size_t>(signal); }
 
   std::array<struct sigaction, kSignals> actions_{};

@@ -1,4 +1,4 @@
-// Threads of the runtime: what they do not inherit of the thread that starts them.
+// Threads of the runtime. They do not inherit signals or the floating-point environment of their starter.
 #pragma once
 
 #include <pthread.h>
@@ -13,9 +13,9 @@
 
 namespace dabke {
 
-/// Blocks all signals for the calling thread while it lives, so threads made meanwhile never take any:
-/// signals belong to the application's threads. Not blocked are those that a faulty instruction raises: they
-/// would end the process without the application's handler.
+/// Blocks all signals for the calling thread while it exists, so that threads made meanwhile never receive
+/// any: signals belong to the application's threads. Signals that a faulty instruction raises are not
+/// blocked: they would end the process without calling the application's handler.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -33,10 +33,11 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
-/// Why a thread could not be made: the limits of this process, or memory. `name` is in the text.
+/// The reason why the thread `name` could not be made: the limits of this process, or memory.
 Status cannot_start_thread(const char* name, const std::exception& error);
 
-/// A thread of the runtime: named, with signals blocked and the default floating-point environment. `name` is a literal of at most 15 characters.
+/// A thread of the runtime: named, with signals blocked and the default floating-point environment. `name` is
+/// a literal of at most 15 characters.
 template <class Function>
 Result<std::jthread> start_thread(const char* name, Function function) {
   const AllSignalsBlocked blocked;

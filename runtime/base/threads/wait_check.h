@@ -1,4 +1,4 @@
-// What a caller's function says during a wait: whether it goes on.
+// A function of the caller that decides, during a wait, whether the wait goes on.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@
 
 namespace dabke {
 
-/// Asked by the thread that waits, and by no other, every 50 ms; nobody holds anything meanwhile that others
-/// need. Once it has said stop, it is asked no more.
+/// Called every 50 ms, only by the thread that waits, which then holds nothing that others need. Once it has
+/// stopped the wait, it is not called again.
 class WaitCheck {
  public:
   static constexpr Duration kEvery = std::chrono::milliseconds(50);
 
-  /// `stops`: whether the wait is to end. `names` what is waited for: "allreduce 'x'".
+  /// `stops` returns true to end the wait. `names` returns what is waited for, such as "allreduce 'x'".
   WaitCheck(std::function<bool()> stops, std::function<std::string()> names)
       : stops_(std::move(stops)), names_(std::move(names)) {}
 
-  /// When it is to be asked next.
+  /// The time of its next call.
   TimePoint due() const { return due_; }
-  /// Asks it, when that is due. Whether the wait is to end.
+  /// Calls it if that is due. True if the wait must end.
   bool stops() {
     if (has_stopped_ || Clock::now() < due_) return has_stopped_;
     has_stopped_ = stops_();
@@ -31,10 +31,10 @@ class WaitCheck {
     return has_stopped_;
   }
   bool has_stopped() const { return has_stopped_; }
-  /// How the wait ends that it has stopped.
+  /// The error of the wait that it has stopped.
   Status stopped() const { return status_of("the operation goes on, and can be waited for again"); }
-  /// The stop came while the thread itself ran what others take part in: that ends the job with this, and the
-  /// wait goes on until the job's end has come here.
+  /// For a stop that comes while this thread itself runs an operation with other ranks. Returns the error
+  /// that ends the job. The wait then goes on until the job has ended here.
   Status end_job() {
     has_stopped_ = false;
     due_ = kNever;
