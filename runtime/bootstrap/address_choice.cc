@@ -16,8 +16,8 @@ std::ptrdiff_t count_of(const Candidate& candidate, links::Trial::Outcome outcom
   return std::ranges::count(candidate.seen, outcome, &Sighting::outcome);
 }
 
-/// Nobody must have failed there, and each who tried this host must have reached it somewhere, so a late answer is
-/// no refusal.
+/// True if some tester reached the address and none failed there. A late answer does not count against the
+/// address: each tester is known to have reached the host at some address.
 bool will_do(const Candidate& candidate) {
   return count_of(candidate, links::Trial::Outcome::failed) == 0 &&
          count_of(candidate, links::Trial::Outcome::reached) > 0;
@@ -40,7 +40,7 @@ std::string text_of(const Candidate& candidate) {
   return fmt::format("{} ({})", candidate.at.address.host(), candidate.at.interface);
 }
 
-/// The tester that has reached no address of the host; nothing: each has reached one.
+/// The tester that has reached no address of the host; nothing if each has reached one.
 std::optional<std::size_t> cut_off_from(const HostCandidates& host) {
   if (host.candidates.empty()) return std::nullopt;
   for (const Sighting& each : host.candidates.front().seen) {

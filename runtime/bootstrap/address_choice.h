@@ -1,4 +1,5 @@
-// Which address each host of a job uses, from what its hosts have found out about each other. Pure.
+// The choice of one address for each host of a job, from what the hosts have found out about each other.
+// Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@
 
 namespace dabke::bootstrap {
 
-/// What one host's leader saw of an address of another's.
+/// The result of one leader's attempt to reach an address of another host.
 struct Sighting {
-  std::size_t by = 0;  // the host that tried, as below
+  std::size_t by = 0;  // the index of the host that tried
   links::Trial::Outcome outcome = links::Trial::Outcome::none;
   std::string trouble;
 };
@@ -23,13 +24,16 @@ struct Candidate {
 };
 
 struct HostCandidates {
-  std::string name;                   // "rank 3 on host-b", its leader
+  std::string name;                   // its leader, such as "rank 3 on host-b"
   std::vector<Candidate> candidates;  // the likeliest first
 };
 
-/// Of each host the index of its address: reached by all that tried it, and of one family, because Gloo wants that;
-/// IPv4 where both will do, unless the first host's likeliest address is of the other. Code transport or timeout names
-/// the host of which no address will do, who could not reach it, and what to do.
+/// Returns for each host the index of its address: the one that most hosts reached, of those where none
+/// failed.
+///
+/// All addresses are of one family, because Gloo requires that. The family of the first host's likeliest
+/// address comes first, then the other. Code timeout names a host that another one could not reach at all;
+/// code transport lists the addresses of each host if no family serves them all. Both name the remedy.
 Result<std::vector<std::size_t>> choose_addresses(const std::vector<HostCandidates>& hosts);
 
 /// One row for each host: the address that was chosen, and what is wrong with the others.

@@ -28,19 +28,20 @@
 namespace dabke::bootstrap {
 namespace {
 
-/// A store that does not answer by then keeps what the epoch left in it.
+/// The limit for leaving an epoch. A store that does not answer by then keeps the epoch's entries.
 constexpr Duration kTidyingLimit = std::chrono::seconds(1);
 constexpr std::string_view kFileScheme = "file:";
 constexpr std::string_view kHttpScheme = "http://";
 
-/// Whether MPI is of this launcher's job, and not of one inside of which the launcher runs.
+/// True if MPI belongs to this launcher's job, and not to a job inside which the launcher runs.
 bool may_meet_by_mpi(const OtherLauncher& launcher, const Environment& environment) {
   const modules::MpiTraces traces = modules::find_mpi(environment);
   if (traces.is_initialised) return true;
   return !traces.launcher.empty() && environment(traces.variable) == std::to_string(launcher.size);
 }
 
-/// Whether Slurm's PMI-2 is of this launcher's job, and MPI, which would speak it too, is not in this process.
+/// True if Slurm's PMI-2 belongs to this launcher's job and this process has no MPI, which would use PMI-2
+/// itself.
 bool may_meet_by_pmi2(const OtherLauncher& launcher, const Environment& environment) {
   const modules::MpiTraces traces = modules::find_mpi(environment);
   return traces.loaded.empty() && !traces.is_initialised &&
@@ -54,7 +55,8 @@ void take_store(PlaceInJob& place, const ServedStore& store) {
   place.job_key = Variable{"the job's key", store.job_key};
 }
 
-/// What MPI says, where the environment says nothing or the application has passed a communicator.
+/// Takes the place from MPI or PMI-2 if the environment does not give it, or if the application has passed a
+/// communicator.
 Status ask_mpi(PlaceInJob& place, const Config& config, const Environment& environment, const void* comm,
                TimePoint deadline) {
   if (comm == nullptr && (look_up(environment, "RANK") || look_up(environment, "SIZE") || place.rendezvous))
@@ -135,7 +137,7 @@ std::function<std::optional<int>(Rank, TimePoint)> exit_statuses(
   };
 }
 
-/// A rank's place among the ranks of its host, and among those of its own local rank.
+/// The placement of a rank among the ranks of its host, and among the ranks of its own local rank.
 HostPlacement placement_among(const std::vector<std::string>& hosts, Rank self) {
   const auto local_rank_of = [&](std::size_t rank) {
     return static_cast<int>(
@@ -143,7 +145,7 @@ HostPlacement placement_among(const std::vector<std::string>& hosts, Rank self) 
   };
   const auto me = static_cast<std::size_t>(self);
   HostPlacement placement{local_rank_of(me), static_cast<int>(std::ranges::count(hosts, hosts[me])), 0, 0};
-  std::map<std::string_view, int> seen;  // how many ranks of each host came before
+  std::map<std::string_view, int> seen;  // the ranks of each host so far
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     if (seen[hosts[rank]]++ != placement.local_rank) continue;
     if (rank < me) ++placement.cross_rank;
@@ -158,7 +160,7 @@ bool equally_filled(const std::vector<std::string>& hosts) {
   return std::ranges::all_of(ranks, [&](const auto& entry) { return entry.second == ranks.begin()->second; });
 }
 
-/// Before the ranks meet: what keeps them from it may be such a variable.
+/// Called before the ranks meet, because a misspelt variable may keep them from meeting.
 void warn_of_misspelt_variables(const Config& config) {
   const std::vector<std::string> lines = misspelt_variables(variables_of_process());
   if (lines.empty()) return;
@@ -166,7 +168,7 @@ void warn_of_misspelt_variables(const Config& config) {
   for (const std::string& line : lines) log.warning("{}", line);
 }
 
-/// Meets the others, unless they have met already.
+/// Meets the other ranks, unless they have met already.
 Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint deadline,
                           const std::weak_ptr<WaitCheck>& check) {
   if (place.rank == 0) warn_of_misspelt_variables(config);
@@ -178,7 +180,7 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
     const Log log = log_of_rank(config, place.rank);
     const WaitReports reports{.write_line = [&](const std::string& line) { log.warning("{}", line); }};
     auto met = meet(*job, hello, config, deadline, reports);
-    // dabkerun finds there which rank was the first cause.
+    // dabkerun finds in this line which rank was the first cause.
     if (!met.is_ok() && met.status().code() == Code::peer_lost) log.error("{}", met.status().message());
     DABKE_ASSIGN_OR_RETURN(place.roster, std::move(met));
   }
@@ -229,7 +231,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
   PlaceInJob place;
   if (mpi_comm == nullptr) {
     DABKE_ASSIGN_OR_RETURN(place, place_from_environment(environment));
-  } else {  // what the environment says is about another job, of a launcher or of all processes
+  } else {  // the environment's variables are about another job, of a launcher or of all processes
     DABKE_ASSIGN_OR_RETURN(place.host, host_name(environment));
   }
   DABKE_RETURN_IF_ERROR(ask_mpi(place, config, environment, mpi_comm, deadline));

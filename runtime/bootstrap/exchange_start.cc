@@ -17,13 +17,13 @@
 namespace dabke::bootstrap {
 namespace {
 
-/// What one process gives, both times; longer lists are told by their beginning and compared by their digest.
-/// kMostHostAddresses of IPv6, with their ports, and a job's secret fit in.
+/// The size of a process's block, in both rounds. Longer lists are shown by their beginning and compared by
+/// their digest. kMostHostAddresses IPv6 addresses with their ports fit in, and a job's secret.
 constexpr std::size_t kBlockBytes = 1024;
 constexpr std::size_t kMostHost = 255;
 constexpr std::size_t kMostListed = 240;
 constexpr std::size_t kMostError = 800;
-/// Another version of dabke says something else here.
+/// The headings of the blocks. Another version of dabke has other headings.
 constexpr std::string_view kHello = "dabke 1 hello";
 constexpr std::string_view kNote = "dabke 1 note";
 constexpr std::string_view kOk = "ok", kError = "error";
@@ -37,7 +37,7 @@ Result<std::string> digest_of(const std::string& text) {
   return to_hex(std::span(digest).first(16));
 }
 
-/// A list as it can be compared and shown.
+/// A list in a form that can be compared and shown.
 struct Listed {
   std::string shown, digest;
 };
@@ -57,7 +57,7 @@ class Exchange {
   Status fail(const Status& why);
 
  private:
-  /// What a member has told of itself.
+  /// The facts that a member has given about itself.
   struct Hello {
     std::string host;
     Listed members, process_sets;
@@ -99,7 +99,7 @@ Result<std::vector<std::string>> Exchange::hello(const Result<std::string>& host
   return std::vector{*host, members.shown, members.digest, sets.shown, sets.digest};
 }
 
-/// Gives what this process has to say, and returns what the members of its job have.
+/// Sends the lines of this process, and returns the lines of the members of its job.
 Result<Exchange::Blocks> Exchange::pass(std::string_view heading,
                                         const Result<std::vector<std::string>>& mine) const {
   std::string text = fmt::format("{}\n{}\n{}\n", heading, group_.number, group_.count);
@@ -137,7 +137,7 @@ Result<Exchange::Blocks> Exchange::pass(std::string_view heading,
   return blocks;
 }
 
-/// The first member that says why it cannot start.
+/// The error of the first member that cannot start.
 Status Exchange::find_failure(const Blocks& blocks) const {
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
     const auto& lines = blocks[rank];
@@ -176,7 +176,7 @@ Result<std::vector<Exchange::Hello>> Exchange::read_hellos(const Blocks& blocks)
   return all_hellos;
 }
 
-/// What this process says when it has heard all.
+/// The lines that this process sends once it has received the hellos of all.
 Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Hello>>& all_hellos) {
   if (!all_hellos.is_ok()) return all_hellos.status();
   if (rank_ != 0) return std::vector<std::string>{};
@@ -219,7 +219,7 @@ Result<ExchangeStart> Exchange::start(const Result<std::string>& host) {
   if (!rank_) return not_a_member();
   if (!all_hellos.is_ok()) return all_hellos.status();
   if (!notes.is_ok()) {
-    // The others may be on their way to the links; this one they can still hear.
+    // The others may already be opening links. They can still read this rank's error in the store.
     if (epoch_store_) store::report_init_failure(*epoch_store_, 0, notes.status());
     return notes.status();
   }

@@ -19,7 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Who gives up leaves what it has seen; the next in line waits that much longer for it.
+/// A process that reaches the deadline leaves what it has seen. The next in line waits this much longer for
+/// that.
 constexpr Duration kReportAhead = 1s;
 constexpr Duration kVerdictAhead = 2s;
 constexpr const char* kVerdictKey = "network/verdict";
@@ -33,7 +34,7 @@ std::string bad_text(const Status& why) {
   return fmt::format("{}\n{}\n{}\n", kBad, static_cast<int>(why.code()), one_line(why.message()));
 }
 
-/// The lines after the first, or the error that somebody has left.
+/// The lines after the first, or the error that the writer has left.
 Result<std::vector<std::string>> lines_left(const std::string& text, const std::string& by) {
   auto lines = lines_of(text);
   if (!lines.empty() && lines[0] == kGood) {
@@ -47,7 +48,7 @@ Result<std::vector<std::string>> lines_left(const std::string& text, const std::
   return Status(static_cast<Code>(code), lines[2]);
 }
 
-/// How a leader writes down what came of one address of another.
+/// The line in which a leader stores its result for one address of another leader.
 std::string seen_line(const links::Trial& trial) {
   return fmt::format("{} {} {} {}\n", trial.rank, trial.address.to_string(), static_cast<int>(trial.outcome),
                      one_line(trial.trouble));
@@ -108,7 +109,7 @@ class Agreement {
   const Config& config_;
   store::Store& store_;
   const TimePoint deadline_;
-  std::vector<Rank> leaders_;  // of each host, in the order of the hosts
+  std::vector<Rank> leaders_;  // one for each host, in the order of the hosts
   std::unique_ptr<links::TrialListener> door_;
   std::string table_;
 };
@@ -124,7 +125,7 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
                             described.who, described.reported, config_.start_timeout));
 }
 
-/// Addresses that cannot be listened on are left out.
+/// Publishes this host's addresses, without those on which it cannot listen.
 Status Agreement::publish(const std::vector<links::HostAddress>& own, const links::TrialListener& door) {
   std::string text = fmt::format("{}\n", kGood);
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -181,7 +182,7 @@ Status Agreement::try_others(const links::Handshake::Self& self) {
   return report(trials);
 }
 
-/// What the leader at `place` has seen is added to the candidates that it has tried.
+/// Adds the results of the leader at `place` to the candidates that it has tried.
 Status Agreement::take_report(std::size_t place, std::vector<HostCandidates>& hosts) {
   const Rank leader = leaders_[place];
   DABKE_ASSIGN_OR_RETURN(const std::string text,
@@ -199,7 +200,7 @@ Status Agreement::take_report(std::size_t place, std::vector<HostCandidates>& ho
   return {};
 }
 
-/// Rank 0: what everybody has seen.
+/// Rank 0: the results of all leaders.
 Result<std::vector<HostCandidates>> Agreement::gather() {
   std::vector<HostCandidates> hosts;
   for (const Rank leader : leaders_) {
@@ -212,7 +213,7 @@ Result<std::vector<HostCandidates>> Agreement::gather() {
   return hosts;
 }
 
-/// Rank 0: the verdict as it travels.
+/// Rank 0: the verdict in the form in which it is stored.
 Result<std::string> Agreement::judge() {
   DABKE_ASSIGN_OR_RETURN(const auto hosts, gather());
   DABKE_ASSIGN_OR_RETURN(const auto chosen, choose_addresses(hosts));
@@ -234,7 +235,7 @@ Result<std::string> Agreement::verdict() {
 Result<AgreedAddress> Agreement::run() {
   if (leads()) {
     if (const Status led = lead(); !led.is_ok()) {
-      // Whoever waits for either is told; rank 0 makes it everybody's.
+      // Every rank that waits for either key gets the error, and rank 0 makes it the verdict for all.
       const std::string text = bad_text(store::init_failure_of(world_.name_of(world_.rank), led));
       DABKE_RETURN_IF_ERROR(store_.set(seen_key(world_.rank), text));
       DABKE_RETURN_IF_ERROR(store_.set(addresses_key(world_.rank), text));

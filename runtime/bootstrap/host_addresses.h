@@ -1,12 +1,12 @@
-// How the hosts of a job agree at which address each is reached, once for all that ranks listen for.
+// How the hosts of a job agree on one address for each, used for everything on which its ranks listen.
 //
-//   1. Of each host the lowest rank, its leader, listens on all addresses that the host has (or that
-//      DABKE_NETWORK_INTERFACE selects) and leaves them in `network/addresses/<rank>`.
-//   2. It tries the addresses of the hosts that are 1, 2, 4, ... places after its own, and leaves in
-//      `network/seen/<rank>` which of them led there (address_trials.h). So no host is tried by more than the
-//      logarithm of the hosts, and no rank but the leaders takes part.
-//   3. Rank 0 chooses (address_choice.h) and leaves the verdict in `network/verdict`, which every rank reads. What
-//      kept a leader from its part, or from any address of a host, is the verdict too.
+//   1. The lowest rank of each host is its leader. It listens on all addresses of the host, or on those that
+//      DABKE_NETWORK_INTERFACE selects, and leaves them in `network/addresses/<rank>`.
+//   2. The leader tries the addresses of the hosts that are 1, 2, 4, ... places after its own. It leaves in
+//      `network/seen/<rank>` which of them it reached (address_trials.h). So each host is tried by at most a
+//      logarithm of the number of hosts, and only the leaders take part.
+//   3. Rank 0 chooses (address_choice.h) and leaves the verdict in `network/verdict`, which every rank reads.
+//      The verdict is an error if a leader failed, or if a leader reached no address of a host.
 //
 // A job on one host needs none of this.
 #pragma once
@@ -22,11 +22,11 @@
 namespace dabke::bootstrap {
 
 struct AgreedAddress {
-  std::string address;  // as World::address
-  std::string table;    // the whole choice, in words; rank 0's, of a job on several hosts
+  std::string address;  // in the form of World::address
+  std::string table;    // on rank 0 of a job on several hosts: the whole choice, in words
 };
 
-/// `epoch` is the store of the job's epoch. Every rank calls it.
+/// `epoch` is the store of the job's epoch. Every rank must call this.
 Result<AgreedAddress> agree_on_address(const World& world, const Config& config, store::Store& epoch,
                                        TimePoint deadline);
 

@@ -11,7 +11,7 @@
 namespace dabke::bootstrap {
 namespace {
 
-/// What the ranks have agreed on is told to later starts over the same communicator.
+/// The place to meet, which MPI keeps for later starts over the same communicator.
 std::string note_of(const ServedStore& store) {
   return fmt::format("{}\n{}\n{}", store.rendezvous, store.job_id, store.job_key);
 }
@@ -56,7 +56,7 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
   auto loaded = modules::load_mpi(config, traces);
   if (!loaded) {
     const auto count = traces.is_initialised ? std::nullopt : environment(traces.variable);
-    // Alone; MPI is not needed for that.
+    // This process is alone, and needs no MPI for that.
     if (comm == nullptr && count && *count == "1") return std::optional<MpiStart>();
     return Status(loaded.status().code(),
                   fmt::format("{}, but {}; or start with dabkerun, which needs no MPI",

@@ -9,14 +9,14 @@
 namespace dabke::bootstrap {
 namespace {
 
-/// One row a launcher, the innermost first: torchrun may run inside of mpirun or srun, and mpirun starts its
-/// helpers by srun, whose variables the ranks then see too.
+/// One row per launcher, the innermost first. torchrun may run inside mpirun or srun. mpirun starts its
+/// helpers by srun, so the ranks then see the variables of srun, too.
 struct Row {
   std::string_view name;
-  std::array<std::string_view, 2> sizes;  // the first that is set counts; none: only the rank is told
+  std::array<std::string_view, 2> sizes;  // the first that is set counts; none: only a rank is given
   std::string_view rank;
-  std::string_view also;    // must be there as well; empty: nothing must
-  std::string_view remedy;  // its own, before the others
+  std::string_view also;    // must be set as well; empty: none
+  std::string_view remedy;  // the launcher's own, before the others
 };
 constexpr std::array kRows = {
     Row{"torchrun (or whoever set WORLD_SIZE)",
@@ -31,7 +31,8 @@ constexpr std::array kRows = {
     Row{"a PMIx launcher", {}, "PMIX_RANK", "", ""},
 };
 
-/// Slurm numbers batch scripts and interactive shells from the top: they are no steps that srun has started.
+/// The step numbers from here on belong to Slurm's batch scripts and interactive shells, which srun has not
+/// started.
 constexpr std::int64_t kMostSteps = 0xffff0000;
 
 std::optional<std::int64_t> number(const Environment& environment, std::string_view name) {

@@ -1,5 +1,5 @@
-// Launchers that start several processes and do not tell them where to meet. A process that one of them has
-// started as one of several must not take itself for the whole job.
+// Launchers that start several processes and give them no place to meet. A process that is one of several
+// must not take itself for the whole job.
 #pragma once
 
 #include <optional>
@@ -9,24 +9,24 @@
 
 namespace dabke::bootstrap {
 
-/// The most ranks, or processes of which some are a job.
+/// The most ranks of a job, or processes of which some are a job.
 inline constexpr int kMostProcesses = 1 << 20;
 
-/// What a launcher that is not ours says of this process.
+/// The facts about this process from the variables of another launcher.
 struct OtherLauncher {
   std::string name;      // "torchrun"
   std::string evidence;  // "WORLD_SIZE is 2 and RANK is 1"
   int rank = 0;
   int size = 1;
-  bool size_is_known = true;  // false: size is the least that it can be
-  std::string remedy = {};    // how its ranks meet, where there is a way of its own
+  bool size_is_known = true;  // false: size is a lower bound
+  std::string remedy = {};    // the launcher's own way for its ranks to meet; empty: none
 };
 
-/// The innermost launcher that has left its traces in the environment; nothing where none has. A Slurm
-/// allocation without a step (salloc, a batch script) is no trace: there the program runs once.
+/// The innermost launcher whose variables are in the environment; nothing if there is none. A Slurm
+/// allocation without a step (salloc, a batch script) does not count, because the program runs once there.
 std::optional<OtherLauncher> find_other_launcher(const Environment& environment);
 
-/// What init says where such a launcher has started more than one process and they cannot meet.
+/// The error of init when such a launcher has started several processes that cannot meet.
 Status cannot_meet(const OtherLauncher& launcher);
 
 }  // namespace dabke::bootstrap

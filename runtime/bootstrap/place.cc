@@ -105,7 +105,7 @@ Result<PlaceInJob> place_from_environment(const Environment& environment) {
   DABKE_ASSIGN_OR_RETURN(auto size, number(environment, "SIZE", 1));
   given.rendezvous = environment("DABKE_RENDEZVOUS");
   if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
-  if (given.rendezvous && !rank && !size) {  // told where to meet, but not by a launcher of ours
+  if (given.rendezvous && !rank && !size) {  // the place to meet was not set by a launcher of ours
     if (const auto other = find_other_launcher(environment); other && other->size_is_known) {
       rank = Number{other->name, other->rank};
       size = Number{other->name, other->size};

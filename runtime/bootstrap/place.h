@@ -1,4 +1,4 @@
-// What a process knows of its place in the job before it has met the others.
+// The place of a process in the job, before it has met the others.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace dabke::bootstrap {
 
-/// A variable's value and the name under which it was found.
+/// The value of a variable, and the name under which it was found.
 struct Variable {
   std::string name;
   std::string value;
 };
 
-/// DABKE_<name>, or HOROVOD_<name>; an empty one counts as none.
+/// DABKE_<name>, or HOROVOD_<name>; an empty variable counts as unset.
 std::optional<Variable> look_up(const Environment& environment, std::string_view name);
 
-/// local_rank and its kin, as the launcher gave them.
+/// local_rank, local_size, cross_rank and cross_size, as the launcher gave them.
 struct HostPlacement {
   int local_rank, local_size, cross_rank, cross_size;
 };
@@ -37,13 +37,14 @@ struct PlaceInJob {
   modules::MpiSession* mpi = nullptr;
   bool gathers_dumps = false;
   std::string merges_timeline;
-  std::optional<Roster> roster;  // when the ranks have met already
+  std::optional<Roster> roster;  // set if the ranks have met already
 };
 
 /// This host's name for the others: DABKE_HOSTNAME, or gethostname().
 Result<std::string> host_name(const Environment& environment);
 
-/// What the environment says; a job of one where it says nothing. Errors name the variable and the remedy.
+/// The place that the environment gives; a job of one if it gives none. Errors name the variable and the
+/// remedy.
 Result<PlaceInJob> place_from_environment(const Environment& environment);
 
 }  // namespace dabke::bootstrap

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kMostNamedParts = 8;
 
-/// The number that `text` begins with, which is taken from it with the space after it; negative: none.
+/// Removes a leading number and the space after it from `text`, and returns the number; negative: there is
+/// none.
 int take_number(std::string_view& text) {
   int number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

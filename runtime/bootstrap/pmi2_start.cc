@@ -21,19 +21,19 @@
 namespace dabke::bootstrap {
 namespace {
 
-/// PMI-2 bounds values by 1024 characters, without saying whether the end counts.
+/// PMI-2 limits values to 1024 characters, and leaves open whether the terminator counts.
 constexpr std::size_t kMostValue = 900;
 constexpr int kMostValueRoom = 1024;
 constexpr int kAnyTask = -1;
 
-/// Slurm's libpmi2: the functions of PMI-2 that are needed here. 0 is success.
+/// The functions of Slurm's libpmi2 that are needed here. 0 is success.
 class Pmi2 {
  public:
-  /// Null where it is not installed.
+  /// Null if the library is not installed.
   static Pmi2* load();
 
   int rank = 0, size = 1;
-  ServedStore store;  // once these ranks have become a job
+  ServedStore store;  // set once these ranks have become a job
   bool has_failed = false;
 
   Status enter();
@@ -86,9 +86,9 @@ Status Pmi2::enter() {
   return {};
 }
 
-/// Not with a deadline of its own: PMI-2 knows none. A thread that waits for it for ever is left behind.
+/// Waits on a thread of its own, because PMI-2 has no deadline. A thread that waits for ever is left behind.
 Status Pmi2::allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) {
-  if (has_failed) return {Code::transport, "Slurm's PMI-2 has failed"};  // that thread may still be in it
+  if (has_failed) return {Code::transport, "Slurm's PMI-2 has failed"};  // that thread may be inside it
   auto done = std::make_shared<std::promise<std::pair<Status, std::string>>>();
   auto result = done->get_future();
   DABKE_ASSIGN_OR_RETURN(std::jthread waiting,
@@ -112,8 +112,8 @@ Status Pmi2::allgather(std::span<const char> mine, std::span<char> all, TimePoin
   return {};
 }
 
-/// Blocks end in zeros, which do not travel. Values are hexadecimal digits in several pieces, each after a dot, because
-/// PMI-2 takes no empty ones.
+/// The zeros at the end of a block do not travel. A value is hexadecimal digits in several pieces, each after
+/// a dot, because PMI-2 takes no empty value.
 Status Pmi2::exchange(const std::string& mine, std::span<char> all) {
   const auto trimmed = mine.substr(0, mine.find_last_not_of('\0') + 1);
   const std::string digits = to_hex(std::as_bytes(std::span(trimmed)));

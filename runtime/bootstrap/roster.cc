@@ -25,16 +25,17 @@ using namespace std::chrono_literals;
 constexpr const char* kEpochKey = "epoch";
 constexpr const char* kOpenedKey = "opened";
 constexpr const char* kWaitingKey = "waiting";
-/// Rank 0 may have begun to wait a little later than the others; its verdict is worth more than theirs. So it
-/// waits that long, too, for those who shall hear it.
+/// Rank 0 may have begun to wait a little later than the others, and its verdict is worth more than theirs.
+/// So they wait this much longer for it. Rank 0 also waits this long for ranks that must receive an error.
 constexpr Duration kLastAhead = 1s;
-/// Mostly rank 0 comes at the same time, and nobody need know that we wait for it.
+/// The time before a rank reports that it waits for rank 0, because rank 0 usually comes at the same time.
 constexpr Duration kQuietWait = 250ms;
-/// Who waits for a roster looks that often whether it is still to come.
+/// The longest interval at which a rank that waits for a roster checks that it can still come.
 constexpr Duration kLongestLook = 2s;
-/// A network file system may go on showing for a while what has been removed.
+/// A network file system may show for a while an entry that has been removed.
 constexpr Duration kStalePause = 20ms;
-/// Rank 0 looks that often whether somebody who has come has died since, and who is dead has that long to be replaced.
+/// The interval at which ranks check whether a process that came has died since, and the time for its
+/// replacement.
 constexpr Duration kDeathLook = 250ms;
 constexpr Duration kReplacement = 1s;
 constexpr std::size_t kMostAbsentNamed = 8;
@@ -51,7 +52,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
-/// What is there now; nothing is no error.
+/// The current value, or nothing; a missing value is not an error.
 Result<std::optional<std::string>> look(store::Store& store, const std::string& key) {
   auto value = store.get(key, Clock::now());
   if (value.is_ok()) return std::optional(value.take());
@@ -66,7 +67,7 @@ Status size_mismatch(Rank a, int size_a, Rank b, std::string_view size_b) {
                       a, size_a, b, size_b)};
 }
 
-/// The epoch at the door, and for how many ranks rank 0 has opened it: "3 4".
+/// The open epoch, and the number of ranks for which rank 0 has opened it: "3 4".
 struct Opened {
   std::uint64_t epoch = 0;
   int size = 0;
@@ -80,7 +81,7 @@ struct Opened {
   }
 };
 
-/// The ranks that are absent, the first of them by name.
+/// The absent ranks, of which the first are named.
 struct Absent {
   std::vector<std::string> named;
   std::size_t count = 0;
@@ -95,7 +96,7 @@ struct Absent {
   }
 };
 
-/// What rank 0 left of an epoch, as one rank reads it.
+/// The roster of an epoch, as one rank reads it.
 struct Verdict {
   std::vector<std::string> hosts;
   std::vector<links::ProcessIdentity> processes;
@@ -115,16 +116,16 @@ class Meeting {
         reports_(reports),
         reports_at_(reports.write_line ? Clock::now() + reports.first : kNever) {}
 
-  /// Rank 0.
+  /// For rank 0.
   Result<Roster> open();
-  /// The others.
+  /// For the other ranks.
   Result<Roster> join();
 
  private:
   struct Member {
     Rank rank = 0;
     std::string token, host, process;
-    TimePoint ended_at = kNever;  // that its process was seen to have ended
+    TimePoint ended_at = kNever;  // when its process was seen to have ended
   };
 
   std::string hello() const {
@@ -147,8 +148,9 @@ class Meeting {
   std::uint64_t last_epoch() const;
   Result<Member> check(Rank rank, const std::string& hello) const;
   Status close(std::uint64_t epoch, const Result<std::vector<Member>>& members);
-  /// In a job's first epoch all have been started together, and another size is a mistake. Later it is that
-  /// of a process that is new and waits for another epoch.
+  /// True if this process takes part in the open epoch. In a job's first epoch all processes were started
+  /// together, so another size is a mistake to be reported. Later, a process of another size is new and waits
+  /// for another epoch.
   bool is_for_us(const Opened& open) const { return open.size == self_.size || open.epoch == 1; }
   Result<Opened> wait_until_open(std::uint64_t turned_away);
   Result<std::variant<std::string, Opened>> wait_for_roster(const Opened& open);
@@ -160,7 +162,7 @@ class Meeting {
   store::Store& job_;
   const Hello& self_;
   const double patience_;
-  const std::string_view init_;  // as the program calls it
+  const std::string_view init_;  // in the program's language
   const TimePoint deadline_;
   const std::string token_;
   const links::ProcessIdentity process_ = links::identity_of_this_process();
@@ -168,7 +170,7 @@ class Meeting {
   TimePoint reports_at_;
 };
 
-/// In the first epoch alone: later, ranks may have other numbers.
+/// Known only in the first epoch: later, ranks may have other numbers.
 std::vector<PlacedRanks> Meeting::placement(std::uint64_t epoch) const {
   if (epoch > 1) return {};
   const auto note = job_.get(kPlacementKey, Clock::now());
@@ -188,7 +190,7 @@ void Meeting::report(const std::string& what) {
   reports_at_ = Clock::now() + reports_.again;
 }
 
-/// What this rank could not do itself: the others are told of it in these words.
+/// An error of this rank itself, in the words in which the others get it.
 Status Meeting::named(const Status& status) const {
   return {status.code(), fmt::format("rank {} on {}: {}", self_.rank, self_.host, status.message())};
 }
@@ -220,7 +222,7 @@ Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) cons
   return Member{rank, lines[0], lines[2], lines[4]};
 }
 
-/// Whether one of those that have come has ended since, and nobody else has come in its place.
+/// An error if a process that came has ended since and no other has come in its place.
 Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) const {
   for (Member& member : members) {
     if (member.ended_at == kNever) {
@@ -240,7 +242,7 @@ Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) c
   return {};
 }
 
-/// Whether one of those that dabkerun has started has ended, where the job is to be made of all of them.
+/// An error if a process that dabkerun started has ended, and the job is to consist of all these processes.
 Status Meeting::check_ended() const {
   const auto found = job_.get(kFirstEndedKey, Clock::now());
   const auto ended = found.is_ok() ? read_ended_rank(*found) : std::nullopt;
@@ -252,7 +254,7 @@ Status Meeting::check_ended() const {
               ended->rank, ended->host, ended->status, init_, self_.size)};
 }
 
-/// Rank 0: everybody, by rank.
+/// Rank 0: all members, by rank.
 Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
   std::vector<Member> members;
   Status wrong;
@@ -275,8 +277,8 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
   return members;
 }
 
-/// Takes the epoch from the door before the roster is there. Who has seen the roster has been told all, and
-/// finds no other epoch at the door than a later one.
+/// Removes `opened` before it writes the roster. So a rank that has read the roster can find no open epoch
+/// except a later one.
 Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& members) {
   DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
   if (opened != Opened{epoch, self_.size}.text()) {
@@ -302,9 +304,10 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
 
 Result<Roster> Meeting::open() {
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(job_));
-  // Only tidying: these ranks wait for what comes now. Before the first epoch there are mostly none.
+  // Only tidying: the ranks that left these entries wait for the next line. Before the first epoch there are
+  // usually none.
   if (epoch > 1) (void)job_.remove_all(kWaitingKey);
-  DABKE_RETURN_IF_ERROR(job_.set(kOpenedKey, Opened{epoch, self_.size}.text()));  // soon: all wait for it
+  DABKE_RETURN_IF_ERROR(job_.set(kOpenedKey, Opened{epoch, self_.size}.text()));  // all wait for it
   DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, 0), hello()));
   const auto members = gather(epoch);
   const Status closed = close(epoch, members);
@@ -318,7 +321,7 @@ Result<Roster> Meeting::open() {
   return roster;
 }
 
-/// `turned_away`: the epoch whose roster is closed and does not have this process, or 0.
+/// `turned_away` is the epoch whose roster is closed and lacks this process, or 0.
 Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
   const TimePoint until = deadline_ + kLastAhead;
   const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
@@ -377,8 +380,8 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
   return verdict;
 }
 
-/// Says in the stead of rank 0, whose process has ended, that the epoch comes to nothing. Whoever is new waits for the
-/// next one.
+/// Writes the end of the epoch in place of rank 0, whose process has ended. New processes wait for the next
+/// epoch.
 Status Meeting::bury_root(std::uint64_t epoch, const links::ProcessIdentity& root) {
   const auto hello = job_.get(hello_key(epoch, 0), Clock::now());
   const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();
@@ -391,8 +394,8 @@ Status Meeting::bury_root(std::uint64_t epoch, const links::ProcessIdentity& roo
   return why;
 }
 
-/// What rank 0 leaves of the epoch, or a later epoch that has been opened meanwhile: then the rank 0 of this
-/// one is gone, or all of it is over.
+/// The roster that rank 0 leaves, or a later epoch that has been opened meanwhile. Then this epoch's rank 0
+/// is gone, or the epoch is over.
 Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
   using Either = std::variant<std::string, Opened>;
   const TimePoint until = deadline_ + kLastAhead;
@@ -411,7 +414,8 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
     const auto later = opened ? Opened::read(*opened) : std::nullopt;
     if (later && later->epoch > open.epoch) {
-      // Its rank 0 may have left the roster and gone on since the look above: who is in it is counted on there.
+      // Rank 0 may have written the roster since it was last read. If this process is in it, the others count
+      // on this process.
       roster = job_.get(roster_key(open.epoch), Clock::now());
       return roster.is_ok() ? Either(roster.take()) : Either(*later);
     }
@@ -454,7 +458,7 @@ Status Meeting::explain(std::uint64_t epoch, const std::string& who, const std::
                       self_.rank, patience_, epoch, job_.describe(), who, self_.size, more)};
 }
 
-/// Says which ranks have not come in this epoch, or that one waits for an epoch of another size.
+/// The error that names the ranks absent from this epoch, or one that waits for an epoch of another size.
 Status Meeting::explain_absence(std::uint64_t epoch) const {
   const std::vector<Rank> ranks = absent_ranks(epoch);
   const std::vector<PlacedRanks> placed = placement(epoch);
@@ -473,8 +477,8 @@ Status Meeting::explain_absence(std::uint64_t epoch) const {
                  "");
 }
 
-/// Says that rank 0 has opened no epoch for this process, who else has not come, and what is known of the
-/// last epoch.
+/// The error if rank 0 has opened no epoch for this process. It names the other absent ranks and what is
+/// known of the last epoch.
 Status Meeting::explain_root(std::uint64_t turned_away) const {
   const std::uint64_t last = last_epoch();
   if (const auto placed = placement(last + 1); !placed.empty()) {
@@ -527,7 +531,7 @@ Result<std::uint64_t> draw_epoch(store::Store& job) { return job.increment(kEpoc
 void sweep(store::Store& job, std::uint64_t epoch) {
   constexpr std::uint64_t kMostAtOnce = 8;
   for (std::uint64_t old = epoch > kMostAtOnce ? epoch - kMostAtOnce : 1; old < epoch; ++old) {
-    // Only tidying: what cannot be removed now costs a little space and harms nobody.
+    // Only tidying: entries that cannot be removed now cost a little space and do no harm.
     (void)job.remove_all(std::to_string(old));
   }
 }

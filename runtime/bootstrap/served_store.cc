@@ -31,16 +31,17 @@ Servers& servers() {
   return servers;
 }
 
-/// The child of a fork must not hold the sockets, or the ranks could not see that this process has died.
-/// The threads do not exist there, so the servers can never be destroyed.
+/// A forked child must not hold the sockets, because then the other ranks could not see that this process has
+/// died. The threads do not exist in the child, so it can never destroy the servers.
 void leave_in_child() {
   for (Served& served : servers().all) served.server.release()->close_in_child();
   servers().all.clear();
   servers().mutex.unlock();
 }
 
-/// It must have ended before OpenSSL, with which it checks every request, cleans up at the exit of the
-/// process. OpenSSL arranges for that when it is first used, and what was arranged last comes first.
+/// Keeps the server until the process exits. The server checks every request with OpenSSL, so it must end
+/// before OpenSSL cleans up. OpenSSL registers its cleanup at its first use, if at all, and the last handler
+/// registered runs first.
 void serve_until_exit(Served served) {
   (void)hmac_sha256({}, {});
   static const int watches_forks =
@@ -50,7 +51,8 @@ void serve_until_exit(Served served) {
   servers().all.push_back(std::move(served));
 }
 
-/// No store is there yet in which the hosts could say what they reach, so the ranks are told all.
+/// The addresses that the ranks get. There is no store yet in which the hosts could agree on one, so they get
+/// all.
 Result<std::vector<std::string>> addresses_for(const Config& config, const std::vector<std::string>& hosts) {
   std::vector<std::string> addresses;
   if (std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); })) {
