@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
 
-/// Two vectors are read before either is written: where `into` is `from`, nothing unread is overwritten as
-/// long as the elements do not become wider.
+/// Reads two vectors before it writes either. So if `into` is `from`, no unread element is overwritten unless
+/// the elements become wider.
 template <class Into, std::size_t kIntoBytes, class From, std::size_t kFromBytes>
 void convert_vectors(std::uint8_t* into, const std::uint8_t* from, std::size_t elements) {
   const std::size_t lanes = hn::Lanes(FloatTag());

@@ -1,6 +1,6 @@
-// How elements get into vectors and back: whole vectors at any address, and what is left over through a
-// padded copy, so that an element's result never depends on where in the tensor it lies. Compiled once for
-// each instruction set; hence the guard that toggles.
+// Moves elements into vectors and back: whole vectors at any address, and the remaining elements through a
+// padded copy. So an element's result never depends on its place in the tensor. Compiled once for each
+// instruction set; hence the guard that toggles.
 #if defined(DABKE_OPS_KERNELS_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DABKE_OPS_KERNELS_ELEMENTS_INL_H_
 #undef DABKE_OPS_KERNELS_ELEMENTS_INL_H_
@@ -21,15 +21,15 @@ HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Each kind of elements has a vector type V of what is computed with, and
-//   step_bytes()       how much memory one V stands for
-//   load, store        to and from any address
-//   combine<Op>(a, b)  an operation of two V
-//   times(v, factor)   one of the factors below
-//   rounded(v)         what load() gives after store(), of a vector of D
-//   kKeepsAll          whether that is v itself
+// Each kind of elements has a vector type V for computing, and
+//   step_bytes()       the bytes of memory in one V
+//   load, store        from and to any address
+//   combine<Op>(a, b)  an operation on two V
+//   times(v, factor)   a product with one of the factors below
+//   rounded(v)         the result of store() and then load(), for a vector of D
+//   kKeepsAll          true if that is v itself
 
-/// Elements that are computed as they are stored.
+/// Elements that are computed in the type in which they are stored.
 template <class T>
 struct Plain {
   using D = hn::ScalableTag<T>;
@@ -51,7 +51,7 @@ struct Plain {
   }
 };
 
-// 16-bit formats are computed in float32: these are the vectors of a float32 vector's lane count.
+// 16-bit formats are computed in float32: these are the vectors with the lane count of a float32 vector.
 using FloatTag = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<FloatTag>;
 using WordTag = hn::RebindToUnsigned<FloatTag>;
@@ -62,15 +62,15 @@ HWY_INLINE hn::Vec<WordTag> load_shorts(const std::uint8_t* from) {
 }
 /// Each word must fit into 16 bits.
 HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
-  // The signed narrowing serves: the unsigned one takes signed words and saturates, which every value here
-  // survives.
+  // The signed narrowing is enough: the unsigned one takes signed words and saturates, which changes no value
+  // here.
   const auto shorts = hn::DemoteTo(ShortTag(), hn::BitCast(hn::RebindToSigned<WordTag>(), words));
   hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
 }
 
-/// The bfloat16 of each float is the upper half of its word; the lower half means nothing. That of a NaN is
-/// its own upper half, so something must be set there. The CPU's own conversion (AVX512_BF16) takes
-/// subnormals for zero.
+/// The upper half of each word is the float's bfloat16; the lower half has no meaning. A NaN keeps its own upper
+/// half, so the caller must make sure that a bit of its mantissa is set there. The CPU's own conversion
+/// (AVX512_BF16) takes subnormals for zero.
 HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
   const WordTag dw;
   const auto bits = hn::BitCast(dw, v);
@@ -79,7 +79,7 @@ HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
   return hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), bits, rounded);
 }
 
-/// Two elements in a word, without any shuffle, where the order of elements does not matter.
+/// Two elements in a word, without any shuffle. For code in which the order of elements does not matter.
 struct Bfloat16 {
   using D = FloatTag;
   struct V {
@@ -92,7 +92,7 @@ struct Bfloat16 {
     return {hn::BitCast(D(), hn::ShiftLeft<16>(words)),
             hn::BitCast(D(), hn::And(words, hn::Set(dw, 0xffff0000)))};
   }
-  /// A NaN here is one that was loaded or is the result of arithmetic, so its upper half is one as well.
+  /// A NaN here was loaded or is the result of arithmetic, so its upper half is a NaN as well.
   static HWY_INLINE void store(V v, std::uint8_t* into) {
     const WordTag dw;
     const auto low = hn::ShiftRight<16>(rounded_to_bfloat16(v.low));
@@ -146,7 +146,7 @@ struct Float16 {
     return factor(v);
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  // The hardware converts as f16 does: to nearest even, subnormals and infinities included.
+  // The hardware converts as f16 does: it rounds to nearest even, and keeps subnormals and infinities.
   using HalfTag = hn::Rebind<hwy::float16_t, FloatTag>;
   static HWY_INLINE V load(const std::uint8_t* from) {
     const auto shorts = hn::LoadU(ShortTag(), reinterpret_cast<const std::uint16_t*>(from));
@@ -158,8 +158,8 @@ struct Float16 {
   }
   static HWY_INLINE V rounded(V v) { return hn::PromoteTo(D(), hn::DemoteTo(HalfTag(), v)); }
 #else
-  // Highway's own conversion without hardware drops subnormals and does not round to even, so here is f16's,
-  // in vectors.
+  // Highway's own conversion without hardware drops subnormals and does not round to even. This is f16's
+  // conversion, in vectors.
   static HWY_INLINE V load(const std::uint8_t* from) { return number_of(load_shorts(from)); }
   static HWY_INLINE void store(V v, std::uint8_t* into) { store_shorts(half_of(v), into); }
   static HWY_INLINE V rounded(V v) { return number_of(half_of(v)); }
@@ -172,8 +172,8 @@ struct Float16 {
     const auto moved = hn::ShiftLeft<13>(magnitude);
     const auto normal = hn::Add(moved, hn::Set(dw, 112u << 23));
     const auto special = hn::Or(moved, hn::Set(dw, 0x7f800000));
-    // A subnormal is its mantissa times 2^-24: put it under the exponent of 2^-14, whose unit that is, and
-    // subtract 2^-14.
+    // A subnormal is its mantissa times 2^-24. Put the mantissa under the exponent of 2^-14, whose unit is
+    // 2^-24, and subtract 2^-14.
     const auto base = hn::Set(dw, 0x38800000);
     const auto subnormal =
         hn::BitCast(dw, hn::Sub(hn::BitCast(D(), hn::Or(moved, base)), hn::BitCast(D(), base)));
@@ -188,7 +188,7 @@ struct Float16 {
     const auto magnitude = hn::And(bits, hn::Set(dw, 0x7fffffff));
     const auto payload = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(dw, 0x3ff));
     const auto nan = hn::Or(payload, hn::Set(dw, 0x7e00));
-    // 0.5 has the unit 2^-24 of float16's subnormals, so adding it rounds to even there.
+    // 0.5 has the unit 2^-24 of float16's subnormals, so the sum rounds to even there.
     const auto sum = hn::Add(hn::BitCast(D(), magnitude), hn::Set(D(), 0.5f));
     const auto subnormal = hn::Sub(hn::BitCast(dw, sum), hn::Set(dw, 0x3f000000));
     const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(dw, 1));
@@ -200,7 +200,7 @@ struct Float16 {
     return hn::Or(half, sign);
   }
 
-  /// Both below 2^31, so the signed comparison that every target has serves.
+  /// Both values are below 2^31, so the signed comparison, which every target has, is enough.
   static HWY_INLINE hn::Mask<WordTag> less(hn::Vec<WordTag> words, std::uint32_t limit) {
     const hn::RebindToSigned<WordTag> di;
     return hn::RebindMask(WordTag(),
@@ -223,7 +223,7 @@ struct Factor {
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> v) const { return hn::Mul(v, factor); }
 };
 
-/// The 1/n of an average of float32 where float32 cannot hold it: computed in float64, so that 41 * (1/41) is 1.
+/// The 1/n of an average of float32 if float32 cannot hold it. Computed in float64, so that 41 * (1/41) is 1.
 struct WideFactor {
   using Wide = hn::ScalableTag<double>;
   hn::Vec<Wide> factor;
@@ -231,7 +231,7 @@ struct WideFactor {
   static bool is_needed(double by) { return static_cast<double>(static_cast<float>(by)) != by; }
 
   HWY_INLINE FloatVec operator()(FloatVec v) const {
-#if HWY_TARGET == HWY_SCALAR  // whose DemoteTo gives the largest number where infinity is due
+#if HWY_TARGET == HWY_SCALAR  // its DemoteTo gives the largest number instead of infinity
     return hn::Set(FloatTag(), static_cast<float>(hn::GetLane(v) * hn::GetLane(factor)));
 #else
     const hn::Half<FloatTag> half;
@@ -242,7 +242,7 @@ struct WideFactor {
   }
 };
 
-/// A factor that follows the share of an average, or 1: each rounds.
+/// The share of an average (or 1) and then a factor. Each product is rounded.
 template <class Elements, class Share>
 struct ShareAndFactor {
   Share share;
@@ -253,8 +253,8 @@ struct ShareAndFactor {
   }
 };
 
-/// Calls `act` with what multiplies vectors as `scale` says. `are_stored`: whether they are of their dtype already,
-/// and not a sum still to be rounded.
+/// Calls `act` with the factor that multiplies vectors by `scale`. `are_stored` is true for vectors of stored
+/// elements, and false for sums that are still to be rounded.
 template <class Elements, class Act>
 HWY_INLINE void with_factor(const Scale& scale, bool are_stored, Act act) {
   using D = typename Elements::D;

@@ -1,10 +1,12 @@
-// Which instruction sets the kernels are compiled for. Included before any Highway header.
+// The instruction sets for which the kernels are compiled. Included before any Highway header.
 //
-// Each one costs compile time and code size, so those that give these loops nothing over a neighbour are left
-// out: SSSE3 (every x86-64 CPU that has it and matters has SSE4 too) and AVX3_DL (what it adds is for dot
-// products, tables and bit counts). SVE's vectors have no size that the compiler knows, so they cannot be
-// members. What stays is AVX3, AVX2 and SSE4, NEON elsewhere, and Highway's one-lane target as the way out
-// for CPUs with none of them. Sanitizers see as much without SSE4, and take minutes to compile each.
+// Each one costs compile time and code size, so those that gain nothing over a neighbour in these loops are
+// left out:
+//   SSSE3     every x86-64 CPU of interest that has it has SSE4 too
+//   AVX3_DL   adds instructions for dot products, tables and bit counts
+//   SVE       its vectors have no size at compile time, so they cannot be members
+// AVX3, AVX2 and SSE4 remain, NEON elsewhere, and Highway's one-lane target for CPUs with none of them.
+// Sanitizers find as much without SSE4, and each target takes them minutes to compile.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

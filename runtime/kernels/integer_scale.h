@@ -1,5 +1,5 @@
-// An integer times a factor, divided by a divisor, as exactly as it can be said: no float64 on the way.
-// What is done to each element is constexpr, so that the kernels of GPUs do it by the same lines.
+// An integer times a factor, divided by a divisor, as exactly as possible: no float64 on the way. The work on
+// each element is constexpr, so that GPU kernels use the same code.
 #pragma once
 
 #include <bit>
@@ -14,13 +14,13 @@ namespace dabke::kernels {
 
 __extension__ using Product = unsigned __int128;
 
-/// value / divisor of whole numbers, by a multiplication.
+/// value / divisor of unsigned integers, by a multiplication.
 class Divider {
  public:
   constexpr explicit Divider(std::uint64_t divisor)
       : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor) {}
   constexpr std::uint64_t operator()(std::uint64_t value) const {
-    // Too small by 2 at most: the inverse is too small by less than 2 / 2^64.
+    // Too small by at most 2, because the inverse is too small by less than 2 / 2^64.
     auto quotient = static_cast<std::uint64_t>((static_cast<Product>(value) * inverse_) >> 64);
     for (std::uint64_t rest = value - quotient * divisor_; rest >= divisor_; rest -= divisor_) ++quotient;
     return quotient;
@@ -34,9 +34,10 @@ class Divider {
 
 /// Truncates toward zero, and stays within the result's type.
 ///
-/// The factor is mantissa * 2^-shift. Where the mantissa has many digits, as that of 1.0 / 3, it was rounded
-/// itself, and stands for any number that is rounded to it: a product that is a whole number for one of those
-/// is that number, so that 49 * (1.0 / 49) is 1. Fewer digits (1, 0.5, 12.75) mean just that number.
+/// The factor is mantissa * 2^-shift. A mantissa with many digits, such as that of 1.0 / 3, was itself
+/// rounded, and represents any number that rounds to it. If the product of one of those numbers is an
+/// integer, the result is that integer, so 49 * (1.0 / 49) is 1. A factor with fewer digits (1, 0.5, 12.75)
+/// represents only itself.
 class IntegerScale {
  public:
   explicit IntegerScale(const Scale& scale)
@@ -52,7 +53,7 @@ class IntegerScale {
     was_rounded_ = (mantissa_ & kRoundedDigits) != 0;
   }
 
-  /// `T` is what the result is stored as, `Wide` an integer of at least its width.
+  /// `T` is the type of the stored result, `Wide` an integer of at least its width.
   template <class T, class Wide>
   constexpr T apply(Wide value) const {
     const bool is_below = value < 0;
@@ -86,7 +87,7 @@ class IntegerScale {
       return divided(product << -shift_);
     }
     const std::uint64_t below = divided(product >> shift_);
-    // What half a unit of the mantissa comes to.
+    // Adds the effect of half a unit of the mantissa.
     const std::uint64_t above = was_rounded_ ? divided((product + size / 2) >> shift_) : below;
     return above > below ? below + 1 : below;
   }

@@ -8,7 +8,7 @@
 namespace dabke::kernels {
 namespace {
 
-/// Any alignment.
+/// At any alignment.
 template <class T>
 T load(const void* from, std::size_t i) {
   T value;

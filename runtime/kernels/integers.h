@@ -1,4 +1,4 @@
-// The parts of scale(), widen() and narrow() that are about integers.
+// The integer parts of scale(), widen() and narrow().
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace dabke::kernels {
 
-/// into[i] = from[i] * scale.factor / scale.divisor, from `from_dtype` to `dtype`, which is the same or the
-/// one that it is the wide_dtype() of. `into` may equal `from`.
+/// into[i] = from[i] * scale.factor / scale.divisor. `from_dtype` is `dtype` or wide_dtype(dtype). `into` may
+/// equal `from`.
 void scale_integers(DType dtype, void* into, DType from_dtype, const void* from, std::size_t elements,
                     const Scale& scale);
-/// Into wide_dtype(dtype).
+/// into[i] = from[i] in wide_dtype(dtype).
 void widen_integers(DType dtype, void* into, const void* from, std::size_t elements);
 
 }  // namespace dabke::kernels

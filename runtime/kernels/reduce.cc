@@ -47,10 +47,10 @@ struct Product {
   }
 };
 
-/// The rules that the CPU's own min and max do not have: NaN if either is NaN, and -0 below +0.
+/// The rules that the CPU's own min and max lack: NaN if either is NaN, and -0 below +0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V pick(V a, V b, hn::Mask<D> take_b, V of_equals) {
-  // No comparison holds with a NaN: then `a` would be taken, whichever of them it is.
+  // No comparison with a NaN holds, so without IsNaN(b) the result would be `a`, even if only `b` is a NaN.
   const auto other = hn::IfThenElse(hn::Or(take_b, hn::IsNaN(b)), b, a);
   return hn::IfThenElse(hn::Eq(a, b), of_equals, other);
 }
@@ -98,7 +98,7 @@ struct BitwiseXor {
   }
 };
 
-/// Of bytes that are true when any of their bits is; the result is 0 or 1.
+/// For bytes that are true if any of their bits is set; the result is 0 or 1.
 struct LogicalXor {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V apply(D, V a, V b) {
@@ -108,7 +108,7 @@ struct LogicalXor {
   }
 };
 
-/// Reduces a step or fewer bytes.
+/// Reduces at most one step of bytes.
 template <class Elements, class Op, class Factor>
 void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::size_t bytes) {
   std::uint8_t last[HWY_MAX_BYTES] = {};
@@ -123,9 +123,9 @@ void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::
   for (std::uint8_t* const into : r.into) std::memcpy(into + at, last, bytes);
 }
 
-/// How many bytes ahead operands are fetched, or 0. Of more than two operands, with much to compute for each
-/// line, the CPU by itself has too few loads under way. Of two, or in a cache, fetching costs more than it
-/// saves.
+/// The number of bytes by which operands are prefetched, or 0. With more than two operands there is much to
+/// compute for each line, and the CPU by itself has too few loads under way. With two, or in a cache,
+/// prefetching costs more than it saves.
 inline std::size_t fetch_ahead(const Reduction& r) {
   constexpr std::size_t kMoreThanACache = 4 << 20;
   const std::size_t rows = r.from.size() + r.into.size();
@@ -136,7 +136,7 @@ template <class Elements, class Op, class Factor>
 void reduce_all(const Reduction r, const Factor factor) {
   using E = Elements;
   const std::size_t step = E::step_bytes();
-  // Read here, not in the loop, whose stores might change them for all that the compiler knows.
+  // Read here and not in the loop, because the compiler must assume that the loop's stores change them.
   const std::uint8_t* const a = r.from[0];
   const std::uint8_t* const b = r.from[1];
   std::uint8_t* const into = r.into[0];
@@ -146,7 +146,7 @@ void reduce_all(const Reduction r, const Factor factor) {
     const std::size_t j = i + step;
     for (std::size_t k = 0; ahead != 0 && k < r.from.size(); ++k) {
       hwy::Prefetch(r.from[k] + i + ahead);
-      if (step >= 64) hwy::Prefetch(r.from[k] + j + ahead);  // a line of memory
+      if (step >= 64) hwy::Prefetch(r.from[k] + j + ahead);  // a cache line
     }
     auto one = E::template combine<Op>(E::load(a + i), E::load(b + i));
     auto two = E::template combine<Op>(E::load(a + j), E::load(b + j));
@@ -181,7 +181,7 @@ void reduce_op(ReduceOp op, const Reduction& r, const Factor& factor = {}) {
   assert(false && "no such kernel: average and adasum are made of others, bits have their own");
 }
 
-/// Whatever the width of the integers, their bits are those of their bytes.
+/// Bitwise operations on integers of any width are bitwise operations on their bytes.
 void reduce_bits(ReduceOp op, const Reduction& r) {
   using Bytes = Plain<std::uint8_t>;
   if (op == ReduceOp::bitwise_and) return reduce_all<Bytes, BitwiseAnd>(r, NoFactor());
@@ -200,14 +200,14 @@ void reduce_floats(ReduceOp op, const Reduction& r) {
 }
 
 void reduce_bool(ReduceOp op, const Reduction& r) {
-  // Not bitwise: any byte but 0 is true, and max and min keep one of the two.
+  // Not bitwise: any byte but 0 is true, and max and min keep one of the two bytes.
   assert(is_defined(op, DType::b8));
   if (op == ReduceOp::bitwise_xor) return reduce_all<Plain<std::uint8_t>, LogicalXor>(r, NoFactor());
   const bool is_or = op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bitwise_or;
   reduce_op<Plain<std::uint8_t>>(is_or ? ReduceOp::max : ReduceOp::min, r);
 }
 
-/// The scale is for floating dtypes alone.
+/// Applies the scale only to floating dtypes.
 void reduce_dtype(DType dtype, ReduceOp op, const Reduction& r) {
   if (dtype != DType::b8 && is_bitwise(op)) return reduce_bits(op, r);
   switch (dtype) {
@@ -275,7 +275,7 @@ void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::spa
   if (scale.is_one() || is_floating(dtype)) return HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
   if (scale.divisor != 1 && op == ReduceOp::sum && wide_dtype(dtype) != dtype)
     return average_integers(dtype, r, scale);
-  // Whole numbers are scaled by another loop; in blocks, so that it finds them in the innermost cache.
+  // Integers are scaled by another loop, in blocks so that it finds them in the innermost cache.
   constexpr std::size_t kBlockBytes = 8192;
   for (; r.begin < bytes; r.begin = r.end) {
     r.end = std::min(r.begin + kBlockBytes, bytes);

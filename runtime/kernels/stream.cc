@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
 
-/// `into` begins a line, and `bytes` are whole ones.
+/// `into` begins at a line, and `bytes` is a multiple of a line.
 void stream_lines(std::uint8_t* HWY_RESTRICT into, const std::uint8_t* HWY_RESTRICT from, std::size_t bytes) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<std::uint8_t> d;

@@ -1,4 +1,4 @@
-// Names of the instruction sets, and the choice among them.
+// The names of the instruction sets, and the choice among them.
 #include "runtime/kernels/highway_targets.h"
 //
 #include "hwy/highway.h"
@@ -8,7 +8,7 @@
 namespace dabke::kernels {
 namespace {
 
-/// Those that were compiled and that this CPU has; the lower the bit, the better the target.
+/// The targets that were compiled and that this CPU has; the lower the bit, the better the target.
 std::int64_t usable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
 }  // namespace
