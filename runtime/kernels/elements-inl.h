@@ -68,8 +68,8 @@ HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
   hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
 }
 
-/// The upper half of each word is the float's bfloat16; the lower half has no meaning. A NaN keeps its own upper
-/// half, so the caller must make sure that a bit of its mantissa is set there. The CPU's own conversion
+/// The upper half of each word is the float's bfloat16; the lower half has no meaning. A NaN keeps its own
+/// upper half, so the caller must make sure that a bit of its mantissa is set there. The CPU's own conversion
 /// (AVX512_BF16) takes subnormals for zero.
 HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
   const WordTag dw;

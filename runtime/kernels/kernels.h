@@ -7,8 +7,8 @@
 //   integers           wrap
 //   bool               sum, max and bitwise or are OR; product, min and bitwise and are AND; bitwise xor is
 //                      XOR; any byte but 0 is true
-//   floats             min and max give NaN if either operand is NaN, and treat -0 as less than +0; a sum of
-//                      -0 and +0 is +0; there are no bitwise operations
+//   floats             have no bitwise operations; min and max give NaN if either operand is NaN;
+//                      -0 is less than +0, and their sum is +0
 //
 // A factor of floats is rounded to their dtype, to float32 for float16 and bfloat16. It multiplies an element
 // once, and the product is rounded once. The multiplied value is an element of the dtype, so a sum or an
