@@ -1,9 +1,9 @@
-// The border between libdabke.so and a vendor's module, which lies in $libdir/dabke/ and is loaded when first
-// needed.
+// The border between libdabke.so and a vendor's module, which is in $libdir/dabke/ and is loaded when it is
+// first needed.
 //
-// A module exports one C function, `dabke_module`. Both sides come out of one build: the build id is compared
-// before anything else is touched, so what crosses may be C++ (abstract classes, strings). No exception and
-// no RTTI crosses.
+// A module exports one C function, `dabke_module`. Both sides come from one build: the build id is compared
+// before anything else is used. So C++ may cross the border (abstract classes, strings), but no exception and
+// no RTTI.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@ class MpiSession;
 
 inline constexpr std::uint32_t kModuleAbi = 2;
 
-/// What a module may ask of the library. It lives as long as the process.
+/// The services of the library for a module. It lives as long as the process.
 struct HostServices {
   std::uint32_t abi = kModuleAbi;
 };
 
-/// What `dabke_module` returns. The first two members stay what they are in every version.
+/// The result of `dabke_module`. The first two members are the same in every version.
 struct ModuleTable {
   std::uint32_t abi;
   const char* build_id;
-  // What the module is for; it lives as long as the process. Null: for the other, or the build ids differ.
+  // The session that the module provides, which lives as long as the process. Null: the module provides the
+  // other one, or the build ids differ.
   MpiSession* mpi;
   ops::NcclSession* nccl;
 };

@@ -14,14 +14,14 @@
 namespace dabke::modules {
 namespace {
 
-/// One row an MPI: its module, the library that an application is linked to, what its launcher sets, and the
-/// packages.
+/// One row per MPI: its module, the library to which an application is linked, the variable that its launcher
+/// sets, and its packages.
 struct Flavour {
   std::string_view module;
   std::string_view name;
-  std::string_view library;  // how its file name begins
+  std::string_view library;  // the beginning of its file name
   std::string_view other_library;
-  std::string_view variable;  // it has the number of ranks
+  std::string_view variable;  // its value is the number of ranks
   std::string_view build_package;
   std::string_view run_package;
 };
@@ -33,7 +33,7 @@ constexpr std::array kFlavours = {
 
 constexpr HostServices kHost;
 
-/// Looks for the libraries' files among those that are in this process.
+/// Searches the files that are loaded into this process for a library of MPI.
 struct Loaded {
   const Flavour* flavour = nullptr;
   std::string path;
@@ -116,7 +116,7 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
                     "Dabke again with -Dmpi=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
                     path, flavour->name, flavour->build_package));
   }
-  // Never closed: threads and exit handlers of the vendor's library may stay in it.
+  // Never closed, because threads and exit handlers of the vendor's library may stay in it.
   void* const handle = [&] {
     const SignalKeeper application;
     return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
