@@ -19,16 +19,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time for a client to prove itself, and the most that may be about it.
+/// The time for a client to prove itself, and the most clients that may do so at once.
 constexpr Duration kClientPatience = 5s;
 constexpr std::size_t kMostClients = 256;
-/// The time for one attempt, and the pause before all of a rank's addresses are tried again.
+/// The time for one attempt, and the pause before all addresses of a rank are tried again.
 constexpr Duration kAttempt = 5s;
 constexpr Duration kAgain = 200ms;
-/// What late addresses get: where the likeliest has answered, and where only another has.
+/// The extra time for late addresses: after the likeliest has answered, and after only another one has.
 constexpr Duration kShortGrace = 100ms;
 constexpr Duration kLongGrace = 1s;
-/// How often it is asked whether there is trouble.
+/// The interval at which trouble is checked.
 constexpr Duration kTroubleCheck = 250ms;
 
 struct Talk {
@@ -41,7 +41,7 @@ struct Talk {
   }
 };
 
-/// Those who try us.
+/// The clients that try this host.
 class Clients {
  public:
   explicit Clients(const Handshake::Self& self) : self_(self) {}
@@ -54,7 +54,7 @@ class Clients {
     for (const Talk& talk : talks_) next = std::min(next, talk.deadline);
     return next;
   }
-  /// Strangers make room for who comes later.
+  /// If there are too many clients, drops the oldest.
   void accept(int listener) {
     for (auto fd = tcp_accept(listener); fd.is_ok() && *fd; fd = tcp_accept(listener)) {
       auto handshake = Handshake::accept(self_, [](Rank) { return true; });
@@ -96,8 +96,8 @@ class Trials {
 
  private:
   struct Host {
-    TimePoint until = kNever;     // for those that are late
-    TimePoint again_at = kNever;  // none was reached, and none is under way
+    TimePoint until = kNever;     // for addresses that are late
+    TimePoint again_at = kNever;  // set if no address was reached and none is under way
   };
 
   Status begin(std::size_t i);

@@ -1,6 +1,6 @@
-// Which addresses of other hosts are theirs, and lead there: a trial counts when the other side proves the job's key
-// and the rank that it should have (handshake.h). An address that is also one of this host's, as that of a bridge for
-// containers is on every host, leads to this host itself, and fails.
+// Finds the addresses that lead to other hosts. A trial succeeds if the other side proves that it has the
+// job's key and the expected rank (handshake.h). An address that this host has too, such as that of a bridge
+// for containers, leads to this host itself, and fails.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace dabke::links {
 
-/// Answers whoever tries this host's addresses, as long as it lives, on a thread of its own.
+/// Answers clients that try this host's addresses, as long as it lives, on a thread of its own.
 class TrialListener {
  public:
-  /// One free port on each address. An address that cannot be listened on is left out.
+  /// Opens a free port on each address. An address on which it cannot listen is left out.
   static Result<std::unique_ptr<TrialListener>> open(const Handshake::Self& self,
                                                      std::span<const SocketAddress> addresses);
   ~TrialListener();
   TrialListener(const TrialListener&) = delete;
   TrialListener& operator=(const TrialListener&) = delete;
 
-  /// By the order of the addresses; with port 0 where it was left out.
+  /// In the order of the addresses; port 0 for one that was left out.
   const std::vector<SocketAddress>& listens_at() const { return listens_at_; }
 
  private:
@@ -52,8 +52,9 @@ struct Trial {
   std::string trouble = "no answer";
 };
 
-/// Tries all at once. Of each rank, the addresses that are late get a moment more once another one has been reached,
-/// and where none has, all are tried again until the deadline. `trouble` is asked a few times a second, and ends it.
+/// Tries all addresses at once. Once one address of a rank is reached, its late addresses get a moment more.
+/// If none is reached, all are tried again until the deadline. `trouble` is called a few times a second, and
+/// its error ends the trials.
 Status try_addresses(
     const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline,
     const std::function<Status()>& trouble = [] { return Status(); });

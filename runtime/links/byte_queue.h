@@ -1,4 +1,4 @@
-// A first-in, first-out run of bytes in one block of memory that is reused.
+// A first-in, first-out queue of bytes in one block of memory that is reused.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ class ByteQueue {
     capacity_ = 0;
   }
 
-  /// Free space behind the last byte, at least `least` bytes of it. commit() says how many were filled.
+  /// Free space behind the last byte, at least `least` bytes. commit() takes the number of bytes that were
+  /// filled.
   std::span<std::byte> writable(std::size_t least) {
     if (capacity_ - end_ < least) make_room(least);
     return {data_.get() + end_, capacity_ - end_};
@@ -43,8 +44,7 @@ class ByteQueue {
   static constexpr std::size_t kFirst = 4096;
 
   void make_room(std::size_t least) {
-    // Moving down costs no more than what was consumed since the last move, so bytes are moved O(1) times
-    // each.
+    // A move costs no more than what was consumed since the last one, so each byte is moved O(1) times.
     if (begin_ >= size() && capacity_ - size() >= least) {
       std::memmove(data_.get(), data_.get() + begin_, size());
     } else {

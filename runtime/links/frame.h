@@ -1,6 +1,6 @@
-// Frames on a byte stream: a length (four bytes, little-endian), the same with every bit turned, then as many bytes. An
-// empty frame is a frame. A length alone would take one damaged stream in sixteen for the beginning of a long frame, and
-// wait for the rest.
+// Frames on a byte stream: a length (four bytes, little-endian), the same with every bit inverted, then that
+// many bytes. A frame may be empty. With a length alone, one damaged stream in sixteen would be taken for the
+// beginning of a long frame, and the reader would wait for the rest.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@ inline constexpr std::size_t kFrameHeaderBytes = 8;
 
 std::array<std::byte, kFrameHeaderBytes> frame_header(std::size_t length);
 
-/// Cuts a stream into frames. Memory follows what has really come, never what a length claims.
+/// Cuts a stream into frames. Memory grows with the bytes that have come, never with a claimed length.
 class FrameDecoder {
  public:
-  /// Room for the next bytes of the stream; commit() says how many came.
+  /// Room for the next bytes of the stream; commit() takes the number that came.
   std::span<std::byte> writable();
   void commit(std::size_t count) { bytes_.commit(count); }
-  /// Hands on every whole frame. The error is about a length that no peer of ours would send.
+  /// Passes on every whole frame. Fails if a length is one that no peer of ours sends.
   Status deliver(FrameSink& sink);
-  /// Whether the stream stands in the middle of a frame.
+  /// True if a part of a frame has come.
   bool mid_frame() const { return !bytes_.empty(); }
 
  private:

@@ -16,12 +16,12 @@ constexpr std::size_t kPreamble = kMagic.size() + 4 + 1;
 constexpr std::size_t kMac = std::tuple_size_v<Digest>;
 constexpr std::size_t kMostRefusal = 512;
 
-// The places of the fields of HELLO and WELCOME, behind the preamble.
+// The offsets of the fields of HELLO and WELCOME, behind the preamble.
 constexpr std::size_t kJob = 0, kEpoch = 16, kFrom = 24, kTo = 28, kNonce = 32, kBoot = 64,
                       kPidNamespace = 80, kPid = 88;
 constexpr std::size_t kBody = 92;
 
-// What comes from a stranger is shown, never trusted with a terminal.
+// Text of a stranger is shown without its control characters, which could change a terminal.
 std::string printable(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte byte : bytes) {
@@ -85,7 +85,7 @@ Status Handshake::step() {
 Status Handshake::on_preamble() {
   if (std::memcmp(in_.data(), kMagic.data(), kMagic.size()) != 0) {
     return fail(Code::transport,
-                "it does not speak Dabke's link protocol");  // no answer: it would not understand
+                "it does not speak Dabke's link protocol");  // no answer: the peer would not understand it
   }
   const auto version = load_le<std::uint32_t>(in_.data() + kMagic.size());
   const auto kind = static_cast<Kind>(in_.back());
@@ -127,7 +127,7 @@ Status Handshake::on_hello() {
   transcript_.insert(transcript_.end(), out_.begin(), out_.end());
   const auto made = mac("acceptor");
   if (!made.is_ok()) {
-    out_.clear();  // a refusal goes out instead of a welcome without proof
+    out_.clear();  // a refusal is sent instead of a welcome without proof
     return refuse(made.status().code(), made.status().message());
   }
   const Digest& proof = *made;
@@ -191,7 +191,7 @@ Status Handshake::check_peer() const {
   if (peer_job_ != self_.job_id) {
     return {Code::mismatch,
             fmt::format("rank {} is of job {}, and rank {} of another", peer_rank_, to_hex(peer_job_),
-                        self_.rank)};  // ours stays unsaid: this goes out before the proof
+                        self_.rank)};  // without our job, because this is sent before the proof
   }
   if (peer_epoch_ != self_.epoch) {
     return {Code::mismatch, fmt::format("rank {} is in epoch {} of the job, rank {} in epoch {}", peer_rank_,

@@ -1,18 +1,18 @@
-// How two ranks make sure of each other before the first frame. Pure: bytes in, bytes out; no socket, no
-// clock.
+// How two ranks prove themselves to each other before the first frame. Pure: bytes in, bytes out; no socket,
+// no clock.
 //
 //   1. The connector sends HELLO: preamble, job, epoch, its rank, the rank it wants, a fresh nonce, its
 //      process.
-//   2. The acceptor refuses another wire version, job, epoch or rank. Else it answers WELCOME: the same
-//      fields of its own, and MAC_a = HMAC-SHA256(job key, "acceptor" | HELLO | WELCOME without the MAC).
+//   2. The acceptor refuses another wire version, job, epoch or rank. Otherwise it answers WELCOME: its own
+//      values of the same fields, and MAC_a = HMAC-SHA256(job key, "acceptor" | HELLO | WELCOME without the
+//      MAC).
 //   3. The connector checks the fields and MAC_a and sends PROOF: MAC_c = the same with "connector".
 //   4. The acceptor checks MAC_c and sends ACCEPTED. Frames may follow in both directions.
 //
 // Each MAC covers both nonces, both ranks, the epoch and the role, so an answer can be neither replayed nor
-// reflected, and the acceptor tells a stranger nothing but a refusal. Every step begins with the preamble:
-// magic (8 bytes), wire version (4), kind (1). The preamble and REFUSED (preamble, length of the text in two
-// bytes, text) never change, so that sides of different versions can tell each other. Integers are
-// little-endian.
+// reflected. A stranger gets only a refusal from the acceptor. Every step begins with the preamble: magic (8
+// bytes), wire version (4), kind (1). The preamble and REFUSED (preamble, length of the text in two bytes,
+// text) never change, so that sides of different versions can report it. Integers are little-endian.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ inline constexpr std::uint32_t kWireVersion = 9;
 
 class Handshake {
  public:
-  /// This side, the same for all its handshakes.
+  /// The data of this side, the same for all its handshakes.
   struct Self {
     JobId job_id{};
     JobKey job_key{};
@@ -44,27 +44,26 @@ class Handshake {
     std::uint32_t version = kWireVersion;  // tests set another
   };
 
-  /// Errors: no randomness to be had.
+  /// Fails if the system gives no random bytes.
   static Result<Handshake> connect(const Self& self, Rank wanted);
-  /// `may_connect` says which ranks are expected.
+  /// `may_connect` returns true for the ranks that are expected.
   static Result<Handshake> accept(const Self& self, std::function<bool(Rank)> may_connect);
 
-  /// How many bytes to read next: never more, because what follows the handshake is not ours. 0 once it is
-  /// over.
+  /// The number of bytes to read next. Never more, because bytes after the handshake belong to the link. 0
+  /// once it is over.
   std::size_t wanted() const { return over() ? 0 : need_ - in_.size(); }
-  /// Takes at most wanted() bytes. An error ends the handshake: what is outgoing (a refusal) may still be
-  /// sent.
+  /// Takes at most wanted() bytes. An error ends the handshake; outgoing bytes (a refusal) may still be sent.
   Status receive(std::span<const std::byte> bytes);
 
   std::span<const std::byte> outgoing() const { return std::span(out_).subspan(sent_); }
   void sent(std::size_t count) { sent_ += count; }
 
-  /// Both sides have proved themselves; send what is still outgoing before the first frame.
+  /// True if both sides have proved themselves. The outgoing bytes must still be sent before the first frame.
   bool done() const { return state_ == State::done; }
   bool failed() const { return state_ == State::failed; }
   bool over() const { return done() || failed(); }
 
-  /// The other side; for the acceptor only a claim until done().
+  /// The rank of the other side; for the acceptor only a claim until done().
   Rank peer_rank() const { return peer_rank_; }
   const ProcessIdentity& peer_process() const { return peer_process_; }
 
@@ -96,8 +95,8 @@ class Handshake {
   State state_ = State::preamble;
   Kind expected_ = Kind::hello;
   std::size_t need_ = 0;
-  std::vector<std::byte> in_;   // the step being received
-  std::vector<std::byte> out_;  // everything sent by this side
+  std::vector<std::byte> in_;   // the step that is being received
+  std::vector<std::byte> out_;  // all bytes of this side
   std::size_t sent_ = 0;
   std::array<std::byte, 32> nonce_{};
   std::vector<std::byte> transcript_;  // HELLO, then WELCOME without its MAC

@@ -9,10 +9,10 @@
 namespace dabke::links {
 namespace {
 
-/// Then others have their turn, should a client never stop sending.
+/// After this many turns other connections are served, even if a client never stops sending.
 constexpr int kMostTurns = 64;
 
-/// Whether there is more to do at once.
+/// True if there is more to do at once.
 Result<bool> send_step(int fd, Handshake& handshake) {
   const auto out = handshake.outgoing();
   const ssize_t sent = ::send(fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -23,7 +23,7 @@ Result<bool> send_step(int fd, Handshake& handshake) {
   return true;
 }
 
-/// The bytes that have come; none: nothing has.
+/// The number of bytes that have come; 0 if none has.
 Result<std::size_t> receive_step(int fd, const Handshake& handshake, std::span<std::byte> bytes) {
   const std::size_t most = handshake.failed() ? bytes.size() : std::min(handshake.wanted(), bytes.size());
   const ssize_t got = ::recv(fd, bytes.data(), most, MSG_DONTWAIT);

@@ -7,12 +7,12 @@
 namespace dabke::links {
 
 struct HandshakeTurn {
-  Status ended;    // the connection is of no use any more
-  Status refused;  // this side has just refused; what it says of it is on its way
+  Status ended;    // why the connection is of no use any more
+  Status refused;  // why this side has just refused; the refusal is on its way
 };
 
-/// Sends and receives what can be without waiting. A refusal is sent, and what the client still sends is thrown away
-/// until it closes: closing first would destroy the refusal on its way.
+/// Sends and receives as much as possible without waiting. After a refusal, bytes from the client are thrown
+/// away until it closes: closing first would destroy the refusal on its way.
 HandshakeTurn converse_over(int fd, Handshake& handshake);
 
 }  // namespace dabke::links

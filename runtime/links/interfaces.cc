@@ -30,7 +30,7 @@ std::optional<SocketAddress> address_in(const ifaddrs& entry) {
     return SocketAddress(entry.ifa_addr, sizeof(sockaddr_in)).with_port(0);
   if (entry.ifa_addr->sa_family != AF_INET6) return std::nullopt;
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr);
-  // A link-local address means nothing to another host without naming an interface of that host.
+  // A link-local address means nothing to another host unless it names an interface of that host.
   if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return std::nullopt;
   return SocketAddress(entry.ifa_addr, sizeof(sockaddr_in6)).with_port(0);
 }
@@ -67,9 +67,9 @@ std::span<const unsigned char> bytes_of(const SocketAddress& address) {
 
 /// One word of a selection.
 struct Wanted {
-  std::string_view name;                 // of an interface, where it is no address
-  bool is_prefix = false;                // all interfaces whose names begin with it
-  std::optional<SocketAddress> network;  // the first `bits` of it count
+  std::string_view name;                 // of an interface, if it is not an address
+  bool is_prefix = false;                // the name means all interfaces whose names begin with it
+  std::optional<SocketAddress> network;  // an address; its first `bits` bits count
   std::size_t bits = 0;
 
   bool takes(const HostAddress& each) const {
@@ -84,7 +84,7 @@ struct Wanted {
   }
 };
 
-/// `excludes`: the word is of a list of what is not to be taken.
+/// `excludes` is true if the list names what is not to be taken.
 Result<Wanted> wanted_by(std::string_view word, const std::vector<Interface>& interfaces, bool excludes) {
   if (word.starts_with('^'))
     return Status(
@@ -111,7 +111,7 @@ Result<Wanted> wanted_by(std::string_view word, const std::vector<Interface>& in
   return Wanted{.name = word, .network = *network, .bits = bits};
 }
 
-/// The words of a selection, without blanks; empty ones are left out.
+/// The words of a selection, without blanks and without empty words.
 Result<std::vector<Wanted>> words_of(std::string_view selection, const std::vector<Interface>& interfaces,
                                      bool excludes) {
   std::vector<Wanted> words;
@@ -128,7 +128,7 @@ Result<std::vector<Wanted>> words_of(std::string_view selection, const std::vect
   return words;
 }
 
-/// The local address from which a packet to `target` would leave; nothing is sent.
+/// The local address from which a packet to `target` would leave. Nothing is sent.
 std::optional<SocketAddress> source_towards(const SocketAddress& target) {
   const Fd fd(::socket(target.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || ::connect(fd.get(), target.get(), target.length()) != 0) return std::nullopt;
@@ -159,20 +159,20 @@ std::optional<SocketAddress> source_towards_host(const std::string& host) {
   return std::nullopt;
 }
 
-/// Where packets leave for the rendezvous, else by the default route.
+/// The local addresses from which packets leave for the rendezvous, and then by the default route.
 std::vector<SocketAddress> routed_addresses(const std::string& rendezvous) {
   std::vector<SocketAddress> routed;
   if (const auto host = host_of(rendezvous)) {
     if (auto source = source_towards_host(*host)) routed.push_back(*source);
   }
-  // Addresses kept for documentation: no host has them, so the default route would carry the packet.
+  // Addresses reserved for documentation: no host has them, so the default route would carry the packet.
   for (const char* nowhere : {"192.0.2.1:9", "[2001:db8::1]:9"}) {
     if (auto source = source_towards(*SocketAddress::parse(nowhere))) routed.push_back(*source);
   }
   return routed;
 }
 
-/// The lower, the likelier others reach it.
+/// The lower this number, the likelier others reach the address.
 std::size_t unlikeliness(const HostAddress& each, const std::vector<SocketAddress>& routed) {
   const auto found = std::ranges::find_if(
       routed, [&](const SocketAddress& source) { return source.has_host_of(each.address); });
@@ -233,7 +233,7 @@ Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const
   if (!selection.empty()) {
     DABKE_ASSIGN_OR_RETURN(all, selected_addresses(interfaces, selection));
   }
-  // What is only not excluded is in no order that the user has chosen.
+  // If the selection only excludes, the order of the rest is not the user's choice.
   if (selection.empty() || selection.starts_with('^')) {
     const std::vector<SocketAddress> routed = routed_addresses(rendezvous);
     std::ranges::stable_sort(all, {}, [&](const HostAddress& each) { return unlikeliness(each, routed); });

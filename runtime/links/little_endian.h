@@ -1,4 +1,4 @@
-// Integers as they travel on our links: little-endian, whatever the host.
+// Integers as they travel on our links: little-endian on every host.
 #pragma once
 
 #include <concepts>

@@ -29,7 +29,7 @@ class SocketAddress {
   socklen_t length() const { return length_; }
   int family() const { return storage_.ss_family; }
   bool is_loopback() const;
-  /// Whether both are of one host, whatever their ports; two of loopback are.
+  /// True if both are of one host, whatever their ports; two loopback addresses are.
   bool has_host_of(const SocketAddress& other) const;
   SocketAddress with_port(std::uint16_t port) const;
   std::string host() const;
@@ -41,7 +41,7 @@ class SocketAddress {
   socklen_t length_ = 0;
 };
 
-/// Where this rank listens for the others, whatever for: World::address, port 0.
+/// The address on which this rank listens for the others, for any purpose: World::address, port 0.
 Result<SocketAddress> listening_address(const World& world);
 
 }  // namespace dabke::links

@@ -59,7 +59,7 @@ bool has_ended(std::uint32_t pid) {
 }
 
 Result<Fd> watch_process(std::uint32_t pid) {
-  // glibc 2.36 has a wrapper; older ones do not. The descriptor is CLOEXEC from the start.
+  // glibc has a wrapper from 2.36 on. The descriptor is CLOEXEC from the start.
   const long fd = ::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u);
   if (fd >= 0) return Fd(static_cast<int>(fd));
   if (errno == ESRCH) return Status(Code::peer_lost, fmt::format("process {} has ended", pid));

@@ -22,8 +22,8 @@ Status set_option(int fd, int level, int name, int value, std::string_view what)
   return system_error(fmt::format("setsockopt({})", what), errno);
 }
 
-/// What went wrong with a connection that stood, and what that can mean: a network that fails is no killed
-/// process.
+/// The text for an established connection that broke, with its possible causes: a failed network is not a
+/// killed process.
 std::string loss_text(int errno_value) {
   std::string text = std::generic_category().message(errno_value);
   switch (errno_value) {
@@ -68,7 +68,7 @@ Result<Fd> tcp_accept(int listener) {
       case EINVAL:
       case ENOMEM:
       case ENOBUFS: return system_error("accept", errno);
-      default: break;  // the client's own errors, which Linux hands to whoever accepts it
+      default: break;  // the client's own errors, which Linux reports to accept4()
     }
   }
 }
@@ -89,11 +89,12 @@ Status tcp_connected(int fd) {
 
 TcpLink::TcpLink(GuardedFd fd, LinkPeer peer, Duration peer_timeout)
     : fd_(std::move(fd)), peer_(std::move(peer)) {
-  // Both only tune: without them a link is slower, or notices a vanished host later.
+  // Both options only tune: without them a link is slower, or notices a vanished host later.
   (void)set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
   const auto remote = SocketAddress::remote_of(fd_.get());
   const auto local = SocketAddress::local_of(fd_.get());
-  // Both ends of a connection within this network have the same address: the kernel takes it for both.
+  // Both ends of a connection within this network namespace have the same address, because the kernel takes
+  // it for both.
   crosses_network_ = !remote.is_ok() || !local.is_ok() || !remote->has_host_of(*local);
   if (peer_timeout > Duration::zero() && crosses_network_) {
     const auto ms = poll_timeout_ms(Clock::time_point(peer_timeout), Clock::time_point());
@@ -140,9 +141,9 @@ void TcpLink::flush() {
   }
 }
 
-// What the peer sent before it went is still to be read, so the loss is left to receive(): it finds the end
-// of the stream behind the last message, and because of this shutdown it does so whatever kind of error
-// sending ran into.
+// Messages that the peer sent before its end are still to be read, so receive() reports the loss: it finds
+// the end of the stream behind the last message. This shutdown makes sure of that, whatever error sending
+// met.
 void TcpLink::break_off(int errno_value) {
   broken_ = Status(Code::peer_lost, fmt::format("sending failed: {}", loss_text(errno_value)));
   unsent_.clear();
@@ -165,7 +166,7 @@ Result<Link::Received> TcpLink::receive(FrameSink& sink) {
     }
     decoder_.commit(static_cast<std::size_t>(got));
     DABKE_RETURN_IF_ERROR(decoder_.deliver(sink));
-    // A read that did not fill its room has emptied the socket; asking again would only cost a system call.
+    // A read that did not fill its room has emptied the socket; another one would only cost a system call.
     if (static_cast<std::size_t>(got) < room.size()) return Received::all;
     total += static_cast<std::size_t>(got);
   }

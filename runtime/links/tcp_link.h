@@ -1,4 +1,4 @@
-// Links over TCP: the listener, the connecting socket, and the Link that a finished handshake leaves behind.
+// Links over TCP: the listener, the connecting socket, and the Link after a finished handshake.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,20 @@
 
 namespace dabke::links {
 
-/// Listens on `address` (whose port may be 0: any free one) and nowhere else. Non-blocking, CLOEXEC.
+/// Listens only on `address`; port 0 means any free one. Non-blocking, CLOEXEC.
 Result<Fd> tcp_listen(const SocketAddress& address);
 
-/// The next waiting client; an empty Fd when there is none. Clients that went away meanwhile are passed over.
+/// The next waiting client; an empty Fd if there is none. Clients that have gone meanwhile are skipped.
 Result<Fd> tcp_accept(int listener);
 
-/// Begins to connect; the descriptor becomes writable when it has, or has failed: ask tcp_connected().
+/// Begins to connect. The descriptor becomes writable on success or failure; then call tcp_connected().
 Result<Fd> tcp_connect(const SocketAddress& address);
 Status tcp_connected(int fd);
 
 class TcpLink final : public Link {
  public:
-  /// `fd` is connected and non-blocking, and the handshake is over.
-  /// `peer_timeout`: how long the peer's host may leave sent bytes unanswered before the link breaks; zero:
-  /// for ever.
+  /// `fd` is connected and non-blocking, and the handshake is over. `peer_timeout` is how long the peer's
+  /// host may leave sent bytes unanswered before the link breaks; zero: for ever.
   TcpLink(GuardedFd fd, LinkPeer peer, Duration peer_timeout);
 
   const LinkPeer& peer() const override { return peer_; }
@@ -47,7 +46,7 @@ class TcpLink final : public Link {
   bool crosses_network_ = true;
   ByteQueue unsent_;
   FrameDecoder decoder_;
-  Status broken_;  // what sending ran into
+  Status broken_;  // the error that sending met
 };
 
 }  // namespace dabke::links

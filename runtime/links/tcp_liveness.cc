@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// It only tunes: without it a vanished host is noticed later.
+/// Only tunes: without the option a vanished host is noticed later.
 void set(int fd, int level, int option, int value) {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -26,7 +26,8 @@ void set(int fd, int level, int option, int value) {
 void keep_alive(int fd, Duration timeout) {
   const auto remote = SocketAddress::remote_of(fd), local = SocketAddress::local_of(fd);
   if (timeout <= Duration::zero() || !remote.is_ok() || !local.is_ok() || remote->has_host_of(*local)) return;
-  // A third of the time nothing is asked, then four times as often as fits into the rest.
+  // Probes begin after a third of the time. The rest has room for at least four, or for one a second if it is
+  // shorter.
   constexpr int kLongestIdle = 32767;  // the kernel's limit
   const auto whole = std::max<std::int64_t>(3, std::chrono::ceil<seconds>(timeout).count());
   const int limit = static_cast<int>(std::min<std::int64_t>(whole, kLongestIdle));
@@ -46,13 +47,13 @@ Duration TcpSilence::silent_for(int fd, TimePoint now) {
   tcp_info info{};
   socklen_t length = sizeof info;
   const bool known = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
-  // Bytes on their way, or a question whether there is room for more, or whether anybody is there at all.
+  // The other end owes an answer: to bytes on their way, or to a probe for room or for life.
   if (!known || (info.tcpi_unacked == 0 && info.tcpi_probes == 0)) {
     owed_since_ = kNever;
     return last_ = {};
   }
   if (owed_since_ == kNever) owed_since_ = now;
-  // Its last acknowledgement may be hours old when a connection was idle.
+  // The last acknowledgement may be hours old if the connection was idle.
   return last_ = std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
 }
 

@@ -1,5 +1,5 @@
-// Where a rank listens for the links of its neighbours: on TCP, and on a local socket where memory may be
-// shared.
+// The sockets on which a rank listens for the links of its neighbours: TCP, and a local socket if memory may
+// be shared.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace dabke::links {
 
 class LinkListener {
  public:
-  /// `setup` outlives it.
+  /// `setup` must outlive it.
   explicit LinkListener(const LinkSetup& setup) : setup_(setup) {}
 
-  /// Listens, and leaves its address in the store. `with_local`: on a local socket, too; a failure there is a
+  /// Listens, and leaves its address in the store. `with_local` adds a local socket, whose failure is only a
   /// warning.
   Status listen(bool with_local);
   bool is_open() const { return static_cast<bool>(tcp_); }
   int tcp() const { return tcp_.get(); }
-  /// -1 where it listens on none.
+  /// -1 if there is no local socket.
   int local() const { return local_.get(); }
 
  private:
@@ -30,9 +30,9 @@ class LinkListener {
   GuardedFd local_;
 };
 
-/// The name of the local socket on which `listener` listens beside its TCP address. Known to whoever knows
-/// the job's key, so that nobody else can take it first. The address tells apart what one rank sets up at the
-/// same time, the boot id hosts that share a network namespace only by name.
+/// The name of the local socket on which `listener` listens beside its TCP address. Only processes with the
+/// job's key can compute it, so nobody else can take it first. The address distinguishes the setups of one
+/// rank at the same time. The boot id distinguishes hosts that share a network namespace only by name.
 Result<std::string> local_name(const LinkSetup& setup, Rank listener, const std::string& address);
 
 }  // namespace dabke::links

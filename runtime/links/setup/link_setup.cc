@@ -26,10 +26,10 @@ using namespace std::chrono_literals;
 constexpr Duration kLastRetry = 1s;
 constexpr Duration kAbortCheck = 100ms;
 constexpr Duration kTroubleCheck = 250ms;
-// The listeners' numbers in epoll; every connection has a number of its own from 2 on.
+// The numbers of the listeners in epoll. Connections have numbers from 2 on.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kLocalListener = 1;
-// With its rank: a link that is there.
+// The number of a finished link is this plus its rank.
 constexpr std::uint64_t kLinked = std::uint64_t{1} << 63;
 
 class Setup {
@@ -42,12 +42,12 @@ class Setup {
   struct Connection {
     GuardedFd fd;
     Handshake handshake;
-    Neighbour* connects_to;  // null: we accepted it
+    Neighbour* connects_to;  // null: accepted by this rank
     std::string remote;      // for messages
     TimePoint deadline;
     bool established = false;
-    std::uint32_t events = 0;                         // that epoll watches
-    std::optional<shm::ShmAgreement> agreement = {};  // on a local socket
+    std::uint32_t events = 0;                         // those that epoll watches
+    std::optional<shm::ShmAgreement> agreement = {};  // on a local socket only
   };
 
   Status link_all();
@@ -75,7 +75,7 @@ class Setup {
   GuardedFd epoll_;
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t last_number_ = kLocalListener;
-  std::vector<std::string> refused_;  // the first few clients that were turned away
+  std::vector<std::string> refused_;  // the first few clients that were refused
 };
 
 Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
@@ -152,8 +152,8 @@ Status Setup::start_connection(Neighbour& n, Fd fd, bool local) {
   }
   DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(self_, n.rank));
   n.attempt = ++last_number_;
-  // Over TCP an answer may be lost, or somebody else listen there by now. A local socket loses nothing, and
-  // giving it up too early would cost the shared memory.
+  // Over TCP an answer may be lost, or another process may listen there by now. A local socket loses nothing,
+  // and giving it up too early would cost the shared memory.
   const TimePoint deadline =
       local ? given_.deadline : std::min(given_.deadline, Clock::now() + given_.client_patience);
   Connection connection{GuardedFd(std::move(fd), given_.guard),
@@ -189,7 +189,7 @@ Status Setup::wait_for_events() {
 }
 
 TimePoint Setup::next_event(TimePoint now) const {
-  if (neighbours_.awaits_address()) return now;  // the waiting is done in the store
+  if (neighbours_.awaits_address()) return now;  // the store does the waiting
   TimePoint next = std::min(given_.deadline, now + (given_.aborted ? kAbortCheck : kTroubleCheck));
   for (const Neighbour& n : neighbours_) {
     if (n.address && !n.link && n.attempt == 0) next = std::min(next, n.retry_at);
@@ -199,8 +199,8 @@ TimePoint Setup::next_event(TimePoint now) const {
 }
 
 Status Setup::accept_clients(int listener, bool local) {
-  // More than this are not ranks of ours; the oldest stranger makes room, and a rank that loses its turn
-  // comes again.
+  // More clients than this are not ranks of ours. The oldest one makes room, and a rank that loses its turn
+  // connects again.
   const std::size_t most = 2 * neighbours_.size() + 64;
   while (true) {
     DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_accept(listener));
@@ -243,7 +243,8 @@ Status Setup::serve(std::uint64_t number) {
   Connection& connection = found->second;
   if (!connection.established) {
     if (auto status = tcp_connected(connection.fd.get()); !status.is_ok()) return give_up(number, status);
-    // A port of our own may be picked as the source of a connection to it while nobody listens there.
+    // While nobody listens there, the kernel may pick that very port as the source, and connect the socket to
+    // itself.
     const auto local = SocketAddress::local_of(connection.fd.get());
     if (local.is_ok() && local->to_string() == connection.remote) {
       return give_up(number, Status(Code::transport, "nobody listens there"));
@@ -278,14 +279,14 @@ Status Setup::watch(Connection& connection, std::uint64_t number) {
   return {};
 }
 
-/// The handshake is done on a local socket; now for the memory.
+/// The handshake on a local socket is done; agrees on the memory.
 Status Setup::agree(Connection& connection, std::uint64_t number) {
   auto agreed = connection.agreement->advance(connection.fd.get());
   if (!agreed.is_ok()) return give_up(number, agreed.status());
   return *agreed ? finish(number) : watch(connection, number);
 }
 
-/// The connection becomes the neighbour's link.
+/// Makes the connection the neighbour's link.
 Status Setup::finish(std::uint64_t number) {
   Connection connection = std::move(connections_.extract(number).mapped());
   Neighbour& n = *neighbours_.find(connection.handshake.peer_rank());
@@ -305,7 +306,8 @@ Status Setup::finish(std::uint64_t number) {
   return watch_link(n);
 }
 
-/// Its end alone: what comes is for whoever gets it. Its neighbour may be past this.
+/// Watches only for the link's end, because messages are for the link's later owner. The neighbour may have
+/// finished its setup.
 Status Setup::watch_link(const Neighbour& n) {
   if (given_.aborted) return {};
   epoll_event event{.events = EPOLLRDHUP, .data = {.u64 = kLinked | static_cast<std::uint64_t>(n.rank)}};
@@ -313,15 +315,15 @@ Status Setup::watch_link(const Neighbour& n) {
   return system_error("epoll_ctl", errno);
 }
 
-/// Whether a link's end is its rank's, and not only that of its part of the job, is the store's to know. What came over
-/// it stays there for whoever gets the link.
+/// The end of a link may be that of its rank, or only of a part of the job, which the store shows. Messages
+/// that came over the link stay there for its later owner.
 Status Setup::link_ended(Neighbour& n) {
   n.has_ended = true;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, n.link->descriptor(), nullptr) == 0) return {};
   return system_error("epoll_ctl", errno);
 }
 
-/// The connection came to nothing. An error when trying again cannot help.
+/// Drops a connection that has failed. Returns an error if another attempt cannot help.
 Status Setup::give_up(std::uint64_t number, const Status& why) {
   const auto found = connections_.find(number);
   Neighbour* const n = found->second.connects_to;
@@ -357,7 +359,7 @@ Status Setup::drop_overdue(TimePoint now) {
     }
     if (connection.connects_to != nullptr) {
       const std::uint64_t number = (entry++)->first;
-      if (connection.deadline >= given_.deadline) continue;  // that is told as a rank that is missing
+      if (connection.deadline >= given_.deadline) continue;  // reported as a missing rank
       const double patience = std::chrono::duration<double>(given_.client_patience).count();
       DABKE_RETURN_IF_ERROR(
           give_up(number, {Code::timeout, fmt::format("no answer within {:.3g} s", patience)}));

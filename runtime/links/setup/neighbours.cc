@@ -55,7 +55,7 @@ Status Neighbours::look_up_addresses(bool nothing_else) {
     if (!is_unknown(one)) continue;
     auto found = setup_.store->get(fmt::format("{}/{}", setup_.prefix, one.rank), until);
     if (!found.is_ok() && found.status().code() != Code::timeout) return found.status();
-    until = now;  // the rest without waiting
+    until = now;  // the others without waiting
     if (!found.is_ok()) continue;
     DABKE_ASSIGN_OR_RETURN(one.address, SocketAddress::parse(*found));
     lookup_slice_ = kFirstRetry;
@@ -113,7 +113,7 @@ Status Neighbours::missing_ranks(std::span<const std::string> refused) const {
   }
   std::string text = fmt::format("rank {} has no link to {}", setup_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
-  // They may have waited in vain in init themselves, and know for whom.
+  // The missing ranks may have waited in vain in init themselves, and have reported for whom.
   if (!setup_.aborted) store::report_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
   if (!setup_.aborted) text += store::describe_absent(*setup_.store, setup_.world, absent).reported;
   if (!refused.empty()) text += fmt::format("; refused were {}", fmt::join(refused, ", "));
@@ -135,7 +135,7 @@ void Neighbours::send_last_words(const Status& why) {
   while (!open.empty() && Clock::now() < until) {
     std::erase_if(open, [&](Link* link) {
       link->flush();
-      // Closing with unread bytes would cut the words off.
+      // Closing with unread bytes would cut off the last words.
       const bool is_open = link->receive(nothing).is_ok();
       if (!is_open || link->wants_write()) return !is_open;
       link->finish_sending();

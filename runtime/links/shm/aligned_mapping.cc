@@ -18,7 +18,7 @@ Status no_mapping(std::size_t size_bytes) {
       fmt::format("{} (of {} bytes)", system_error("cannot map shared memory", errno).message(), size_bytes)};
 }
 
-/// Addresses for `size_bytes` that nothing else gets, with `offset` modulo the size of a huge page.
+/// Reserves `size_bytes` of addresses, equal to `offset` modulo the size of a huge page.
 std::byte* reserve_addresses(std::size_t offset, std::size_t size_bytes) {
   const std::size_t wide = size_bytes + kHugePage;
   void* const found = ::mmap(nullptr, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -31,8 +31,8 @@ std::byte* reserve_addresses(std::size_t offset, std::size_t size_bytes) {
   return begin + skipped;
 }
 
-// The kernel's own call. Libraries that watch what a process maps replace libc's by one with four arguments
-// (UCX does, which Debian's MPI brings): MREMAP_FIXED then takes whatever a register holds for the address.
+// The kernel's own call. Libraries that watch what a process maps (such as UCX, which Debian's MPI brings)
+// replace libc's function by one with four arguments. MREMAP_FIXED then takes the address from some register.
 void* move_mapping(void* from, std::size_t old_bytes, std::size_t new_bytes, void* to) {
   const long moved = ::syscall(SYS_mremap, from, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
   return reinterpret_cast<void*>(moved);  // -1 is MAP_FAILED
@@ -78,7 +78,7 @@ Status grow_aligned(std::byte*& base, std::size_t old_bytes, std::size_t new_byt
     ::munmap(wanted, new_bytes);
     return status;
   }
-  if (moved != wanted) {  // nothing is where it was, so there is no way back
+  if (moved != wanted) {  // nothing is in its old place, so there is no way back
     ::munmap(moved, new_bytes);
     ::munmap(wanted, new_bytes);
     base = nullptr;

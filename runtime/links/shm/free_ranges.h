@@ -1,4 +1,4 @@
-// The free stretches of a row of bytes.
+// The free ranges of a row of bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace dabke::shm {
 
-/// Neighbours that are both free are one stretch. Each call takes time logarithmic in their number.
+/// Adjacent free ranges are merged. A call usually takes time logarithmic in their number.
 class FreeRanges {
  public:
-  /// The begin, a multiple of `alignment`, of the `bytes` that were taken: from the tightest stretch that
-  /// holds them.
+  /// Takes `bytes` from the smallest range that holds them, at a multiple of `alignment`. Returns their
+  /// begin.
   std::optional<std::size_t> take(std::size_t bytes, std::size_t alignment) {
     for (auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end(); ++fit) {
       const auto [size, begin] = *fit;
@@ -28,7 +28,7 @@ class FreeRanges {
     return std::nullopt;
   }
 
-  /// None of it may be free already.
+  /// None of these bytes may be free already.
   void give(std::size_t begin, std::size_t bytes) {
     if (bytes == 0) return;
     const auto after = by_place_.lower_bound(begin);

@@ -26,7 +26,7 @@ Result<LocalAddress> address_of(const std::string& name) {
   if (name.size() + 1 > sizeof local.address.sun_path)
     return Status(Code::invalid_argument,
                   fmt::format("'{}' is too long for the name of a local socket", name));
-  // The zero byte in front makes it abstract.
+  // The zero byte in front makes the name abstract.
   std::memcpy(local.address.sun_path + 1, name.data(), name.size());
   local.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return local;
@@ -59,7 +59,7 @@ Result<Fd> local_datagrams(std::string& name) {
   DABKE_ASSIGN_OR_RETURN(Fd fd, local_socket(SOCK_DGRAM));
   LocalAddress local;
   local.address.sun_family = AF_UNIX;
-  // An address of its family alone asks the kernel for a free abstract name.
+  // An address with nothing but a family asks the kernel for a free abstract name.
   if (::bind(fd.get(), local.get(), sizeof local.address.sun_family) != 0)
     return system_error("bind(AF_UNIX)", errno);
   local.length = sizeof local.address;
@@ -121,13 +121,13 @@ Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte>
   message.msg_control = space;
   message.msg_controllen = sizeof space;
   ReceivedDescriptors received;
-  received.descriptors.reserve(kMostDescriptors);  // before any has come, which would leak without memory
+  received.descriptors.reserve(kMostDescriptors);  // early, because descriptors would leak without memory
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
   if (got < 0 && errno == EAGAIN) return received;
   if (got < 0) return system_error("cannot receive descriptors", errno);
-  // Owned first, whatever is wrong with the message: else they would leak.
+  // Owned first, whatever is wrong with the message, because the descriptors would leak otherwise.
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -17,7 +17,7 @@ Status damaged(std::uint64_t written, std::uint64_t read) {
                       written, read, kRingBytes)};
 }
 
-/// Whether somebody sleeps; only one caller of all is told so for each sleep.
+/// True if the other side sleeps. Only one caller gets true for each sleep.
 bool take(std::atomic<std::uint32_t>& declared) { return declared.load() != 0 && declared.exchange(0) != 0; }
 
 }  // namespace
@@ -42,7 +42,7 @@ Result<std::size_t> RingWriter::write(std::span<const std::byte> bytes) {
 }
 
 bool RingWriter::reader_sleeps_on_it() {
-  // The order matters: a reader that sleeps has read what it will read.
+  // The order matters: a reader that sleeps does not move `read` any more.
   return ring_.reader_sleeps.load() != 0 && ring_.read.load() != written_ && take(ring_.reader_sleeps);
 }
 

@@ -2,14 +2,14 @@
 //
 //   1. The writer copies bytes in and then moves `written`; the reader copies them out and then moves `read`.
 //      Both only grow; a position in the ring is the index modulo its size.
-//   2. Who wants to sleep says so first (`reader_sleeps`, `writer_waits`) and then looks again. Who moves an
-//      index then looks whether the other has said so. All four accesses are sequentially consistent, so at
-//      least one of the two sees the other, and no wake-up is lost. While both are awake nobody makes a
-//      system call.
+//   2. A side that wants to sleep first declares it (`reader_sleeps`, `writer_waits`) and then checks again.
+//      A side that moves an index then checks whether the other has declared its sleep. All four accesses are
+//      sequentially consistent, so at least one of the two sees the other, and no wake-up is lost. While both
+//      are awake neither makes a system call.
 //   3. `ended`: nothing will be written any more. `abandoned`: nothing will be read any more.
 //
-// Each side keeps its own index to itself as well and believes the other's only when it is possible, so that
-// a damaged ring is an error and no wild copy.
+// Each side also keeps its own index in its own memory. It accepts the other's index only if that is
+// possible, so a damaged ring is an error and not a wild copy.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace dabke::shm {
 inline constexpr std::size_t kRingBytes = std::size_t{256} << 10;
 static_assert((kRingBytes & (kRingBytes - 1)) == 0, "positions are taken modulo the size");
 
-/// What lies in the segment. All zero is an empty ring.
+/// The layout of a ring in the segment. All zero is an empty ring.
 struct RingMemory {
   alignas(64) std::atomic<std::uint64_t> written;
   std::atomic<std::uint32_t> ended;
@@ -41,22 +41,22 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 class RingWriter {
  public:
   explicit RingWriter(RingMemory& ring) : ring_(ring) {}
-  /// Free bytes; an error when the reader's index is impossible.
+  /// The number of free bytes. Fails if the reader's index is impossible.
   Result<std::size_t> room() const;
-  /// Copies what fits, to be shown by show(); how much that was.
+  /// Copies as much as fits, which the reader sees after show(). Returns the number of bytes.
   Result<std::size_t> write(std::span<const std::byte> bytes);
-  /// Shows what was written.
+  /// Makes the written bytes visible to the reader.
   void show() { ring_.written.store(written_); }
-  /// Whether the reader sleeps while some of what show() has shown is unread; asked at once or later. Said
-  /// once, the caller then has to wake it.
+  /// True if the reader sleeps while shown bytes are unread. May be called at once or later. A caller that
+  /// gets true must wake the reader.
   bool reader_sleeps_on_it();
-  /// Nothing more will come. Whether the reader sleeps and must be woken.
+  /// Ends the stream. True if the reader sleeps and must be woken.
   bool end();
   bool abandoned() const { return ring_.abandoned.load(std::memory_order_acquire) != 0; }
 
-  /// Asks for a wake-up when there is room; look at room() once more after it.
+  /// Asks for a wake-up when there is room. The caller then checks room() once more.
   void declare_waiting() { ring_.writer_waits.store(1); }
-  /// Takes that back. Whether the reader has taken it first, and so wakes us.
+  /// Takes that back. True if the reader has taken it first, and so wakes us.
   bool was_woken() { return ring_.writer_waits.exchange(0) == 0; }
 
  private:
@@ -67,14 +67,14 @@ class RingWriter {
 class RingReader {
  public:
   explicit RingReader(RingMemory& ring) : ring_(ring) {}
-  /// Whether read() or ended() has news. No error: a damaged ring is not empty.
+  /// True if read() or ended() has news. Never an error: a damaged ring is not empty.
   bool ready() const { return ring_.written.load() != read_ || ring_.ended.load() != 0; }
   bool empty() const { return ring_.written.load() == read_; }
-  /// Copies out what is there and fits; an error when the writer's index is impossible.
+  /// Copies out the bytes that are there and fit. Fails if the writer's index is impossible.
   Result<std::size_t> read(std::span<std::byte> into);
-  /// Gives the room of what was read back. Whether the writer waits for it and must be woken.
+  /// Gives back the room of the bytes that were read. True if the writer waits for it and must be woken.
   bool publish();
-  /// Whether all that will ever be written has been read.
+  /// True if all that will ever be written has been read.
   bool ended() const { return ring_.ended.load() != 0 && empty(); }
   void abandon() { ring_.abandoned.store(1, std::memory_order_release); }
 

@@ -77,7 +77,7 @@ Result<Segment> Segment::adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard) 
   DABKE_ASSIGN_OR_RETURN(Segment segment, adopt_empty(std::move(fd), size_bytes, guard));
   struct stat info {};
   if (::fstat(segment.descriptor(), &info) != 0) return system_error("fstat of a shared segment", errno);
-  // Counted in units of 512 bytes, whatever the file system.
+  // st_blocks is in units of 512 bytes on every file system.
   if (static_cast<std::size_t>(info.st_blocks) * 512 < size_bytes)
     return Status(Code::mismatch, "a shared segment was passed whose memory is not reserved");
   return segment;

@@ -13,7 +13,7 @@
 #include "runtime/links/shm/aligned_mapping.h"
 #include "runtime/links/shm/segment.h"
 
-// Linux 5.14 and 6.1; older ones say EINVAL, which does no harm.
+// From Linux 5.14 and 6.1 on; older kernels return EINVAL, which does no harm.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -24,19 +24,19 @@
 namespace dabke::shm {
 namespace {
 
-// Allocations of this size and more begin at a page; and the file is divided by it, a multiple of any page
-// size.
+// Allocations of this size and more begin at a page. The file is divided into units of this size, a multiple
+// of any page size.
 constexpr std::size_t kWholePages = std::size_t{64} << 10;
-// Regions take an entry of the process's table of mappings each (65,530 as a rule), so only large ones are of
-// one allocation.
+// Each region takes an entry of the process's table of mappings (usually 65,530), so only large allocations
+// have a region of their own.
 constexpr std::size_t kOwnRegion = std::size_t{4} << 20;
 constexpr std::size_t kLeastShared = std::size_t{1} << 20;
 constexpr std::size_t kMostShared = std::size_t{32} << 20;
-constexpr std::size_t kMost = std::size_t{1} << 46;  // less than there are addresses, so that no sum wraps
+constexpr std::size_t kMost = std::size_t{1} << 46;  // less than the address space, so that no sum wraps
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 std::size_t page_bytes() { return static_cast<std::size_t>(::getpagesize()); }
-/// Small ones only to the line.
+/// Small allocations are aligned to a cache line only.
 std::size_t alignment_of(std::size_t bytes) { return bytes >= kWholePages ? page_bytes() : kCacheLine; }
 std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
@@ -147,7 +147,8 @@ void SharedHeap::give_back(const Allocation& allocation) {
   region.used -= allocation.bytes;
   if (region.is_shared) {
     region.free.give(allocation.offset - allocation.region, allocation.bytes);
-    // The last one is kept, or a program that has one small tensor at a time would make a region for each.
+    // The last region is kept, because a program with one small tensor at a time would otherwise make a
+    // region for each.
     if (region.used != 0 || small_bytes_ == region.bytes) return;
     small_bytes_ -= region.bytes;
   }
@@ -164,7 +165,7 @@ Status SharedHeap::open_file() {
   return {};
 }
 
-/// A part of the file that nothing lies in; makes it longer if need be.
+/// Finds a part of the file in which nothing is allocated; makes the file longer if necessary.
 Result<std::size_t> SharedHeap::find_room(std::size_t bytes, std::size_t alignment) {
   if (const auto offset = room_.take(bytes, alignment)) return *offset;
   const std::size_t end = extent_.load(std::memory_order_relaxed);
@@ -183,14 +184,14 @@ Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
   DABKE_ASSIGN_OR_RETURN(const std::size_t offset, find_room(bytes, alignment));
   const auto map = [&]() -> Result<std::byte*> {
     DABKE_ASSIGN_OR_RETURN(std::byte* const base, map_aligned(fd_.get(), offset, bytes));
-    // Pages that are huge come only by touching them; what that does not bring, or no memory for it, shows
-    // next.
+    // Huge pages are created only by touching them. The next call creates the pages that are still missing,
+    // and reports a lack of memory.
     if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_POPULATE_WRITE);
     if (Status status = reserve_pages(fd_.get(), offset, bytes); !status.is_ok()) {
       ::munmap(base, bytes);
       return status;
     }
-    // Where touching brought small pages, as it does by most systems' default, they can be made huge
+    // If touching has created small pages, as it does by the default of most systems, they can be made huge
     // afterwards.
     if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_COLLAPSE);
     return base;
@@ -211,7 +212,7 @@ Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
 void SharedHeap::close_region(std::size_t offset) {
   const auto region = regions_.find(offset);
   ::munmap(region->second.base, region->second.bytes);
-  // Gives the memory back to the system, whoever has the file mapped.
+  // Gives the memory back to the system, even if other processes have the file mapped.
   (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                     static_cast<off_t>(region->second.bytes));
   room_.give(offset, region->second.bytes);

@@ -1,10 +1,10 @@
-// Memory of one process that other processes of the host can reach: what dabke_alloc gives out.
+// Memory of one process that other processes of the host can reach: the memory of dabke_alloc.
 //
-// All of it lies in one file without a name (memfd), which grows and has holes where nothing lies. So however
-// much is allocated there is one descriptor, a peer maps one file, and a place in it means the same memory
-// for ever: nothing has to be told to peers when memory is freed and given out again. The file never shrinks,
-// and its pages are reserved before memory is given out: shortage is an error of allocate(), and no SIGBUS
-// later on.
+// All of it is in one file without a name (memfd), which grows and has holes where nothing is allocated. So
+// there is one descriptor, however much is allocated. A peer maps one file, and a place in it means the same
+// memory for ever: peers need no message when memory is freed and allocated again. The file never shrinks.
+// Its pages are reserved before memory is returned, so a shortage is an error of allocate(), and never a
+// SIGBUS later.
 //
 // A large allocation is a region of the file of its own; small ones share regions.
 #pragma once
@@ -55,25 +55,25 @@ class SharedHeap {
   SharedHeap& operator=(const SharedHeap&) = delete;
   ~SharedHeap();
 
-  /// Memory of at least `size_bytes` at a multiple of 64, from 64 KiB on of the page size. Zeroed only where
-  /// nobody has had it before. Code out_of_memory when there is not enough.
+  /// Memory of at least `size_bytes` at a multiple of 64; from 64 KiB on at a multiple of the page size.
+  /// Zeroed only if it was never in use before. Code out_of_memory if there is not enough.
   Result<void*> allocate(std::size_t size_bytes);
-  /// Waits until nobody uses it. Code invalid_argument for what allocate() has not given, or was freed
-  /// before.
+  /// Waits until no operation uses the memory. Code invalid_argument if allocate() did not return it, or if
+  /// it was freed before.
   Status free(void* memory);
 
-  /// A use of the allocation in which `data` lies; empty when it lies in none.
+  /// A use of the allocation that contains `data`; empty if there is none.
   Use use(const void* data) { return extent() == 0 ? Use() : find_use(data); }
-  /// The place of these bytes in the file; none when they are not all in one allocation.
+  /// The place of these bytes in the file; none if they are not all in one allocation.
   std::optional<std::size_t> place_of(const void* data, std::size_t size_bytes) const;
 
-  /// So many bytes of the file exist; only grows. 0: nothing was ever allocated, and there is no file.
+  /// The size of the file, which only grows. 0: nothing was ever allocated, and there is no file.
   std::size_t extent() const { return extent_.load(std::memory_order_acquire); }
   /// The descriptor to pass to other processes, once extent() is not 0.
   int descriptor() const { return fd_.get(); }
 
-  /// Called in the atfork handler of a child only: drops the file. The memory stays, shared with the parent;
-  /// nothing else may be called after.
+  /// Drops the file; called only in the atfork handler of a child. The memory stays, shared with the parent.
+  /// Nothing else may be called after it.
   void close_in_child() { fork_guard_.close_all_in_child(); }
 
  private:
@@ -81,14 +81,14 @@ class SharedHeap {
   struct Region {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    bool is_shared = false;  // small allocations share it
+    bool is_shared = false;  // by small allocations
     std::size_t used = 0;
-    FreeRanges free;  // shared ones only; counted from the region's begin
+    FreeRanges free;  // of a shared region; counted from its begin
   };
   struct Allocation {
     std::size_t bytes = 0;
     std::size_t offset = 0;  // in the file
-    std::size_t region = 0;  // its place in the file
+    std::size_t region = 0;  // the region's place in the file
     std::size_t uses = 0;
     bool is_freed = false;
   };
@@ -105,13 +105,14 @@ class SharedHeap {
   Allocations::const_iterator find(std::uintptr_t address) const;
   void release(std::uintptr_t begin);
 
-  // What lies where in the file. Held during system calls, so nothing that an operation needs is behind it.
+  // Guards the layout of the file. It is held during system calls, so it guards nothing that an operation
+  // needs.
   std::mutex room_mutex_;
   ForkGuard fork_guard_;
   GuardedFd fd_;
   std::atomic<std::size_t> extent_{0};
   FreeRanges room_;
-  std::map<std::size_t, Region> regions_;  // by place in the file
+  std::map<std::size_t, Region> regions_;  // by their place in the file
   std::size_t small_bytes_ = 0;            // all shared regions together
 
   mutable std::mutex mutex_;

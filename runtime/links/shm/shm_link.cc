@@ -29,7 +29,7 @@ Result<std::unique_ptr<links::Link>> ShmLink::make(ShmLinkParts parts, links::Li
                                                    ForkGuard& guard) {
   if (parts.segment.bytes().size() != sizeof(ShmLinkMemory))
     return Status(Code::mismatch, "a segment of another size than a link's");
-  parts.segment.close_descriptor();  // the memory stays as long as somebody has it mapped
+  parts.segment.close_descriptor();  // the memory stays while a process has it mapped
   std::unique_ptr<ShmLink> link(new ShmLink(std::move(parts), std::move(peer)));
   link->epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard);
   if (!link->epoll_) return system_error("epoll_create1", errno);
@@ -54,7 +54,7 @@ Status ShmLink::send(std::span<const std::byte> frame) {
     return {Code::invalid_argument, fmt::format("a message of {} bytes for rank {} is above the limit of {}",
                                                 frame.size(), peer_.rank, links::kMaxFrameBytes)};
   }
-  // A full ring may be that of a dead peer, which will never say so itself.
+  // A full ring may belong to a dead peer, which can no longer report its end.
   if (broken_.is_ok() && (out_.abandoned() || (!unsent_.empty() && socket_ended())))
     break_off("the peer closed its connection");
   DABKE_RETURN_IF_ERROR(broken_);
@@ -105,11 +105,11 @@ void ShmLink::send_wakes() {
 void ShmLink::wake_peer() {
   const std::uint64_t one = 1;
   if (::write(peer_event_.get(), &one, sizeof one) < 0) {
-    // The counter is full: then it is readable, and nothing is missed.
+    // The counter is full. Then the eventfd is readable, and nothing is missed.
   }
 }
 
-// The loss is left to receive(), which finds it behind the last message.
+// Leaves the loss to receive(), which finds it behind the last message.
 void ShmLink::break_off(std::string why) {
   broken_ = Status(Code::peer_lost, "sending failed: " + std::move(why));
   unsent_.clear();
@@ -121,7 +121,7 @@ Result<links::Link::Received> ShmLink::receive(links::FrameSink& sink) {
   while (total < kMostAtOnce) {
     DABKE_ASSIGN_OR_RETURN(const std::size_t count, in_.read(decoder_.writable()));
     if (count > 0) {
-      // The room is given back before the frames are handed on: the writer fills it meanwhile.
+      // Gives the room back before it passes the frames on, so that the writer can fill it meanwhile.
       if (in_.publish()) wake_peer();
       decoder_.commit(count);
       DABKE_RETURN_IF_ERROR(decoder_.deliver(sink));
@@ -130,13 +130,13 @@ Result<links::Link::Received> ShmLink::receive(links::FrameSink& sink) {
     }
     const bool ended = in_.ended();
     if (!ended && !peer_gone_ && total > 0 && broken_.is_ok()) return Received::all;
-    // Nothing came, so the descriptor was readable for another reason. It must not stay so.
+    // Nothing came, so the descriptor was readable for another reason, which must be cleared.
     empty_event();
-    if (!ended && !peer_gone_ && socket_ended()) continue;  // what it wrote before it went is visible now
+    if (!ended && !peer_gone_ && socket_ended()) continue;  // the peer's last bytes are visible now
     if (!ended && !peer_gone_ && broken_.is_ok()) return Received::all;
     end_reported_ = true;
     if (!ended)
-      DABKE_RETURN_IF_ERROR(broken_);  // an orderly end is one, even if it came before our last words
+      DABKE_RETURN_IF_ERROR(broken_);  // an orderly end counts, even if it came before our last message
     if (decoder_.mid_frame())
       return Status(Code::peer_lost, "the connection ended in the middle of a message");
     return Received::closed;
@@ -148,7 +148,7 @@ bool ShmLink::socket_ended() {
   if (peer_gone_) return true;
   std::byte nothing{};
   ssize_t got = 0;
-  // What is there is a descriptor on its way, and not ours to take here.
+  // A byte here belongs to a descriptor on its way, which this must not take.
   do got = ::recv(socket_.get(), &nothing, 1, MSG_DONTWAIT | MSG_PEEK);
   while (got < 0 && errno == EINTR);
   peer_gone_ = got == 0 || (got < 0 && errno != EAGAIN);
@@ -187,8 +187,8 @@ void ShmLink::woken() {
   if (owed_ > 0) empty_event();
 }
 
-// Who took our word that we sleep writes to the eventfd, but perhaps a little later; until then it stays
-// owed.
+// A peer that has seen our declared sleep writes to the eventfd, but perhaps a little later. Until then the
+// write is owed.
 void ShmLink::empty_event() {
   std::uint64_t count = 0;
   if (::read(own_event_.get(), &count, sizeof count) > 0) owed_ -= count < owed_ ? count : owed_;

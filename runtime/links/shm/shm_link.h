@@ -1,8 +1,9 @@
 // A link through shared memory to another process of this host.
 //
-// Frames travel through two rings in one segment, one for each direction; what does not fit waits in a queue
-// of ours. Each side sleeps on an eventfd of its own, which the other writes only when it was told of the
-// sleep (ring.h). The Unix socket over which the segment came stays open and carries nothing: its end is how
+// Frames travel through two rings in one segment, one for each direction; bytes that do not fit wait in a
+// queue of the sender. Each side sleeps on an eventfd of its own, which the other writes only after a
+// declared sleep (ring.h). The Unix socket over which the segment came stays open and carries only
+// descriptors. Its end shows that the peer has closed or died.
 // we learn that the peer closed or died.
 #pragma once
 
@@ -22,12 +23,12 @@ struct ShmLinkMemory {
   RingMemory to_acceptor;
 };
 
-/// What one side of a link holds; the two sides differ in which ring is which.
+/// The parts of one side of a link. The two sides differ in which ring is which.
 struct ShmLinkParts {
   Segment segment;  // it has sizeof(ShmLinkMemory) bytes
   GuardedFd socket;
-  GuardedFd own_event;   // we sleep on it
-  GuardedFd peer_event;  // the peer does
+  GuardedFd own_event;   // this side sleeps on it
+  GuardedFd peer_event;  // the peer sleeps on it
   bool is_connector = false;
 };
 
@@ -46,7 +47,7 @@ class ShmLink final : public links::Link {
   void flush() override;
   Result<Received> receive(links::FrameSink& sink) override;
   void finish_sending() override;
-  /// What is in the ring outlives us.
+  /// Bytes in the ring outlive this side.
   bool all_arrived() const override { return unsent_.empty(); }
 
   bool poll_ready() const override;
@@ -55,8 +56,8 @@ class ShmLink final : public links::Link {
   void hold_wakes() override { holds_wakes_ = true; }
   void send_wakes() override;
 
-  /// Passes a descriptor beside the frames. The other side takes it, waiting until `deadline`, when a frame
-  /// has told it that one comes; until then its descriptor() stays readable.
+  /// Passes a descriptor beside the frames. The other side takes it after a frame has announced it, and waits
+  /// for it until `deadline`. Until then its descriptor() stays readable.
   Status pass_descriptor(int fd);
   Result<Fd> take_descriptor(TimePoint deadline);
 
@@ -77,7 +78,7 @@ class ShmLink final : public links::Link {
   RingReader in_;
   links::ByteQueue unsent_;
   links::FrameDecoder decoder_;
-  Status broken_;                        // what sending ran into
+  Status broken_;                        // the error that sending met
   bool sleeps_ = false, waits_ = false;  // declared, and not taken back
   std::uint64_t owed_ = 0;               // writes to own_event_ that were promised and not read yet
   bool holds_wakes_ = false, held_wake_ = false;

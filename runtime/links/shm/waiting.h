@@ -1,7 +1,6 @@
-// How to wait for another process to write to shared memory: look about 100 times, give the core away some
-// times, then sleep in the kernel. Looking longer starves the very process that is waited for when there are
-// more ranks than cores; sleeping at once costs two context switches where the answer is half a microsecond
-// away.
+// How to wait for another process to write to shared memory: check about 100 times, yield the core some
+// times, then sleep in the kernel. Longer checking starves the awaited process if there are more ranks than
+// cores. Sleeping at once costs two context switches, even if the answer is half a microsecond away.
 #pragma once
 
 #include <sched.h>
@@ -11,17 +10,17 @@
 
 namespace dabke::shm {
 
-/// Whether looking has been worth while lately. Where the other process runs on this very core, it never is.
+/// Learns whether spinning has paid off lately. It never does if the other process runs on this very core.
 class WaitingHabit {
  public:
   static constexpr int kMostSpins = 100;
   static constexpr int kLeastSpins = 4;
-  static constexpr unsigned kTryAgain = 64;  // once in so many waits, it looks for as long as at first
+  static constexpr unsigned kTryAgain = 64;  // once in so many waits, spins as long as at first
 
   int spins() { return ++waits_ % kTryAgain == 0 ? kMostSpins : spins_; }
   bool is_worth_while() const { return spins_ > kLeastSpins; }
-  /// `came_after`: so many spins, or none when it came too late for that. One try is enough to learn again
-  /// how long it pays to spin: what needs ten spins would never come while it is tried with a few more than
+  /// `came_after` is the number of spins, or none if the data came too late for them. After one success the
+  /// limit at least doubles. Data that needs ten spins would never come within a limit that grew slowly from
   /// four.
   void learn(std::optional<int> came_after) {
     spins_ = came_after ? std::clamp(4 * *came_after, std::min(kMostSpins, 2 * spins_), kMostSpins)
@@ -33,20 +32,21 @@ class WaitingHabit {
   unsigned waits_ = 0;
 };
 
-/// One wait: `for (Waiting wait; wait.again();) if (ready()) ...`, and behind the loop whatever sleeps.
+/// One wait: `for (Waiting wait; wait.again();) if (ready()) ...`, and after the loop the code that sleeps.
 class Waiting {
  public:
   static constexpr int kYields = 10;
 
   explicit Waiting(int yields = kYields) : yields_(yields) {}
-  /// Spins no longer than the habit says, and teaches it.
+  /// Spins no longer than the habit allows, and reports the result to it.
   explicit Waiting(WaitingHabit& habit, int yields = kYields)
       : habit_(&habit), spins_(habit.spins()), yields_(yields) {}
   ~Waiting() { teach(); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  /// Whether to look (again), after a short pause; false: time to sleep. The first look comes at once.
+  /// True if the caller must check (again), after a short pause; false: time to sleep. The first check comes
+  /// at once.
   bool again() {
     const int turn = turns_++;
     if (turn == 0) return true;
@@ -58,7 +58,7 @@ class Waiting {
     ::sched_yield();
     return true;
   }
-  /// Something has come, and more is waited for.
+  /// Called when something has come and more is waited for.
   void restart() {
     teach();
     if (habit_ != nullptr) spins_ = habit_->spins();
@@ -67,7 +67,7 @@ class Waiting {
 
  private:
   void teach() {
-    // What is there at the first look teaches nothing.
+    // Data that is there at the first check teaches nothing.
     if (habit_ == nullptr || turns_ <= 1) return;
     habit_->learn(turns_ <= spins_ + 1 ? std::optional(turns_ - 1) : std::nullopt);
   }
