@@ -96,7 +96,7 @@ class Trials {
 
  private:
   struct Host {
-    TimePoint until = kNever;     // for addresses that are late
+    TimePoint until = kNever;     // late addresses may answer until then
     TimePoint again_at = kNever;  // set if no address was reached and none is under way
   };
 

@@ -26,8 +26,7 @@ void set(int fd, int level, int option, int value) {
 void keep_alive(int fd, Duration timeout) {
   const auto remote = SocketAddress::remote_of(fd), local = SocketAddress::local_of(fd);
   if (timeout <= Duration::zero() || !remote.is_ok() || !local.is_ok() || remote->has_host_of(*local)) return;
-  // Probes begin after a third of the time. The rest has room for at least four, or for one a second if it is
-  // shorter.
+  // Probes begin after a third of the time. At least four fit into the rest, or one a second if it is short.
   constexpr int kLongestIdle = 32767;  // the kernel's limit
   const auto whole = std::max<std::int64_t>(3, std::chrono::ceil<seconds>(timeout).count());
   const int limit = static_cast<int>(std::min<std::int64_t>(whole, kLongestIdle));

@@ -1,4 +1,4 @@
-// A store whose waits ask the program now and then whether they are to go on.
+// A store whose waits ask the program regularly whether to go on.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace dabke::store {
 
-/// The thread that calls this asks `check`, in get() and in trouble(), while `check` lives and until it says stop; both end with
-/// that then, and what is in the store can still be read. Other threads, and waits that are over sooner, are not held up.
-/// `size`, of the job: its ranks share the store.
+/// Calls `check` only on the thread that calls this function, in get() and in trouble(), while `check` is
+/// alive. Once it stops the wait, both return that error; values in the store can still be read. Other
+/// threads are not held up, nor are reads without a wait. `size` is that of the job, whose ranks share the
+/// store.
 std::shared_ptr<Store> with_check(std::shared_ptr<Store> store, std::weak_ptr<WaitCheck> check, int size);
 
 }  // namespace dabke::store

@@ -1,6 +1,6 @@
-// One file a key: 'links/3' is <directory>/links/3.value. Every byte of a key's part that is not a letter, a
-// digit, '-' or '_' is written as %XX, so no part can be '..' or look like one of our suffixes, and a key may
-// have keys below it.
+// One file per key: 'links/3' is <directory>/links/3.value. In each part of a key, every byte that is not a
+// letter, a digit, '-' or '_' is written as %XX. So no part can be '..' or look like one of our suffixes, and
+// a key may have keys below it.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,7 +30,8 @@ using namespace std::chrono_literals;
 
 int remove_tree(int parent, const char* name);
 
-/// Takes `directory` over, and removes what of it is wanted. 0, or an errno.
+/// Takes over the descriptor `directory`, and removes the entries that `wanted` selects. Returns 0 or an
+/// errno.
 template <class Wanted>
 int remove_entries(int directory, Wanted wanted) {
   if (directory < 0) return errno == ENOENT ? 0 : errno;
@@ -45,27 +46,28 @@ int remove_entries(int directory, Wanted wanted) {
   return error;
 }
 
-/// A file, or a directory with all that is in it; 0, or an errno. Not by std::filesystem, which ends the
-/// process where there is no memory.
+/// Removes a file, or a directory with all that is in it. Returns 0 or an errno. Does not use
+/// std::filesystem, which ends the process if there is no memory.
 int remove_tree(int parent, const char* name) {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return 0;
   if (errno != EISDIR) return errno;
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (const int error = remove_entries(fd, [](std::string_view) { return true; }); error != 0) return error;
-  // What is in it now has come meanwhile, so it counts as set after the removal.
+  // Entries that are in it now came meanwhile, so they count as set after the removal.
   return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY ? 0 : errno;
 }
 
-// A network file system tells inotify nothing of what other hosts do, so the wait looks again by itself.
+// A network file system does not report to inotify what other hosts do, so the wait also checks by itself.
 constexpr auto kRecheck = 50ms;
-// Ranks come at nearly the same time, so a few short looks come first: the kernel takes some 20 ms to end a
+// Ranks come at nearly the same time, so a few short checks come first: the kernel takes some 20 ms to end a
 // watch.
 constexpr Duration kFirstPause = 500us;
 constexpr Duration kWatchFrom = 16ms;
-// A counter's lock is held for three system calls; whoever holds it this long is stopped or gone.
+// A counter's lock is held for three system calls; a process that holds it this long is stopped or gone.
 constexpr auto kLockPatience = 10s;
-// A key's directory may be removed between its making and its use, by whoever removes all that is below a prefix. That
-// is no reason to fail; more often in a row than this is nobody's doing but the directory's.
+// A key's directory may be removed between its making and its use, by a process that removes all below a
+// prefix. That is not a failure. If it happens more often in a row than this, the fault lies with the
+// directory.
 constexpr int kMostRemovals = 100;
 
 std::string file_name_of(std::string_view part) {
@@ -88,7 +90,7 @@ fs::path path_of(std::string_view key) {
   }
 }
 
-/// 0, or an errno.
+/// Returns 0 or an errno.
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
@@ -99,7 +101,7 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
-/// The file's content; nothing when there is no such file.
+/// The file's content; nothing if there is no such file.
 Result<std::optional<std::string>> read_file(const fs::path& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd && (errno == ENOENT || errno == ESTALE)) return std::optional<std::string>();
@@ -115,7 +117,7 @@ Result<std::optional<std::string>> read_file(const fs::path& path) {
   }
 }
 
-/// Tells of changes in one directory; without inotify (too many instances, say) the wait merely looks again.
+/// Waits for changes in one directory. Without inotify (too many instances, say) it only sleeps.
 class DirectoryWatch {
  public:
   explicit DirectoryWatch(const fs::path& directory) : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
@@ -167,11 +169,10 @@ class FileStore final : public Store {
       if (pause < kWatchFrom) {
         std::this_thread::sleep_until(std::min(deadline, now + pause));
       } else if (!watch) {
-        watch.emplace(target.parent_path());  // and look once more: it may have come just before the watch
+        watch.emplace(target.parent_path());  // and check once more: it may have come just before the watch
       } else {
         watch->wait(deadline);
-        // Opening the directory makes an NFS client ask the server again instead of trusting what it
-        // remembers.
+        // Opening the directory makes an NFS client ask the server again instead of trusting its cache.
         const Fd refresh(::open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       }
     }
@@ -216,13 +217,13 @@ class FileStore final : public Store {
  private:
   static constexpr std::string_view kSuffix = ".value";
 
-  /// The errno of a system call, or 0, and what it could not do.
+  /// The errno of a system call, or 0, and the step that failed.
   struct Failure {
     int error = 0;
     std::string step = {};
   };
 
-  /// The key's path, whose directory exists, until somebody removes it.
+  /// The key's path. Its directory exists until some process removes it.
   Result<fs::path> prepare(const std::string& key) const {
     fs::path target = fs::path(directory_) / path_of(key);
     target += kSuffix;
@@ -230,7 +231,7 @@ class FileStore final : public Store {
     for (int times_left = kMostRemovals; times_left >= 0; --times_left) {
       fs::create_directories(target.parent_path(), error);
       if (!error) return target;
-      // It says that it exists where it did, and was gone when it was looked at.
+      // The call reports file_exists for a directory that existed and was gone when it was checked.
       if (error != std::errc::no_such_file_or_directory && error != std::errc::file_exists) break;
     }
     return Status(Code::transport, fmt::format("cannot make directory {}: {}", target.parent_path().native(),
@@ -241,13 +242,13 @@ class FileStore final : public Store {
     Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return {errno, fmt::format("cannot create {}", temporary.native())};
     if (const int error = write_all(fd.get(), content); error != 0) return {error, "write"};
-    // NFS and full disks report what went wrong only here.
+    // NFS and full disks report their errors only here.
     if (::close(fd.release()) != 0) return {errno, fmt::format("cannot write {}", temporary.native())};
     if (::rename(temporary.c_str(), target.c_str()) != 0) return {errno, "rename"};
     return {};
   }
 
-  /// One lock for all counters of the directory: they are few and short.
+  /// One lock for all counters of the directory: they are few, and the lock is held briefly.
   Result<Fd> lock_counters() const {
     const std::string path = directory_ + "/.lock";
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -279,7 +280,7 @@ Result<std::shared_ptr<Store>> open_file_store(const std::string& directory) {
   };
   if (!directory.starts_with('/')) return refuse("is not an absolute path");
   std::error_code error;
-  fs::create_directories(directory, error);  // what it is tells the next line
+  fs::create_directories(directory, error);  // the next line checks the result
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0) return refuse(std::generic_category().message(errno));
   if (!S_ISDIR(info.st_mode)) return refuse("is not a directory");

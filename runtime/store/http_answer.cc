@@ -30,7 +30,7 @@ Result<HttpAnswer::Progress> HttpAnswer::append(std::string_view bytes) {
   if (!head_is_complete_) {
     const std::size_t before = received_.size();
     received_.append(bytes);
-    // The end may have begun in what came before.
+    // The end may have begun in earlier bytes.
     const auto end = received_.find(http_head::kEnd, before - std::min(before, http_head::kEnd.size() - 1));
     const bool is_too_long = end == std::string::npos
                                  ? received_.size() >= kLargestHead + http_head::kEnd.size()
@@ -49,7 +49,7 @@ Result<HttpAnswer::Progress> HttpAnswer::append(std::string_view bytes) {
   return Progress::complete;
 }
 
-/// Status line and headers, without the empty line.
+/// Reads the status line and the headers, without the empty line.
 Status HttpAnswer::read_head(std::string_view head) {
   const auto space = head.find(' ');
   if (!head.starts_with("HTTP/1.") || space == std::string_view::npos || head.size() < space + 4)

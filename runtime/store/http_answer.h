@@ -1,4 +1,4 @@
-// One answer of the rendezvous store as it comes in over a connection. Pure: bytes in; no socket, no clock.
+// One answer of the rendezvous store, as it comes in over a connection. Pure: bytes in; no socket, no clock.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace dabke::store {
 
-/// Takes bytes as they come and says when the answer is complete. What comes after it is not looked at.
+/// Takes bytes as they come, and returns whether the answer is complete. Bytes after it are ignored.
 class HttpAnswer {
  public:
   enum class Progress { more, complete };
-  /// An error, code transport, when this is no answer that the store could have given.
+  /// Fails with code transport if this cannot be an answer of the store.
   Result<Progress> append(std::string_view bytes);
-  /// Whether any byte has come, also one that is no answer's.
+  /// True if any byte has come, even one that is not part of an answer.
   bool has_begun() const { return head_is_complete_ || !received_.empty(); }
 
   int status() const { return status_; }

@@ -1,4 +1,4 @@
-// What the two sides of the rendezvous store agree on about the head of an HTTP message.
+// The parts of an HTTP head on which both sides of the rendezvous store agree.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace dabke::store::http_head {
 
 inline constexpr std::string_view kEnd = "\r\n\r\n";
 
-/// Names of headers are equal in any case.
+/// True if two names of headers are equal, whatever their case.
 inline bool is_same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });

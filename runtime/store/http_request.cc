@@ -25,7 +25,7 @@ Result<HttpRequest::Progress> HttpRequest::append(std::string_view bytes) {
   if (!head_is_complete_) {
     const std::size_t before = head_.size();
     head_.append(bytes);
-    // The end may have begun in what came before.
+    // The end may have begun in earlier bytes.
     const auto end = head_.find(http_head::kEnd, before - std::min(before, http_head::kEnd.size() - 1));
     const bool is_too_long =
         end == std::string::npos ? head_.size() >= kLargestHead + http_head::kEnd.size() : end > kLargestHead;

@@ -1,4 +1,4 @@
-// One request to the store as it comes in over a connection.
+// One request to the store, as it comes in over a connection.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,15 @@
 
 namespace dabke::store {
 
-/// Takes bytes as they come and says when the head, and when all of the request is complete. What comes after
-/// it is not looked at.
+/// Takes bytes as they come, and returns whether the head, and whether the whole request is complete. Bytes
+/// after it are ignored.
 class HttpRequest {
  public:
-  /// The longest key, method and headers, generously.
+  /// A generous limit for the longest key, method and headers.
   static constexpr std::size_t kLargestHead = 16 << 10;
 
   enum class Progress { in_head, in_body, complete };
-  /// An error, code invalid_argument, when this is no request that the store could understand; too large ones
-  /// are of that kind.
+  /// Fails with code invalid_argument if the store cannot understand the request, or if it is too large.
   Result<Progress> append(std::string_view bytes);
 
   std::string_view method() const { return method_; }

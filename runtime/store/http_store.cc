@@ -1,5 +1,5 @@
-// A client of its own rather than a library's: a rank waits in poll until a deadline and nowhere else, raises
-// no SIGPIPE when the launcher dies, works with descriptors above 1,023, and libdabke.so links no HTTP or TLS
+// A client of our own instead of a library's. A rank waits only in poll(), until a deadline, and gets no
+// SIGPIPE when the launcher dies. It works with descriptors above 1,023, and libdabke.so links no HTTP or TLS
 // library.
 #include "runtime/store/http_store.h"
 
@@ -31,12 +31,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time for connecting, sending and being answered, apart from what the store was asked to wait.
+/// The time for connecting, sending and the answer, besides the time for which the store was asked to wait.
 constexpr auto kAnswerLimit = 15s;
-/// A store that strangers besiege has dropped this client among them.
+/// The pause after a store has dropped this client among the strangers that besiege it.
 constexpr auto kAgainAfter = 10ms;
 
-/// Tells the exchanges that are under way that they are to end soon.
+/// Makes the exchanges under way end soon.
 class EarlyEnd {
  public:
   EarlyEnd() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -45,15 +45,13 @@ class EarlyEnd {
     const std::uint64_t one = 1;
     (void)!::write(event_.get(), &one, sizeof one);
   }
-  /// When an exchange that asks for the first time now must end; nothing while there is no hurry.
+  /// The end of an exchange that asks for the first time now; nothing while there is no hurry.
   std::optional<TimePoint> deadline() const {
     const std::int64_t limit = limit_ns_.load();
     if (limit < 0) return std::nullopt;
     return Clock::now() + std::chrono::nanoseconds(limit);
   }
-  int descriptor() const {
-    return event_.get();
-  }  // -1, which poll() passes over, where there was none to be had
+  int descriptor() const { return event_.get(); }  // -1, which poll() ignores, if there was none to be had
 
  private:
   const Fd event_;
@@ -73,7 +71,7 @@ std::string percent_encoded(std::string_view key) {
   return out;
 }
 
-/// How long one exchange may take, which may become shorter while it is under way.
+/// The time limit of one exchange, which may become shorter while it is under way.
 class Limit {
  public:
   Limit(TimePoint deadline, const EarlyEnd& hurry) : deadline_(deadline), hurry_(hurry) {}
@@ -85,7 +83,7 @@ class Limit {
         deadline_ = std::min(deadline_, *hurried);
       }
       std::array<pollfd, 2> entries{{{fd, events, 0}, {hurry_.descriptor(), POLLIN, 0}}};
-      // The second stays readable once the hurry is known, and has nothing more to say.
+      // The second entry stays readable once the hurry has begun, and has nothing more to report.
       const int ready = ::poll(entries.data(), hurries_ ? 1 : 2, poll_timeout_ms(deadline_));
       if (ready > 0 && entries[0].revents != 0) return {};
       if (ready == 0) return {Code::timeout, kNoAnswer};
@@ -93,7 +91,7 @@ class Limit {
     }
   }
 
-  /// Waits before something is tried again; an error when the time is up.
+  /// Waits before another attempt; fails if the time is up.
   Status pause(Duration time) {
     if (Clock::now() + time >= deadline_) return {Code::timeout, kNoAnswer};
     std::this_thread::sleep_for(time);
@@ -129,7 +127,7 @@ Status send_all(int fd, std::string_view bytes, Limit& limit) {
   return {};
 }
 
-/// `answer` holds what has come, also where that is no whole answer.
+/// `answer` holds the bytes that have come, even if they are not a whole answer.
 Status receive_answer(int fd, Limit& limit, HttpAnswer& answer) {
   std::array<char, 16 << 10> chunk;
   for (;;) {
@@ -210,8 +208,8 @@ class HttpStore final : public Store {
     return std::string(path) + out;
   }
 
-  /// `wait`: how long the store may take on purpose. It takes the request once, however often it is sent, so
-  /// an increment counts once.
+  /// `wait` is how long the store may take on purpose. The store takes the request once, however often it is
+  /// sent, so an increment counts once.
   Result<HttpAnswer> ask(std::string_view method, const std::string& target, std::string_view body,
                          std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
@@ -252,8 +250,7 @@ class HttpStore final : public Store {
     Limit limit(deadline, hurry_);
     for (;;) {
       DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_to(address_.at, limit));
-      // A store that refuses may close before it has read everything; its answer is there to be read all the
-      // same.
+      // A store that refuses may close before it has read everything. Its answer can still be read.
       const Status sent = send_all(fd.get(), request, limit);
       HttpAnswer answer;
       const Status received = receive_answer(fd.get(), limit, answer);

@@ -10,11 +10,14 @@
 
 namespace dabke::store {
 
-/// `url` is http://host:port, as in DABKE_RENDEZVOUS, and nothing is sent yet, so a wrong key shows at the first call. Of
-/// several addresses (store_address.h) it becomes known by the deadline which leads there.
-///   errors  of open: invalid_argument (the URL), transport (the host is not found, or the store at no address)
-///           of the calls: transport when the launcher is gone or does not answer, invalid_argument when job
-///           or key are not those of the store, timeout when nobody sets the key
+/// `url` is http://host:port, as in DABKE_RENDEZVOUS. Nothing is sent to it yet, so a wrong key shows at the
+/// first call. If there are several addresses (store_address.h), the one that leads to the store is found by
+/// the deadline.
+///   errors  of open: invalid_argument (the URL), transport (the host is not found, or the store at no
+///   address)
+///           of the calls: transport if the launcher is gone or does not answer, invalid_argument if job or
+///           key
+///           are not those of the store, timeout if nobody sets the key
 Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key,
                                                TimePoint deadline = kNever);
 

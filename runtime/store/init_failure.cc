@@ -8,7 +8,7 @@
 namespace dabke::store {
 namespace {
 
-/// Reports of reports grow.
+/// A limit, because reports of reports grow.
 constexpr std::size_t kMostText = 2000;
 constexpr std::size_t kMostNamed = 8;
 constexpr Duration kTroublePause = std::chrono::milliseconds(20);
@@ -20,14 +20,14 @@ std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
 }  // namespace
 
 void report_vain_wait(Store& store, Rank rank, const Status& why) {
-  // Nobody reads it where the store is gone.
+  // If the store is gone, nobody reads it.
   (void)store.set(key_of(rank), why.message().substr(0, kMostText));
 }
 
 void report_init_failure(Store& store, Rank rank, const Status& why) {
   report_vain_wait(store, rank, why);
   store.init_is_over();
-  // Two that fail in the same moment are both first, and either will do.
+  // Two ranks that fail at the same moment are both first, and either will do.
   if (store.get(kFirstKey, Clock::now()).is_ok()) return;
   const Status found = init_failure_of(fmt::format("rank {}", rank), why);
   (void)store.set(
@@ -35,7 +35,7 @@ void report_init_failure(Store& store, Rank rank, const Status& why) {
 }
 
 Status init_failure_of(const std::string& name, const Status& why) {
-  const Code code = why.code() == Code::interrupted ? Code::aborted : why.code();  // nobody else's wait was
+  const Code code = why.code() == Code::interrupted ? Code::aborted : why.code();  // no other wait was
   if (why.code() == Code::peer_lost || why.message().find(kFailedInInit) != std::string::npos) return why;
   return {code, fmt::format("{}{}{}", name, kFailedInInit, why.message())};
 }
@@ -47,7 +47,7 @@ Status first_init_failure(Store& store) {
   const auto [end, error] = std::from_chars(left->data(), left->data() + left->size(), code);
   if (error != std::errc() || code == 0) return {};
   const auto found = static_cast<Code>(code);
-  // Who waits takes a timeout for its own.
+  // A rank that waits would take a timeout for its own.
   return {found == Code::timeout ? Code::peer_lost : found,
           left->substr(std::min(left->size(), static_cast<std::size_t>(end - left->data()) + 1))};
 }
@@ -81,7 +81,7 @@ AbsentRanks describe_absent(Store& store, const World& world, std::span<const Ra
     found.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));
     if (!found.reported.empty()) continue;
     const auto report = store.get(key_of(rank), until);
-    until = TimePoint{};  // the rest without waiting
+    until = TimePoint{};  // the others without waiting
     if (report.is_ok()) found.reported = fmt::format(" (rank {} gave up: {})", rank, *report);
   }
   if (absent.size() > kMostNamed) found.who += fmt::format(" and {} more", absent.size() - kMostNamed);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLook = 250ms;
 constexpr Duration kLongestLook = 750ms;
-constexpr int kRanksAtOnce = 4;  // a millisecond
+constexpr int kRanksAtOnce = 4;  // in a millisecond
 
 std::string clean_end_key(Rank rank) { return fmt::format("ended/{}", rank); }
 
@@ -56,7 +56,7 @@ class InitStore final : public Store {
     looks_at_ = now + look_;
     const auto ended =
         std::ranges::find_if(watched_, [](const auto& one) { return links::has_ended(one.pid); });
-    trouble_ = first_init_failure(*epoch_);  // after that look: who has ended may have said why before
+    trouble_ = first_init_failure(*epoch_);  // after that check: an ended rank may have left its reason
     if (!trouble_.is_ok()) return trouble_;
     if (ended != watched_.end()) {
       if (!has_left(ended->rank)) trouble_ = process_ended_in_init(ended->rank, hosts_, ended->pid);
@@ -85,7 +85,7 @@ class InitStore final : public Store {
   std::atomic<bool> is_over_{false};
   std::mutex mutex_;
   std::vector<Watched> watched_;
-  std::map<Rank, TimePoint> unlinked_;  // and since when; for ever: that has been judged
+  std::map<Rank, TimePoint> unlinked_;  // since when; kNever: this has been judged
   TimePoint looks_at_ = Clock::now() + look_;
   Status trouble_;
 };
@@ -102,7 +102,7 @@ std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& wor
 }
 
 void report_clean_end(Store& epoch, Rank rank) {
-  // Where the store is gone nobody waits in it either.
+  // If the store is gone, nobody waits in it either.
   (void)epoch.set(clean_end_key(rank), "");
 }
 

@@ -16,8 +16,8 @@
 namespace dabke::store {
 namespace {
 
-/// Makes `path` with a random secret unless there is one: written aside first, so that nobody reads half of
-/// it.
+/// Makes `path` with a random secret if it does not exist. Writes it under another name first, so that no
+/// rank reads half of it.
 Status make_secret_file(const std::string& path) {
   if (::access(path.c_str(), F_OK) == 0) return {};
   DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());

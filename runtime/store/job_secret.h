@@ -16,16 +16,16 @@ struct JobSecret {
 
 Result<JobSecret> random_job_secret();
 
-/// Reads hexadecimal digits, as in DABKE_JOB_ID and DABKE_JOB_KEY. The key itself never goes into a message.
+/// Reads hexadecimal digits, as in DABKE_JOB_ID and DABKE_JOB_KEY. The key itself is never in an error.
 Result<JobSecret> parse_job_secret(const std::string& id, const std::string& key);
 
-/// What a rank leaves of the key in its environment: as many of these. A program that inherits them learns
-/// from them that it was started by a rank and is none.
+/// The digit that replaces every digit of the key in a rank's environment. A program that inherits these
+/// learns that it was started by a rank and is not one itself.
 inline constexpr char kTakenKeyDigit = '-';
 bool is_taken_key(std::string_view text);
 
-/// That of `directory`: the file `job-secret`, which whoever comes first makes, for its owner alone. A file
-/// of another user, or one that others may use, is refused, because its key would be no secret.
+/// The secret of `directory`: the file `job-secret`, which the first rank makes, for its owner alone. A file
+/// of another user, or one that others may use, is refused, because its key would not be a secret.
 Result<JobSecret> job_secret_in(const std::string& directory);
 
 }  // namespace dabke::store

@@ -5,7 +5,8 @@
 namespace dabke::store {
 namespace {
 
-/// A request that never arrived leaves a gap; a gap this old is given up, and a request that late is refused.
+/// A request that never arrived leaves a gap. After this many later requests the gap is closed, and a request
+/// that comes so late is refused.
 constexpr std::size_t kMostAbove = 4096;
 
 }  // namespace

@@ -9,12 +9,12 @@
 
 namespace dabke::store {
 
-/// Remembers, for each client, the counts seen: all up to a floor, and a few above it, because threads
-/// overtake one another. So memory grows with the number of clients and not with the number of requests. Not
+/// Stores for each client the counts seen: all up to a floor, and a few above it, because threads overtake
+/// one another. So memory grows with the number of clients and not with the number of requests. Not
 /// thread-safe.
 class NonceBook {
  public:
-  /// Whether `nonce` ("<client>-<n>") is well formed and new; from now on it is known.
+  /// True if `nonce` ("<client>-<n>") is well formed and new; from now on it counts as seen.
   bool take(std::string_view nonce);
 
  private:

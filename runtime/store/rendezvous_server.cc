@@ -35,18 +35,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time for a client that has proved to know the key to send its body, and to take its answer, as long as
-/// something moves.
+/// The time for a client that has proved its key to send its body, and to take its answer. It begins anew
+/// whenever bytes move.
 constexpr Duration kPatience = 5s;
-/// The time for everybody else all in all, whatever moves. Who is only slow comes again.
+/// The whole time for all others, even if bytes move. A client that is only slow connects again.
 constexpr Duration kStrangerTime = 2s;
-/// Who is one more takes the place of the oldest.
+/// One more stranger takes the place of the oldest.
 constexpr std::size_t kMostStrangers = 64;
-/// Then those that are there have their turn.
+/// After this many new clients the others are served.
 constexpr int kMostAccepted = 64;
-/// The pause while no descriptor is to be had for one more client.
+/// The pause while there is no descriptor for one more client.
 constexpr Duration kShortage = 100ms;
-/// Ready, because there is no memory to make it when it is needed.
+/// Made in advance, because there may be no memory for it when it is needed.
 constexpr std::string_view kNoMemoryAnswer =
     "HTTP/1.1 507 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 static_assert(kNoMemoryAnswer.find(" 507 ") != std::string_view::npos && protocol::kNoMemory == 507);
@@ -126,10 +126,13 @@ Result<int> port_of(int socket) {
 
 }  // namespace
 
-/// What the server's thread does. Each connection brings one request and takes one answer:
-///   reading, until the request is complete; waiting, where its key is not there yet; answering, until the
-///   kernel has the answer; closing, until the client has gone.
-/// Until its head has proved to know the key it is a stranger's, which has little time and is one of a few.
+/// The work of the server's thread. Each connection brings one request and takes one answer:
+///   reading    until the request is complete
+///   waiting    if its key is not there yet
+///   answering  until the kernel has the answer
+///   closing    until the client has gone
+/// Until its head has proved the key, a connection is a stranger's. A stranger has little time, and there may
+/// be only a few of them.
 class RendezvousServer::Loop {
  public:
   Loop(const JobId& job, const JobKey& key) : job_(to_hex(job)), key_(key) {}
@@ -137,7 +140,7 @@ class RendezvousServer::Loop {
 
   Status open();
   bool is_open() const { return stop_ && epoll_; }
-  /// The port.
+  /// Returns the port.
   Result<int> listen(const std::string& address);
   void on_set(std::function<void(const std::string&, const std::string&)> watcher) {
     on_set_ = std::move(watcher);
@@ -149,7 +152,7 @@ class RendezvousServer::Loop {
 
  private:
   using Number = std::uint64_t;
-  static constexpr Number kListener = 0, kStop = 1, kGiven = 2;  // all that listen have one number
+  static constexpr Number kListener = 0, kStop = 1, kGiven = 2;  // all listeners have one number
 
   struct Connection {
     enum class State { reading, waiting, answering, closing };
@@ -158,7 +161,7 @@ class RendezvousServer::Loop {
     bool is_strange = true;
     HttpRequest request = {};
     std::string nonce = {};
-    std::string key = {};  // that it waits for
+    std::string key = {};  // for which it waits
     std::string answer = {};
     std::size_t sent = 0;
     TimePoint deadline = {};
@@ -193,7 +196,7 @@ class RendezvousServer::Loop {
   ForkGuard guard_;
   GuardedFd epoll_, stop_, given_event_;
   std::mutex given_mutex_;
-  std::vector<std::pair<std::string, std::string>> given_;  // values, by other threads of this process
+  std::vector<std::pair<std::string, std::string>> given_;  // values, set by other threads of this process
   std::vector<GuardedFd> listeners_;
   std::function<void(const std::string&, const std::string&)> on_set_;
   RendezvousTable table_;
@@ -203,7 +206,7 @@ class RendezvousServer::Loop {
   std::set<Number> strangers_;  // the oldest first
   std::set<std::pair<TimePoint, Number>> deadlines_;
   std::map<std::string, std::set<Number>> waiters_;
-  TimePoint accepts_again_at_ = {};  // later than now: there were no descriptors
+  TimePoint accepts_again_at_ = {};  // later than now: there was no descriptor
   std::jthread thread_;
 };
 
@@ -239,14 +242,14 @@ RendezvousServer::Loop::~Loop() {
   const std::uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof one);
   thread_.join();
-  // Who waits is told that nothing has come, asks again, and finds nobody.
+  // A client that waits gets the answer that nothing has come, asks again, and finds no server.
   for (GuardedFd& listener : listeners_) listener.reset();
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     try {
       if (at->second.state == Connection::State::waiting) reply(at, protocol::kNotThere, "");
       if (at->second.state == Connection::State::answering) send_some(at);
-    } catch (const std::exception&) {  // no memory for the answer: its client finds nobody at once
+    } catch (const std::exception&) {  // no memory for the answer: its client finds no server at once
     }
     at = next;
   }
@@ -259,7 +262,7 @@ void RendezvousServer::Loop::run() {
     if (accepts_again_at_ != TimePoint{}) next = std::min(next, accepts_again_at_);
     const int count =
         ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), poll_timeout_ms(next));
-    if (count < 0 && errno != EINTR) return;  // only a descriptor that somebody else has closed
+    if (count < 0 && errno != EINTR) return;  // only if other code has closed a descriptor
     for (int i = 0; i < count; ++i) {
       const Number number = events[static_cast<std::size_t>(i)].data.u64;
       if (number == kStop) return;
@@ -324,7 +327,7 @@ void RendezvousServer::Loop::accept_clients_of(int listener) {
       return make_room();
     }
     if (!fd && (errno == EAGAIN || errno == EINVAL || errno == EBADF)) return;
-    if (!fd) continue;  // the client's own errors, which Linux hands to whoever accepts it
+    if (!fd) continue;  // the client's own errors, which Linux reports to accept4()
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const Number number = ++last_number_;
@@ -333,13 +336,13 @@ void RendezvousServer::Loop::accept_clients_of(int listener) {
     const auto at = connections_.try_emplace(number, Connection{GuardedFd(std::move(fd), guard_)}).first;
     strangers_.insert(number);
     set_deadline(at, kStrangerTime);
-    serve_one(number);  // most have sent their request by now, and are no strangers any more
+    serve_one(number);  // most have sent their request by now, and stop being strangers
     if (strangers_.size() > kMostStrangers) close(connections_.find(*strangers_.begin()));
   }
 }
 
-/// Makes room when there is no descriptor for the next client: whoever has been silent longest goes, and the
-/// others wait a little.
+/// Makes room when there is no descriptor for the next client: closes the oldest client that is silent, and
+/// lets the others wait a little.
 void RendezvousServer::Loop::make_room() {
   const auto silent = std::ranges::find_if(connections_, [](const auto& entry) {
     return entry.second.state == Connection::State::reading ||
@@ -355,14 +358,14 @@ void RendezvousServer::Loop::serve(Position at) {
   read_some(at);
 }
 
-/// Closes a client that has gone.
+/// Reads from a client; closes one that has gone.
 void RendezvousServer::Loop::read_some(Position at) {
   Connection& connection = at->second;
   std::array<char, HttpRequest::kLargestHead> chunk;
   const ssize_t got = ::recv(connection.fd.get(), chunk.data(), chunk.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return close(at);
-  // What comes behind the request means nothing.
+  // Bytes behind the request have no meaning.
   if (connection.state != Connection::State::reading) return;
   const auto progress = connection.request.append({chunk.data(), static_cast<std::size_t>(got)});
   if (!progress.is_ok()) return reply(at, kBadRequest, progress.status().message() + "\n");
@@ -380,7 +383,7 @@ void RendezvousServer::Loop::read_some(Position at) {
   if (*progress == HttpRequest::Progress::complete) take_request(at);
 }
 
-/// Checks by the head alone; takes the nonce.
+/// Checks the head alone; takes the nonce.
 Status RendezvousServer::Loop::check_proof(Position at) {
   const HttpRequest& request = at->second.request;
   DABKE_ASSIGN_OR_RETURN(const std::string proof,
@@ -388,7 +391,7 @@ Status RendezvousServer::Loop::check_proof(Position at) {
                                                  request.nonce(), request.seal()));
   if (request.job() != job_ || !protocol::proofs_equal(request.proof(), proof))
     return {Code::invalid_argument, "job or key do not match"};
-  // Only what is genuine is remembered, so a stranger cannot fill the book.
+  // Only the nonces of genuine requests are stored, so a stranger cannot fill the book.
   if (!nonces_.take(request.nonce())) return {Code::invalid_argument, "this request has been seen before"};
   return {};
 }
@@ -401,7 +404,7 @@ void RendezvousServer::Loop::take_request(Position at) {
   if (!act(at)) reply(at, kBadRequest, "no such request\n");
 }
 
-/// Does what is asked; false: it makes no sense.
+/// Carries out the request; false: it makes no sense.
 bool RendezvousServer::Loop::act(Position at) {
   const HttpRequest& request = at->second.request;
   const Target target = parse_target(request.target());
@@ -448,7 +451,7 @@ void RendezvousServer::Loop::notify_waiters(const std::string& key) {
   waiters_.erase(key);
 }
 
-/// Replies to a client that has not just been heard of.
+/// Replies to a client that is not being served just now. If memory is short, only that client is given up.
 void RendezvousServer::Loop::reply_or_give_up(Position at, int status, std::string_view body) {
   try {
     reply(at, status, body);
@@ -457,8 +460,8 @@ void RendezvousServer::Loop::reply_or_give_up(Position at, int status, std::stri
   }
 }
 
-/// There is no memory for what it needs. A client that has proved to know the key learns that; others ask
-/// again.
+/// Ends a client for which there is no memory. A client that has proved its key gets that as its answer;
+/// others ask again.
 void RendezvousServer::Loop::give_up(Position at) {
   Connection& connection = at->second;
   if (connection.is_strange || connection.sent != 0) return close(at);
@@ -467,14 +470,14 @@ void RendezvousServer::Loop::give_up(Position at) {
   close_after_answer(at);
 }
 
-/// The answer is proved too where the request was genuine.
+/// The answer to a genuine request carries a proof, too.
 void RendezvousServer::Loop::reply(Position at, int status, std::string_view body) {
   Connection& connection = at->second;
   const bool genuine = !connection.is_strange;
   std::string proof;
   if (genuine) {
     const auto made = protocol::answer_proof(key_, connection.nonce, status, body);
-    // The client does not believe an answer without the proof, and says so.
+    // The client does not accept an answer without the proof, and reports that.
     if (made.is_ok()) proof = fmt::format("{}: {}\r\n", protocol::kProofHeader, *made);
   }
   connection.answer =
@@ -500,7 +503,8 @@ void RendezvousServer::Loop::send_some(Position at) {
   close_after_answer(at);
 }
 
-/// Not before the client has gone: what it may still be sending would destroy the answer on its way.
+/// Closes only after the client has gone, because bytes that are still coming would destroy the answer on its
+/// way.
 void RendezvousServer::Loop::close_after_answer(Position at) {
   Connection& connection = at->second;
   ::shutdown(connection.fd.get(), SHUT_WR);
@@ -525,7 +529,7 @@ void RendezvousServer::Loop::end_overdue() {
   }
 }
 
-/// Needs memory for the first deadline of a connection alone.
+/// Needs memory only for the first deadline of a connection.
 void RendezvousServer::Loop::set_deadline(Position at, Duration wait) {
   auto entry = deadlines_.extract({at->second.deadline, at->first});
   at->second.deadline = Clock::now() + wait;
@@ -537,7 +541,8 @@ void RendezvousServer::Loop::set_deadline(Position at, Duration wait) {
   }
 }
 
-/// Not in the list of those that wait for its key is who could not be put there, or is being told just now.
+/// A connection is missing in the list of its key if it could not be put there, or is being answered just
+/// now.
 void RendezvousServer::Loop::stop_waiting(Position at) {
   const auto waiters = waiters_.find(at->second.key);
   if (waiters == waiters_.end()) return;

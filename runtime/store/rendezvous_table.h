@@ -12,11 +12,11 @@ namespace dabke::store {
 class RendezvousTable {
  public:
   void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
-  /// Null when the key is not there.
+  /// Null if the key is not there.
   const std::string* get(const std::string& key) const;
-  /// The new count, or nothing when the key holds text that is no number.
+  /// The new count, or nothing if the key holds text that is not a number.
   std::optional<std::uint64_t> increment(const std::string& key);
-  /// `prefix` and all below it; all when it is empty.
+  /// Removes `prefix` and all below it; everything if it is empty.
   void remove_all(const std::string& prefix);
 
  private:

@@ -1,4 +1,4 @@
-// The rendezvous store: where ranks leave addresses for one another before any link exists.
+// The rendezvous store, in which ranks leave addresses for one another before any link exists.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,35 @@
 
 namespace dabke::store {
 
-/// Keys are text without whitespace, '/' separates parts; values are any bytes. Callable from any thread.
+/// Keys are text without whitespace, in which '/' separates parts. Values are any bytes. Callable from any
+/// thread.
 class Store {
  public:
   virtual ~Store() = default;
   virtual Status set(const std::string& key, std::string_view value) = 0;
-  /// Waits for the key until `deadline`; code timeout (naming the key) when it does not appear.
+  /// Waits for the key until `deadline`; code timeout, with the key's name, if it does not appear.
   virtual Result<std::string> get(const std::string& key, TimePoint deadline) = 0;
   /// Adds one to the counter `key` (0 at first) in one atomic step and returns the new value.
   virtual Result<std::uint64_t> increment(const std::string& key) = 0;
-  /// Forgets `prefix` and every key below `prefix/`; with an empty prefix all keys. Nobody may be using them
-  /// any more. A store that goes away with its job need not do anything.
+  /// Removes `prefix` and every key below `prefix/`; all keys if it is empty. Nobody may be using them any
+  /// more. A store that ends with its job need not do anything.
   virtual Status remove_all(const std::string& prefix) {
     (void)prefix;
     return {};
   }
-  /// Waits for an answer no longer than this from now on, and for what is under way: the job is over, and
-  /// what is still said to the store is only tidying.
+  /// From now on waits at most `limit` for an answer, also in calls under way: the job is over, and further
+  /// calls only tidy up.
   virtual void hurry(Duration limit) { (void)limit; }
-  /// Why nothing more is to be waited for that others would leave here; get() may end with it, too. Never of code
-  /// timeout. Looks only now and then, so it may be asked often (init_watch.h).
-  /// `unlinked`: a rank whose link has ended, which may be in good order.
+  /// The reason why it is useless to wait for other ranks here; get() may return it, too. Never of code
+  /// timeout. Checks only now and then, so it may be called often (init_watch.h). `unlinked` is a rank whose
+  /// link has ended, perhaps in good order.
   virtual Status trouble(Rank unlinked = -1) {
     (void)unlinked;
     return {};
   }
-  /// From now on there is none, whatever becomes of the others.
+  /// From now on trouble() returns ok, whatever happens to the others.
   virtual void init_is_over() {}
-  /// "http://127.0.0.1:4711", "file:/shared/job7", "memory"; for messages.
+  /// The address for messages, such as "http://127.0.0.1:4711", "file:/shared/job7" or "memory".
   virtual std::string describe() const = 0;
 };
 
@@ -49,8 +50,8 @@ std::shared_ptr<Store> with_prefix(std::shared_ptr<Store> store, std::string pre
 /// A store for ranks that are threads of one process, and for a job of one rank.
 std::shared_ptr<Store> make_memory_store();
 
-/// A directory that all ranks see. Values are written to a temporary file and renamed, so readers see all or
-/// nothing.
+/// A store in a directory that all ranks see. Values are written to a temporary file and renamed, so readers
+/// see all or nothing.
 Result<std::shared_ptr<Store>> open_file_store(const std::string& directory);
 
 }  // namespace dabke::store

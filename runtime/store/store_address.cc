@@ -28,9 +28,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::string_view kScheme = "http://";
-/// What likelier addresses get, once another has answered.
+/// The extra time for likelier addresses, once another one has answered.
 constexpr Duration kGrace = 50ms;
-/// The pause before a store is asked again that has dropped us among strangers that besiege it.
+/// The pause before asking a store again that has dropped us among the strangers that besiege it.
 constexpr Duration kAgain = 100ms;
 
 Result<StoreAddress> resolve(std::string_view authority, const std::string& url) {
@@ -58,7 +58,7 @@ Result<StoreAddress> resolve(std::string_view authority, const std::string& url)
   return StoreAddress{std::string(authority), links::SocketAddress(found->ai_addr, found->ai_addrlen)};
 }
 
-/// A request to one address, until it is answered or cannot be.
+/// A request to one address, until it is answered or has failed.
 class Trial {
  public:
   Trial(const StoreAddress& address, std::string nonce, std::string request)
@@ -75,7 +75,7 @@ class Trial {
   std::string trouble() const {
     return fmt::format("{} ({})", address_.authority, is_under_way() ? "no answer" : trouble_.message());
   }
-  /// An entry of poll() passes over a descriptor of -1.
+  /// poll() ignores an entry whose descriptor is -1.
   pollfd poll_entry() const { return {fd_.get(), static_cast<short>(unsent_.empty() ? POLLIN : POLLOUT), 0}; }
   void advance(const StoreSecret& secret) {
     auto answered = step(secret);
@@ -86,7 +86,7 @@ class Trial {
   }
 
  private:
-  /// Whether the store has answered.
+  /// True if the store has answered.
   Result<bool> step(const StoreSecret& secret) {
     DABKE_RETURN_IF_ERROR(links::tcp_connected(fd_.get()));
     while (!unsent_.empty()) {
@@ -127,7 +127,7 @@ Result<std::vector<Trial>> begin(const std::vector<StoreAddress>& addresses, con
   DABKE_RETURN_IF_ERROR(random_bytes(client));
   std::vector<Trial> trials;
   for (const StoreAddress& each : addresses) {
-    // Two may lead to one store, which takes a nonce once.
+    // Two addresses may lead to one store, which takes a nonce once.
     std::string nonce = fmt::format("{}-{}", to_hex(client), trials.size() + 1);
     DABKE_ASSIGN_OR_RETURN(std::string request,
                            store_request(secret, each.authority, nonce, "GET",
@@ -137,19 +137,19 @@ Result<std::vector<Trial>> begin(const std::vector<StoreAddress>& addresses, con
   return trials;
 }
 
-/// The likeliest that has answered.
+/// The likeliest address that has answered.
 const Trial* best_of(const std::vector<Trial>& trials) {
   const auto best = std::ranges::find_if(trials, &Trial::has_answered);
   return best == trials.end() ? nullptr : &*best;
 }
 
-/// Whether one that is likelier than `than` (null: any) may still answer.
+/// True if an address that is likelier than `than` (null: any address) may still answer.
 bool may_come(const std::vector<Trial>& trials, const Trial* than) {
   return std::ranges::any_of(
       trials, [&](const Trial& each) { return each.is_under_way() && (than == nullptr || &each < than); });
 }
 
-/// Until the likeliest has answered that will.
+/// Waits until the likeliest address that will answer has answered.
 Status carry_out(std::vector<Trial>& trials, const StoreSecret& secret, TimePoint until) {
   for (bool has_found = false;;) {
     const Trial* const best = best_of(trials);
@@ -183,7 +183,7 @@ Result<std::vector<StoreAddress>> store_addresses(const std::string& url) {
   if (rest.starts_with(kScheme)) {
     rest.remove_prefix(kScheme.size());
   } else {
-    rest = "";  // which resolve() refuses
+    rest = "";  // resolve() refuses this
   }
   if (rest.ends_with('/')) rest.remove_suffix(1);
   std::vector<StoreAddress> addresses;

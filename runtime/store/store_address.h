@@ -1,4 +1,4 @@
-// Where a rendezvous store is: one address, or those of a host of which it is not known yet which others reach.
+// The address of a rendezvous store: one, or several of one host if it is unknown which of them others reach.
 #pragma once
 
 #include <string>
@@ -16,13 +16,15 @@ struct StoreAddress {
   links::SocketAddress at;
 };
 
-/// `url` is http://host:port, or has more of those after it, with commas between: http://10.0.0.1:4711,172.17.0.1:4712.
+/// `url` is http://host:port, or has more addresses after it, with commas between:
+/// http://10.0.0.1:4711,172.17.0.1:4712.
 ///   errors  invalid_argument (the URL), transport (a host is not found)
 Result<std::vector<StoreAddress>> store_addresses(const std::string& url);
 
-/// That at which the store answers from here. All are tried at once; the likeliest is to come first. Somebody else who is
-/// there does not count: an answer must prove that the job's key is known, and the key is of one job and its store alone.
-///   errors  transport: none, with what was wrong with each
+/// The address at which the store answers from here. All are tried at once; the likeliest must come first. An
+/// answer must prove that the server has the job's key, which only the job's own store has. So another server
+/// at one of these addresses does not count.
+///   errors  transport: the store is at no address, with the error of each
 Result<StoreAddress> find_store(const std::vector<StoreAddress>& addresses, const StoreSecret& secret,
                                 TimePoint deadline);
 

@@ -1,25 +1,25 @@
-// What the launcher's rendezvous store and its client agree on.
+// The protocol between the launcher's rendezvous store and its client.
 //
-// 1. One HTTP/1.1 request a connection, and nothing idle in between:
+// 1. One HTTP/1.1 request per connection, and no connection is idle in between:
 //      PUT    <value path><key>                body = value; 200
-//      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 when n ms are over; n is at most
-//                                              kLongestWait
-//      POST   <counter path><key>              200 with the new count as decimal text; 409 when the key holds
+//      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 after n ms; n is at most
+//      kLongestWait
+//      POST   <counter path><key>              200 with the new count as decimal text; 409 if the key holds
 //                                              other text
-//      DELETE <value path><prefix>             forgets prefix and all below prefix/; an empty prefix forgets
+//      DELETE <value path><prefix>             removes prefix and all below prefix/; an empty prefix removes
 //                                              all; 200
-//    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, '/' is left as
-//    it is.
-// 2. Every request names the job and carries a nonce and a seal of its body, and proves knowledge of the
-//    job's key over all of it. The proof is in the head, so that the store reads no body, and keeps nothing,
-//    of whoever does not know the key. The nonce is `<client>-<n>`: 16 random bytes in hexadecimal, made once
-//    for each client, and a count from 1. The store takes each nonce once, so a request that was recorded
-//    cannot be played again. No clock is involved, because the clocks of hosts differ.
-// 3. The store drops whoever does not send a proof in time, or is one too many of those. A client whose
-//    connection ends before an answer sends the same request again, nonce included: it is taken once at most.
-// 4. Every answer to a genuine request carries the proof of the store over nonce, status and body. Two come
-//    without: whoever gets 403 has another job or key, and 507 says that the store has no memory left for the
-//    request, which may have been done or not.
+//    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, except '/'.
+// 2. Every request names the job and carries a nonce, a seal of its body, and a proof over all of it that the
+//    client has the job's key. The proof is in the head, so the store reads no body, and keeps nothing, of a
+//    client without the key. The nonce is `<client>-<n>`: 16 random bytes in hexadecimal, made once for each
+//    client, and a count from 1. The store takes each nonce once, so a recorded request cannot be replayed.
+//    No clock is involved, because the clocks of hosts differ.
+// 3. The store drops a client that does not send a proof in time, and the oldest one if there are too many of
+//    these. A client whose connection ends before an answer sends the same request again, nonce included. The
+//    store takes it at most once.
+// 4. Every answer to a genuine request carries the store's proof over nonce, status and body. Two answers
+//    have none: 403 is for a client with another job or key. 507 means that the store has no memory left for
+//    the request, which may have been carried out or not.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ inline constexpr int kNoMemory = 507;
 
 /// A longer wait is several requests, so that no request outlives a client for long.
 inline constexpr std::chrono::milliseconds kLongestWait{20'000};
-/// Values are addresses and small tables; more is a mistake.
+/// Values are addresses and small tables; a larger one is a mistake.
 inline constexpr std::size_t kLargestValue = std::size_t{64} << 20;
 /// The longest key as it travels, percent-encoded.
 inline constexpr std::size_t kLongestKey = 4096;
@@ -60,11 +60,11 @@ inline Result<std::string> proof(const JobKey& key, std::string_view message) {
   return to_hex(digest);
 }
 
-/// The texts that the proofs prove.
+/// The texts over which the proofs are computed.
 inline std::string body_message(std::string_view body) {
   return std::string("dabke store body 2\n").append(body);
 }
-/// No part can hold a newline, so the text says one thing only. `target` is as sent: path and query.
+/// No part can contain a newline, so the text has only one meaning. `target` is path and query, as sent.
 inline std::string request_message(std::string_view job, std::string_view method, std::string_view target,
                                    std::string_view nonce, std::string_view seal) {
   std::string message = "dabke store request 2\n";
