@@ -38,7 +38,7 @@ constexpr std::uint64_t age_ms(TimePoint since, TimePoint now) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ms));
 }
 
-/// Milliseconds left until `deadline` for poll-like calls, rounded up; -1 means for ever, 0 that it is over.
+/// Milliseconds left until `deadline` for poll-like calls, rounded up; 0 if it is over, -1 for ever.
 inline int poll_timeout_ms(TimePoint deadline, TimePoint now = Clock::now()) {
   if (deadline == kNever) return -1;
   if (deadline <= now) return 0;

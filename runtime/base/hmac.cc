@@ -15,8 +15,8 @@ namespace dabke {
 namespace {
 
 /// Keeps exit() from freeing OpenSSL's state, because another thread may call exit() while this one computes
-/// a digest. OpenSSL reads this option only at its first use in the process. Its memory ends with the
-/// process.
+/// a digest. OpenSSL reads this option only at its first use in the process. OpenSSL's memory ends with
+/// the process.
 void keep_openssl() {
   static const bool once = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
   (void)once;

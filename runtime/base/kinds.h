@@ -14,27 +14,27 @@ namespace dabke {
 // clang-format off
 //   id, name, name in the timeline, name of a backend's activity
 //     what it does (CollectiveTrait)
-#define DABKE_COLLECTIVES(X)                                                                        \
-  X(allreduce, "allreduce", "ALLREDUCE", "ALLREDUCE",                                               \
-    kMovesData | kReduces | kFuses)                                                                 \
-  X(allgather, "allgather", "ALLGATHER", "ALLGATHER",                                               \
-    kMovesData | kDividesRows | kFreeRows | kFuses)                                                 \
-  X(broadcast, "broadcast", "BROADCAST", "BCAST",                                                   \
-    kMovesData | kHasRoot | kFuses)                                                                 \
-  X(alltoall, "alltoall", "ALLTOALL", "ALLTOALL",                                                   \
-    kMovesData | kDividesRows | kFreeRows)                                                          \
-  X(reducescatter, "reducescatter", "REDUCESCATTER", "REDUCESCATTER",                               \
-    kMovesData | kReduces | kDividesRows | kFuses)                                                  \
-  X(barrier, "barrier", "BARRIER", "",                                                              \
-    kNoTraits)                                                                                      \
-  X(join, "join", "JOIN", "",                                                                       \
-    kNoTraits)                                                                                      \
-  X(add_process_set, "add_process_set", "ADD_PROCESS_SET", "",                                      \
-    kNoTraits)                                                                                      \
-  X(remove_process_set, "remove_process_set", "REMOVE_PROCESS_SET", "",                             \
-    kNoTraits)                                                                                      \
-  X(add_set_among_members, "add_process_set_among_members", "ADD_PROCESS_SET_AMONG_MEMBERS", "",    \
-    kAmongMembers)                                                                                  \
+#define DABKE_COLLECTIVES(X)                                                                             \
+  X(allreduce, "allreduce", "ALLREDUCE", "ALLREDUCE",                                                    \
+    kMovesData | kReduces | kFuses)                                                                      \
+  X(allgather, "allgather", "ALLGATHER", "ALLGATHER",                                                    \
+    kMovesData | kDividesRows | kFreeRows | kFuses)                                                      \
+  X(broadcast, "broadcast", "BROADCAST", "BCAST",                                                        \
+    kMovesData | kHasRoot | kFuses)                                                                      \
+  X(alltoall, "alltoall", "ALLTOALL", "ALLTOALL",                                                        \
+    kMovesData | kDividesRows | kFreeRows)                                                               \
+  X(reducescatter, "reducescatter", "REDUCESCATTER", "REDUCESCATTER",                                    \
+    kMovesData | kReduces | kDividesRows | kFuses)                                                       \
+  X(barrier, "barrier", "BARRIER", "",                                                                   \
+    kNoTraits)                                                                                           \
+  X(join, "join", "JOIN", "",                                                                            \
+    kNoTraits)                                                                                           \
+  X(add_process_set, "add_process_set", "ADD_PROCESS_SET", "",                                           \
+    kNoTraits)                                                                                           \
+  X(remove_process_set, "remove_process_set", "REMOVE_PROCESS_SET", "",                                  \
+    kNoTraits)                                                                                           \
+  X(add_set_among_members, "add_process_set_among_members", "ADD_PROCESS_SET_AMONG_MEMBERS", "",         \
+    kAmongMembers)                                                                                       \
   X(remove_set_among_members, "remove_process_set_among_members", "REMOVE_PROCESS_SET_AMONG_MEMBERS", "",\
     kAmongMembers)
 

@@ -17,7 +17,7 @@ struct RankFigures {
   enum class State : std::uint8_t { computes, waits, communicates, idle };
 
   Rank rank = -1;
-  std::uint64_t steps = 0;    // steps that it has marked
+  std::uint64_t steps = 0;    // the count of steps that it has marked
   std::uint64_t step = 0;     // the number of the last of them
   std::uint64_t step_us = 0;  // from the mark before to the last one; 0 if there is only one
   std::uint64_t bytes = 0;    // of this rank's inputs, in all batches that have run

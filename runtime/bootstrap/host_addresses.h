@@ -6,7 +6,7 @@
 //      `network/seen/<rank>` which of them it reached (address_trials.h). So each host is tried by at most a
 //      logarithm of the number of hosts, and only the leaders take part.
 //   3. Rank 0 chooses (address_choice.h) and leaves the verdict in `network/verdict`, which every rank reads.
-//      The verdict is an error if a leader failed, or if a leader reached no address of a host.
+//      The verdict is an error if a leader failed, or if no choice connects all hosts.
 //
 // A job on one host needs none of this.
 #pragma once

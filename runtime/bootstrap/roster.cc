@@ -30,7 +30,8 @@ constexpr const char* kWaitingKey = "waiting";
 constexpr Duration kLastAhead = 1s;
 /// The time before a rank reports that it waits for rank 0, because rank 0 usually comes at the same time.
 constexpr Duration kQuietWait = 250ms;
-/// The longest interval at which a rank that waits for a roster checks that it can still come.
+/// The longest interval at which a rank that waits for a roster checks that the roster can
+/// still come.
 constexpr Duration kLongestLook = 2s;
 /// A network file system may show for a while an entry that has been removed.
 constexpr Duration kStalePause = 20ms;

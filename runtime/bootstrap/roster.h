@@ -11,9 +11,9 @@
 //   5. A process whose token is not in the roster came too late, or beside another process with its rank. It
 //      waits for the next open epoch. A process that waits for the roster of a dead rank 0 does the same: it
 //      leaves its hello in a later epoch once that is open.
-//   6. The ranks do not wait for a process of their host that has ended, unless a new process takes its place
-//      within a moment. Rank 0 writes that error into the roster. If rank 0 itself has ended, a rank that
-//      waits for it writes the error.
+//   6. A process of this host that has ended ends the wait, unless a new process takes its place within a
+//      moment: rank 0 writes the error into the roster. If rank 0 itself has ended, a rank that waits for it
+//      writes the error.
 //
 // So rank 0 defines an epoch, and no rank counts by itself. Ranks may have other numbers in the next epoch,
 // some may be new, and the entries of a dead rank belong to an epoch that is over. A rank whose rank 0 does

@@ -1,7 +1,6 @@
 // The instruction sets for which the kernels are compiled. Included before any Highway header.
 //
-// Each one costs compile time and code size, so those that gain nothing over a neighbour in these loops are
-// left out:
+// Each one costs compile time and code size, so those that gain nothing in these loops are left out:
 //   SSSE3     every x86-64 CPU of interest that has it has SSE4 too
 //   AVX3_DL   adds instructions for dot products, tables and bit counts
 //   SVE       its vectors have no size at compile time, so they cannot be members

@@ -44,7 +44,7 @@ struct Scale {
 };
 
 /// The dtype of sums that must not be rounded, or wrap, before they are divided: float32 for float16 and
-/// bfloat16, int32 and int64 for narrower integers. All others are their own, because sums of 64 bits wrap.
+/// bfloat16, int32 and int64 for narrower integers. All others stay themselves; sums of 64 bits wrap.
 constexpr DType wide_dtype(DType dtype) {
   switch (dtype) {
     case DType::f16:

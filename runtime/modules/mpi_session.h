@@ -95,8 +95,8 @@ class MpiSession {
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) = 0;
   /// A port between all ranks. Collective the first time. Messages of another epoch never come out of it.
   virtual Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) = 0;
-  /// A job uses MPI from now on, or has ended well. Between these calls the process must not wait for its
-  /// peers at exit. job_begins() returns true for the first job of the process.
+  /// job_begins(): a job uses MPI from now on; true for the first job of the process. job_ended_well(): that
+  /// job has ended well. Between the two the process must not wait for its peers at exit.
   virtual bool job_begins() = 0;
   virtual void job_ended_well() = 0;
   /// Sets the function to be called when the application calls MPI_Finalize, on its thread, while MPI still

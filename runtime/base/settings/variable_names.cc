@@ -30,8 +30,8 @@ std::vector<std::string> known_names(std::string_view prefix) {
   return names;
 }
 
-/// The variable whose flag `name` copies: "DABKE_TIMELINE" for "DABKE_TIMELINE_FILENAME". Empty if there is
-/// none.
+/// The variable that `name`, which is spelled like its flag, may mean: "DABKE_TIMELINE" for
+/// "DABKE_TIMELINE_FILENAME". Empty if there is none.
 std::string named_like_flag(std::string_view name) {
   for (const Knob& knob : knobs()) {
     std::string flag = "DABKE_";

@@ -1,4 +1,4 @@
-// The operation of a rank while others wait for it, in words: the program's errors and dabkerun use the same.
+// The activity of a rank while others wait for it, in words: the program's errors and dabkerun use the same.
 #pragma once
 
 #include <cstddef>
