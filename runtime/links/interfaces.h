@@ -30,8 +30,7 @@ Result<std::vector<Interface>> list_interfaces();
 ///   eth0                   the interface; if there is none, all interfaces whose names begin with that
 ///   =eth0                  only the interface of that name
 ///   ^lo,docker             all addresses except those of the list, in which a name always means all
-///   interfaces
-///                          whose names begin with it
+///                          interfaces whose names begin with it
 /// NCCL's selections have the same meaning. Names and networks that this host does not have are skipped. Code
 /// invalid_argument if nothing is left, with a list of the interfaces, or if a network makes no sense.
 Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>& interfaces,

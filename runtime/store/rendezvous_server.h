@@ -4,7 +4,6 @@
 // application, in rank 0. The application's signal dispositions must stay as they are. Its programs must not
 // inherit the server's sockets, not even one that has just been accepted, and its forked children must not
 // hold them. One thread serves all.
-// thread serves all.
 #pragma once
 
 #include <functional>

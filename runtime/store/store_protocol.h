@@ -3,7 +3,7 @@
 // 1. One HTTP/1.1 request per connection, and no connection is idle in between:
 //      PUT    <value path><key>                body = value; 200
 //      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 after n ms; n is at most
-//      kLongestWait
+//                                              kLongestWait
 //      POST   <counter path><key>              200 with the new count as decimal text; 409 if the key holds
 //                                              other text
 //      DELETE <value path><prefix>             removes prefix and all below prefix/; an empty prefix removes

@@ -4,7 +4,6 @@
 // queue of the sender. Each side sleeps on an eventfd of its own, which the other writes only after a
 // declared sleep (ring.h). The Unix socket over which the segment came stays open and carries only
 // descriptors. Its end shows that the peer has closed or died.
-// we learn that the peer closed or died.
 #pragma once
 
 #include "runtime/base/clock.h"
