@@ -40,7 +40,7 @@ Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>
 inline constexpr std::size_t kMostHostAddresses = 16;
 
 /// The addresses at which this host may be reached: at most kMostHostAddresses, the likeliest first.
-/// config.network_interface selects them if it is set. If that gives no order, they are in this order: the
+/// config.network_interface selects them if it is set. If it gives no order, the order is: the
 /// address from which packets leave for the rendezvous (Store::describe()), the one of the default route,
 /// network cards, virtual interfaces, loopback. Loopback serves if all "hosts" are one.
 Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const std::string& rendezvous);
