@@ -1,5 +1,5 @@
-// A stand-in for Worker on pages that are opened from a file, where browsers refuse workers: the script runs in a hidden
-// frame. The theme's search uses it.
+// A stand-in for Worker on pages that are opened from a file. Browsers refuse workers there, so the script of
+// the theme's search runs in a hidden frame.
 "use strict";
 
 if (location.protocol === "file:") {

@@ -39,9 +39,9 @@ def on_files(files, config):
     }
     for path, make in pages.items():
         files.append(File.generated(config, path, content=make()))
-    for script in ("file_worker.js", "search_dashes.js"):
-        text = (HERE / script).read_text(encoding="utf-8")
-        files.append(File.generated(config, f"assets/{script}", content=text))
+    for asset in ("file_worker.js", "search_dashes.js", "tables.css"):
+        text = (HERE / asset).read_text(encoding="utf-8")
+        files.append(File.generated(config, f"assets/{asset}", content=text))
     add_linked_sources(files, config)
     return files
 
@@ -56,6 +56,8 @@ def on_post_template(output, template_name, config):
 
 
 def on_page_markdown(markdown, page, config, files):
+    if page.file.src_uri == "configuration.md":
+        markdown = settings_page(markdown)
     return with_links_into_the_site(markdown, page.file.src_uri)
 
 
@@ -145,6 +147,22 @@ def flags_page():
 def flag_description(text):
     words = " ".join(text.split())
     return [re.sub(r"([*_<>\[\]|])", r"\\\1", words)]
+
+
+def settings_page(markdown):
+    """The table of settings as one section each, which the search can lead to."""
+    intro, _, table = markdown.partition("| variable |")
+    lines = [intro]
+    for row in table.split("\n")[2:]:
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+        if len(cells) != 6:
+            continue
+        variable, also, flag, default, accepts, meaning = cells
+        facts = [f"Flag {flag}", f"default {default}", f"accepts {accepts}"] + (
+            [f"also read: {also}"] if also else []
+        )
+        lines += [f"## {variable}", "", meaning, "", "; ".join(facts) + ".", ""]
+    return "\n".join(lines)
 
 
 def statuses_page():

@@ -1,4 +1,4 @@
-// The search takes a dash before a word for "without". Here it belongs to a flag: the search reads --top as top.
+// In the search a dash before a word means "without". Here it belongs to a flag: --top is read as top.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
