@@ -4,11 +4,11 @@
 //
 //   sets of one   run here: no backend is prepared for such a set, or sees its batches
 //   prepare       comes before the first batch of a process set on a backend and a device
-//   failures      a failed prepare or run is the set's last on that backend and device. Every later
-//                 batch ends with the same cause, without the backend, until the set is released. After a failed
+//   failures      a failed prepare or run is the set's last on that backend and device. Every later batch
+//                 ends with the same cause, without the backend, until the set is released. After a failed
 //                 prepare, what it has left is given back at once.
-//   first cause   a run that an abort has ended reports the abort's cause and nothing else. Every other
-//                 error is prefixed: "tcp allreduce of 2 tensors (order 5), rank 1 of 2 in process set 0: ..."
+//   first cause   a run that an abort has ended reports the abort's cause and nothing else. Every other error
+//                 is prefixed: "tcp allreduce of 2 tensors (order 5), rank 1 of 2 in process set 0: ..."
 #pragma once
 
 #include <compare>
