@@ -388,9 +388,8 @@ void Driver::end_broken(Status cause) noexcept {
   (void)attempt([&] { log_.error("{}", cause.message()); });
   if (!attempt([&] { lanes_.abort(cause); })) lanes_.abort(out_of_memory());
   lanes_.stop();
-  while (lanes_.outstanding() != 0)
-    std::this_thread::yield();  // a helper still reports the ends of its
-                                // batch
+  // A helper still reports the ends of its batch.
+  while (lanes_.outstanding() != 0) std::this_thread::yield();
   inbox_.close(cause);
   reports_.job_is_over(cause);
   failures_.forget_all();

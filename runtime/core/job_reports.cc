@@ -267,8 +267,8 @@ std::optional<negotiation::Negotiator::Running> JobReports::running_batch() cons
 /// may.
 void JobReports::look_for_long_runs(TimePoint now) {
   if (lanes_.outstanding() == 0) return;
-  constexpr Duration kAgain = std::chrono::seconds(5);  // the rank that was to end the job has not; it may be
-                                                        // stopped
+  // The rank that was to end the job has not; it may be stopped.
+  constexpr Duration kAgain = std::chrono::seconds(5);
   const Duration warning = seconds_to_duration(parts_.config.stall_check_time);
   const Duration shutdown = seconds_to_duration(parts_.config.stall_shutdown_time);
   const Duration patience = shutdown > Duration::zero() ? std::min(warning, shutdown) : warning;
