@@ -109,8 +109,12 @@ bool Coordinator::take_baton() {
   return false;
 }
 
-/// Drives until one of these comes: a batch to run here, the end of the operation, its order to a lane, a
-/// time without events, or the time of the check or the deadline. Returns true if the help goes on.
+/// Drives until one of these:
+///   - a batch is to be run here
+///   - the operation is done, or in the lane
+///   - nothing happens any more
+///   - the time of the check or of the wait has come
+/// Returns true if the help goes on.
 bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept {
   const DefaultFloatingPoint floats;
   helped_ = deadline == kNever;
