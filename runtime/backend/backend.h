@@ -30,7 +30,7 @@ struct Completion {
 
 /// The sizes of batches that suit a backend, in bytes.
 struct BatchSizes {
-  std::int64_t learned = 8 << 20;  // larger batches make the backend no faster
+  std::int64_t learned = 8 << 20;  // batches larger than about this make the backend no faster
   std::uint32_t alone =
       1 << 20;  // copying a tensor of this size or more into a fusion buffer costs more than it saves
 };

@@ -89,8 +89,8 @@ constexpr DType wire_dtype(Compression compression) {
 }
 
 /// The mark that all ranks must bring to a run: the order, and the numbers of tensors and bytes in it. Every
-/// backend compares the marks. Ranks that disagree on the content of a batch so end with an error that shows
-/// both marks.
+/// backend compares the marks. Ranks that disagree on the content of a batch therefore end with an error that
+/// shows both marks.
 struct BatchMark {
   std::uint64_t order = 0;
   std::uint64_t contents = 0;  // tensors << 40 | bytes

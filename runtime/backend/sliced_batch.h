@@ -31,7 +31,7 @@ class SlicedBatch {
   Batch between() const;
   Batch after() const;
 
-  /// Elements of this rank's slice in entry `e`.
+  /// Elements of this rank's slice in entry `e`, and where they are in the entry's output.
   std::int64_t own_count(std::size_t e) const { return slices_[e][set_->layout.own_index]; }
   std::byte* own_output(std::size_t e) const;
 

@@ -1,6 +1,5 @@
 // The checks of a request that need neither its memory nor another rank. There is one list for all
 // collectives.
-// all collectives.
 #pragma once
 
 #include <cstddef>

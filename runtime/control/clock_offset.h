@@ -8,8 +8,8 @@
 // Their clock is ((t2 - t1) + (t3 - t4)) / 2 ahead of ours. The error is at most half of the time of both
 // ways, (t4 - t1) - (t3 - t2) (RFC 5905, section 8). A slow way therefore gives little information, so:
 //   1. In each block of beats, only the one with the least delay counts.
-//   2. A line through these beats of the last blocks gives the drift, once their errors bound it better than
-//      no line does.
+//   2. A line through these beats of the last blocks gives the drift, once the line's error is at most the
+//      error that is assumed without a line.
 //   3. The newest of these beats, moved on by the drift, gives the offset. Half its delay is the error, which
 //      grows with its age.
 #pragma once

@@ -60,8 +60,8 @@ class ControlChannel {
   //   while (...) if (channel.look(sink)) ...;
   //   channel.hand_back(...);
 
-  /// True if everything that comes can be seen without a system call, so that helping is worth while. As the
-  /// channel was opened.
+  /// True if everything that comes can be seen without a system call, so that helping is worth while. Fixed
+  /// when the channel is opened.
   virtual bool can_be_helped() const { return false; }
   /// Delivers what has come, without a system call. True if something had come, or wake() was called. From
   /// the first look() on, messages wake no sleeping neighbour until hand_back().

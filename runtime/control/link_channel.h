@@ -52,7 +52,7 @@ class LinkChannel final : public ControlChannel {
   ~LinkChannel() override = default;
 
   int process_of(Rank peer) const override;
-  // "shm", "tcp" or, if the neighbours differ, "shm+tcp".
+  /// "shm", "tcp" or, if the neighbours differ, "shm+tcp".
   std::string_view name() const override;
   std::optional<ClockOffset> clock_of(Rank peer, TimePoint now) const override;
   /// `message` must not begin with the tag of a beat.

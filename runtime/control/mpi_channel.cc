@@ -132,7 +132,7 @@ void MpiChannel::send_end(Peer& peer) {
   if (!std::exchange(peer.said_end, true)) notify(peer, Notice::end);
 }
 
-/// Notifies the peer, once it is so, that everything has come that the peer will ever send.
+/// Notifies the peer when everything has come that the peer will ever send.
 void MpiChannel::send_done(Peer& peer) {
   if (!peer.heard_end || !peer.announced.empty() || std::exchange(peer.said_done, true)) return;
   notify(peer, Notice::done);

@@ -54,8 +54,7 @@ class JobReports {
   void message_sent() { ++parts_.statistics.messages_sent; }
   void message_received() { ++parts_.statistics.messages_received; }
   void warned(const negotiation::WarnAction& warning);
-  /// Logs the error that ended the job. Where the launcher reports which ranks are where, the first line is
-  /// enough.
+  /// Logs the error that ended the job. Only its first line if the launcher reports where its ranks are.
   void failed(const Status& cause);
   /// Null if no timeline is written.
   const std::shared_ptr<timeline::Timeline>& timeline() const { return parts_.timeline.current(); }
@@ -75,7 +74,7 @@ class JobReports {
   void dump(const negotiation::DumpAction& action, TimePoint now);
   /// Returns what this rank is doing, for live statistics.
   RankFigures figures(TimePoint now) const;
-  /// Root only. Returns the figures that all ranks have sent, and those that rank 0 has of them.
+  /// Root only. Returns the figures that all ranks have sent, and rank 0's own figures about each rank.
   diagnosis::JobFigures job_figures(TimePoint now) const;
   /// Asks for the places of this rank's threads. `answer` may be called on any thread.
   void give_places(std::function<void(std::string text)> answer, TimePoint now);

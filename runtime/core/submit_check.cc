@@ -49,7 +49,7 @@ class SubmitCheck {
     return {};
   }
 
-  /// An operation runs on one device.
+  /// Checks that the view is on the operation's one device. The first input opens the lane of that device.
   Status check_device(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
     const Device device = op_.inputs[0].device;
     if (view.device != device) {

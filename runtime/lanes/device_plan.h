@@ -8,8 +8,8 @@
 //                 backend runs allreduce and broadcast inside the hosts, and the host runs them between the
 //                 hosts. All else the host runs alone, so no communicator of the device spans hosts.
 //   host          the host
-//   direct        the same; but for an allreduce and a broadcast the host's backend gets copies in the
-//                 device's own memory
+//   direct        the host; for an allreduce and a broadcast its backend gets copies in the device's own
+//                 memory
 //
 // A batch that a backend of the device runs alone begins and ends on one of the device's further streams, if
 // there are any (DeviceStream::sides), in turn. Its collective is on the lane's stream, in the lane's order

@@ -35,7 +35,7 @@ class OutputVerdict {
 
   /// Notes that there is no memory. `what` is refused or memory.
   void note_lack(std::size_t entry, Lacks what, std::size_t size_bytes);
-  /// Notes that the given output has other rows than the result.
+  /// Notes that the given output has another number of rows than the result.
   void note_misfit(std::size_t entry, std::int64_t given_rows, std::int64_t needed_rows);
   /// Notes that the input lies in the given output, but not where this rank's part is. Both are in bytes from
   /// the output's beginning.

@@ -158,7 +158,7 @@ void Negotiator::peer_lost(Rank peer, const Status& cause) {
   outbox_.note_gone(peer);
   if (!misses(peer)) return;
   endings_.fail({Code::peer_lost, cause.message()},
-                peer);  // the cause has how the peer was lost, and what that can mean
+                peer);  // the cause describes how the peer was lost
 }
 
 void Negotiator::set_data_plane_busy(DeviceType type, bool busy) {

@@ -119,7 +119,7 @@ void OrderFollower::apply_run(wire::Order& order, ExecuteAction& execute, TimePo
 }
 
 /// Returns the entry of a run, with the slot that the order gives it. Null if an earlier order has ended the
-/// set, or a rank has left it by one.
+/// set, or has taken a rank out of it.
 TensorEntry* OrderFollower::entry_of(const wire::Order& order) {
   if (!order.request) {
     TensorEntry* const entry = state_.cache.find(order.slot);

@@ -114,8 +114,8 @@ class Operation {
   /// memory for it, and the code stays.
   void complete(const Status& status) noexcept;
 
-  /// Submits without waking the coordinator's thread: the thread that waits for the operation negotiates. Set
-  /// before submit.
+  /// Marks the operation as submitted without waking the coordinator's thread: the thread that waits for it
+  /// negotiates. Called before submit.
   void leave_to_waiter() { is_left_to_waiter_ = true; }
   bool is_left_to_waiter() const { return is_left_to_waiter_.load(std::memory_order_relaxed); }
   /// Returns true if the operation is still left to its waiter. The caller sees to it from then on.

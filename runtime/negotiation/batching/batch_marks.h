@@ -18,7 +18,7 @@ namespace dabke::negotiation {
 struct UnmarkedOrder {
   wire::Order* order;
   const Request* request;     // of a run
-  std::uint64_t learned = 0;  // its learned batch, which it is fused with; 0: none, fused with all that fits
+  std::uint64_t learned = 0;  // the learned batch with which it is fused; 0: none, fused with all that fits
 };
 
 /// Fills in Order::batch and Order::batch_by_tensor of all orders that move data. Numbers count up from 0.

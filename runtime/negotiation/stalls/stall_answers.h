@@ -1,5 +1,5 @@
 // This rank's answer when the root asks about a stall: whether it has what is awaited, and what it waits for
-// itself. If others wait for it, the answer has where its threads are.
+// itself. If others wait for it, the answer reports where its threads are.
 #pragma once
 
 #include <optional>

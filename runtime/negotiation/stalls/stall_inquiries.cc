@@ -16,8 +16,8 @@ std::string process_of(const NegotiationState& state, Rank rank) {
 void StallInquiries::open(Inquiry inquiry, TimePoint now) {
   if (is_known(inquiry, now) || state_.sets.ranks_of(inquiry.process_set) == nullptr) return;
   const bool is_tensor = inquiry.subject == wire::StallSubject::tensor;
-  // A rank that is asked before the error comes would answer for requests that the error ends, when the next
-  // ones are there.
+  // Not asked: the answers would be about the requests that the error ends, and come when the next requests
+  // of the name are there.
   if (is_tensor && state_.sequencer->is_being_failed(inquiry.process_set, inquiry.name)) return;
   ask(std::move(inquiry), now);
   judge(now);

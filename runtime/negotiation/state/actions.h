@@ -54,7 +54,7 @@ struct WarnAction {
   std::string text;
   std::string brief = {};  // for a log if a launcher reports the rest; if empty: the text
 };
-/// This rank is to write down what it has been doing. Comes before the tokens of `snapshot` complete.
+/// This rank is to write down what it has been doing. Comes before the completion of `snapshot`'s tokens.
 struct DumpAction {
   std::string reason;
   std::uint64_t incident = 0;  // equal on all ranks
@@ -62,7 +62,7 @@ struct DumpAction {
   bool asked = false;          // a user wants it; false after a warning
   Snapshot snapshot;
 };
-/// The members of this group that have come fail. The group was incomplete, so the negotiator had no token
+/// Fails the members of this group that have come. The group was incomplete, so the negotiator had no token
 /// for it.
 struct FailGroupAction {
   ProcessSetId process_set;

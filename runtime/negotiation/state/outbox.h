@@ -26,7 +26,7 @@ class Outbox {
   void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes) {
     if (!gone_[static_cast<std::size_t>(peer)]) actions_.emplace_back(SendAction{peer, std::move(bytes)});
   }
-  /// Nothing is sent to this peer any more.
+  /// Stops all sends to this peer.
   void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
 
   std::size_t size() const { return actions_.size(); }

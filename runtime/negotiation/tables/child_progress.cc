@@ -33,8 +33,8 @@ std::uint64_t ChildProgress::seen_by_all(ProcessSetId set, std::uint64_t last_or
   return by_all;
 }
 
-/// Drops what all children that need it have seen by now, since the reporter has seen the orders up to
-/// `seen`.
+/// Drops entries whose order has been seen by all children that need them. Called when the reporter has seen
+/// the orders up to `seen`.
 void ChildProgress::forget(int reporter, std::uint64_t before, std::uint64_t seen, std::uint64_t last_order) {
   if (cache_.count_evicted() != 0) {
     cache_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {

@@ -70,7 +70,7 @@ class Collector {
   void note_not_served(ProcessSetId id, const std::vector<wire::NotServed>& ranks);
   /// Returns the lowest such rank for each device type.
   std::vector<wire::NotServed> not_served(ProcessSetId id) const;
-  /// Returns the names that ranks that have joined are still to report.
+  /// Returns the names that joined ranks are still to report.
   std::vector<std::string> unfinished(ProcessSetId id) const;
   /// Called when the join has completed.
   void forget_joins(ProcessSetId id);

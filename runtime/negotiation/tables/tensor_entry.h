@@ -15,9 +15,9 @@
 
 namespace dabke::negotiation {
 
-/// Two ranks may submit one name to two overlapping sets in opposite order, and wait for neither. Only if
-/// nothing has resolved this for so long is it examined as a mistake: ranks pass different process sets. It
-/// is examined again whenever the time has doubled.
+/// Two ranks may submit one name to two overlapping sets in opposite order, and wait for neither. If
+/// nothing has resolved this for so long, it is examined as a mistake, in which ranks pass different process
+/// sets. It is examined again whenever the time has doubled.
 inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 
 /// A set of small numbers. Numbers below 64 need no memory of its own.

@@ -11,9 +11,9 @@
 //     The writer takes the shorter.
 //   - Orders: one byte of form, then
 //       0, a run of cached orders: varints of the first number, the first slot and the count. Numbers and
-//             slots count up together, and every rank of the set contributes. Then a varint, which is twice
-//             the first order's batch, plus 1 if each order has the batch after the previous one. Without the
-//             1 all orders have that batch.
+//          slots count up together, and every rank of the set contributes. Then a varint, which is twice
+//          the first order's batch, plus 1 if each order has the batch after the previous one. Without the
+//          1 all orders have that batch.
 //       1, one order in full.
 //     A byte of form 2 ends the list.
 // The links refuse peers of another kWireVersion, so a decoder receives only its own version. Bytes that do
@@ -131,7 +131,7 @@ struct Order {
   };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
-  Slot slot = kNoSlot;  // run: of this signature or, with `request`, its new slot; release: see there
+  Slot slot = kNoSlot;  // run: the slot of its signature, new if `request` is set; release: see there
   RequestRef request;   // run: null if the slot is enough; error: the process set, and the key as name
   std::int32_t contributors =
       0;                      // run: ranks whose data counts; the divisor of an average; 0: all of the set
@@ -244,7 +244,7 @@ struct GroupAnswerMessage {
   Status refused;                    // of a member that this rank cannot run; ok if there is none
 };
 
-/// Down: the sender has a notice of the receiver.
+/// Down: the sender has received a notice from the receiver.
 struct HeardMessage {};
 
 /// Up: this change is wanted, unless it is among those from the `from`-th on, which the root may have ordered
