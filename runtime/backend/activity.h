@@ -1,4 +1,4 @@
-// What the timeline shows while a backend moves the data of a batch: "SHM_ALLREDUCE" and the like.
+// The activities that the timeline shows while a backend moves the data of a batch, such as "SHM_ALLREDUCE".
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace dabke {
 
-/// A backend's name as its activities begin with it; a literal.
+/// A backend's name, as its activities begin with it. Made from a literal.
 template <std::size_t size>
 struct ActivityPrefix {
   consteval ActivityPrefix(const char (&text)[size]) { std::ranges::copy(text, characters.begin()); }
@@ -19,7 +19,7 @@ struct ActivityPrefix {
   std::array<char, size> characters{};
 };
 
-/// "SHM_ALLREDUCE", which is there for good, as the timeline needs it; null of what moves no data.
+/// "SHM_ALLREDUCE", in static memory as the timeline needs it; null for a collective that moves no data.
 template <ActivityPrefix prefix>
 const char* activity_of(CollectiveKind kind) {
   static constexpr auto kNames = [] {
@@ -47,10 +47,10 @@ std::string_view backend_of() {
   return {kName.data(), prefix.view().size()};
 }
 
-/// A run of a batch, while the scope lasts.
+/// The run of a batch, recorded for the lifetime of this object.
 class RunScope {
  public:
-  /// `activity`: null, or a literal; nothing is recorded without it.
+  /// `activity` is a literal, or null; with null, nothing is recorded.
   RunScope(const Batch& batch, const char* activity, std::string_view backend,
            std::string_view algorithm = {})
       : trace_(batch.trace) {
@@ -61,9 +61,9 @@ class RunScope {
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
 
-  /// Its end is not recorded: nobody knows whether it has come that far.
+  /// Drops the record of the end: it is unknown whether the run has reached its end.
   void drop() { trace_.timeline = nullptr; }
-  /// How it runs, a literal; for who does not know before.
+  /// Records how the batch runs, for a backend that decides it after the run has begun. A literal.
   void record_algorithm(std::string_view algorithm) {
     if (trace_.timeline != nullptr) trace_.about.algorithm = trace_.timeline->text(algorithm);
   }
@@ -74,7 +74,7 @@ class RunScope {
   timeline::BatchTrace trace_;
 };
 
-/// Shows it while it lives.
+/// Shows the activity for the lifetime of the returned object.
 template <ActivityPrefix prefix>
 RunScope show_activity(const Batch& batch, std::string_view algorithm = {}) {
   return {batch, activity_of<prefix>(batch.kind), backend_of<prefix>(), algorithm};

@@ -11,7 +11,7 @@
 namespace dabke {
 namespace {
 
-// Not a semaphore, whose release is a system call even where nobody sleeps.
+// Not a semaphore: its release is a system call even if no thread sleeps.
 struct Done {
   std::atomic<bool> is_over{false};
   Status status;
@@ -23,14 +23,14 @@ struct Done {
   }
 };
 
-/// Nothing moves, and no backend is needed for it. What is on a device is its lane's.
+/// True if nothing moves and no backend is needed. A batch on a device is left to its lane.
 bool is_alone(const Batch& batch) {
   return batch.process_set->size() == 1 && batch.device_type == DeviceType::host;
 }
 
-/// Whether the run failed by the abort of this cause. From within a run an abort is a broken connection, or
-/// its own cause, before which may stand what it ended; anything else was found before it, and is the first
-/// cause.
+/// True if the run failed because of the abort with the latch's cause. A run that an abort ends fails with a
+/// broken connection, or with the abort's own cause behind a prefix. Any other error was found before the
+/// abort, and is the first cause.
 bool is_of_abort(const Status& status, const AbortLatch& latch) {
   if (!latch.is_aborted()) return false;
   return status.code() == Code::transport || status.message().ends_with(latch.aborted().message());
@@ -111,13 +111,13 @@ Status BackendRunner::await(Backend& backend, const Batch& batch) {
   try {
     backend.run(batch, {&Done::call, &done});
   } catch (...) {
-    if (!done.is_over) return caught();  // it throws before it has given the batch to another thread
+    if (!done.is_over) return caught();  // run() throws only before it has given the batch to another thread
   }
   done.is_over.wait(false, std::memory_order_acquire);
   return std::move(done.status);
 }
 
-/// Where there is no memory for more it is told as it is.
+/// Without memory for a longer text, the status stays as it is.
 Status BackendRunner::explained(const Backend& backend, const Batch& batch, Status status) const {
   attempt([&] {
     if (is_of_abort(status, aborted_)) {

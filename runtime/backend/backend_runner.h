@@ -1,13 +1,14 @@
-// Runs batches on the first of several backends that can, and does once what all of them need. Each lane has
-// one, over the backends of the registry, and a backend that is put together from others one over those.
+// Runs batches on the first backend that can run them, and does once what all backends need. Each lane has a
+// runner over the backends of the registry. A backend that is composed of other backends has a runner over
+// those.
 //
-//   sets of one   run here: no backend is prepared for one, or sees its batches
+//   sets of one   run here: no backend is prepared for such a set, or sees its batches
 //   prepare       comes before the first batch of a process set on a backend and a device
-//   failures      a prepare or run that failed is the last of that set there: every later batch ends with the
-//                 same cause, without the backend, until the set is released. What a failed prepare has left
-//                 is given back at once.
-//   first cause   a run that an abort has ended says the abort's cause and no more. Before any other stands
-//                 what failed: "tcp allreduce of 2 tensors (order 5), rank 1 of 2 in process set 0: ..."
+//   failures      a failed prepare or run is the set's last on that backend and device. Every later batch
+//                 ends with the same cause, without the backend, until the set is released. After a failed
+//                 prepare, what it has left is given back at once.
+//   first cause   a run that an abort has ended reports the abort's cause and nothing else. Every other error
+//                 is prefixed: "tcp allreduce of 2 tensors (order 5), rank 1 of 2 in process set 0: ..."
 #pragma once
 
 #include <compare>
@@ -23,43 +24,45 @@ namespace dabke {
 
 class BackendRunner {
  public:
-  /// What stands before an error: the batch too, or the backend alone where the batch is a part of another,
-  /// whose own runner tells the rest.
+  /// The prefix of an error: the backend and the batch, or the backend alone. The latter is for a batch that
+  /// is a part of another batch, whose own runner adds the rest.
   enum class ErrorPrefix : bool { batch, backend };
 
-  /// Takes backends in order of preference, owned by others; null ones are left out.
+  /// Takes backends in order of preference, which others own. Null pointers are left out.
   explicit BackendRunner(std::vector<Backend*> backends, ErrorPrefix prefix = ErrorPrefix::batch);
   explicit BackendRunner(const std::vector<std::unique_ptr<Backend>>& backends);
 
-  /// The first that can run it and serves the set; null when none does. From any thread.
+  /// Returns the first backend that can run the call and serves the set; null if none does. From any thread.
   Backend* find(const CallSpec& call, const Extent& extent, const ProcessSetInfo& set) const;
-  /// The one for this batch; all ranks of the set come to the same.
+  /// Returns the backend for this batch. All ranks of the set choose the same.
   Result<Backend*> choose(const Batch& batch) const;
-  /// Runs it there, and waits.
+  /// Runs the batch on the backend, and waits for its end.
   Status run_on(Backend& backend, const Batch& batch);
   Status run(const Batch& batch);
 
   // For a lane that does not wait for the end.
-  /// Before the first batch of the set there, by start_on() or earlier; else what has ended it, if anything.
+  /// Prepares the backend before the set's first batch there; start_on() calls it too. Returns the error
+  /// that has ended the set on this backend, if there is one.
   Status prepare(Backend& backend, const Batch& batch);
-  /// Hands it over. `done`, and all that comes after it, is the caller's.
+  /// Hands the batch over. The caller deals with `done` and all that follows.
   Status start_on(Backend& backend, const Batch& batch, Completion done);
-  /// What a batch that was handed over, and has failed, ends with.
+  /// Returns the error with which a batch ends that was handed over and has failed.
   Status fail(Backend& backend, const Batch& batch, Status status);
 
-  /// This rank has left out a batch of the set that other ranks run, so whatever comes behind it, also in
-  /// the set's parts, would be out of step with them: it ends with `cause`.
+  /// Called when this rank has left out a batch of the set that other ranks run. All later batches of the set
+  /// and of its parts would be out of step with those ranks, so they end with `cause`.
   void end(ProcessSetId set, const Status& cause);
-  /// The set is gone, with its parts: on all backends and devices.
+  /// Releases the set and its parts on all backends and devices. Called when the set is gone.
   void release(ProcessSetId set);
   void idle();
-  /// May be called from any thread: what runs, and all later, ends with `cause`. The first cause stays.
+  /// May be called from any thread. The current run, and all later ones, end with `cause`. The first cause
+  /// stays.
   void abort(const Status& cause);
-  /// ok, or the cause. From any thread.
+  /// The cause of the abort; ok if there was none. From any thread.
   const Status& aborted() const { return aborted_.aborted(); }
 
  private:
-  /// What is prepared, and fails, apart from others.
+  /// The unit that is prepared, and that fails, independently of others.
   struct Key {
     Backend* backend;
     ProcessSetId set;
@@ -69,7 +72,7 @@ class BackendRunner {
 
   struct Prepared {
     bool holds = true;  // false after a failed prepare
-    Status ended;       // what every later batch ends with, once one has failed
+    Status ended;       // the error of every later batch, once one has failed
   };
 
   static Status await(Backend& backend, const Batch& batch);
@@ -79,7 +82,7 @@ class BackendRunner {
   const ErrorPrefix prefix_ = ErrorPrefix::batch;
   std::map<Key, Prepared> prepared_;
   std::map<ProcessSetId, Status> ended_;
-  std::pair<const Key, Prepared>* last_ = nullptr;  // the row of the batch before: this one's too, as a rule
+  std::pair<const Key, Prepared>* last_ = nullptr;  // the row of the previous batch, which most batches share
   AbortLatch aborted_;
 };
 

@@ -1,4 +1,4 @@
-// What a backend runs: the tensors of one batch, and the call that is made of what was asked for.
+// The work of a backend: the tensors of one batch, and the call that is made from the request.
 #pragma once
 
 #include <cstddef>
@@ -19,73 +19,78 @@
 
 namespace dabke {
 
-/// The call that runs where another was asked for: an average has become a sum that is divided at its end, and
-/// the root is a rank of the set. No backend sees average.
+/// The call that runs in place of the requested one. An average has become a sum that is divided at its end,
+/// and the root is an index into the set's ranks. No backend sees an average.
 struct ExecutedCall : CallSpec {
-  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
+  std::uint32_t divisor = 1;  // divides the sum of an average; 1 for a plain sum
 };
-/// `contributors`: how many ranks brought data; those that have joined do not.
+/// `contributors` is the number of ranks that brought data. Ranks that have joined bring none.
 ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetInfo& set);
 
-/// How much a call moves, and among how many.
+/// The bytes that a call moves, and the ranks among which it moves them.
 struct Extent {
-  /// All tensors of the batch together, and the same on all ranks: what each rank puts in; what comes out of
-  /// an allgather. An alltoall's is 0, because no rank knows what the others exchange.
+  /// Bytes of all tensors of the batch together, equal on all ranks: what each rank contributes, or the
+  /// output of an allgather. For an alltoall it is 0, because no rank has the counts of the other ranks.
   std::size_t size_bytes = 0;
-  int ranks = 0;  // those of the process set; 0: any
+  int ranks = 0;  // ranks of the process set; 0 for any number
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
 struct BatchEntry {
-  const void* input = nullptr;  // may be null when it has no elements
-  /// In place, and never overlapping the input otherwise: it is the input; where a sum is scattered, this
-  /// rank's block of the input; of an allgather, where the input is this rank's block.
+  const void* input = nullptr;  // may be null if it has no elements
+  /// In place, or without any overlap with the input. In place is:
+  /// * for a scattered sum: this rank's block of the input
+  /// * for an allgather: memory in which the input is this rank's block
+  /// * for all others: the input itself
   void* output = nullptr;
-  std::int64_t elements = 0;  // the input's
-  // allgather: elements that each rank contributes; scattered sums: elements of each rank's slice;
-  // alltoall: elements that each rank sends here.
+  std::int64_t elements = 0;  // of the input
+  // Elements of each rank:
+  // * allgather: what the rank contributes
+  // * scattered sums: the rank's slice
+  // * alltoall: what the rank sends to this rank
   std::span<const std::int64_t> receive_counts;
-  // alltoall: elements that go to each rank.
+  // alltoall: elements that this rank sends to each rank.
   std::span<const std::int64_t> send_counts;
 };
 
 /// Tensors that run as one collective, the same on every rank of the set.
 struct Batch : ExecutedCall {
-  std::uint64_t order = 0;          // number in the job's one sequence
-  int device_index = 0;             // this rank's; the type is the same on all
-  DeviceStream* stream = nullptr;   // a device's, where its work is to be enqueued; null: the host's
-  DeviceStream* ordered = nullptr;  // where collectives of the device follow each other; null: on `stream`
+  std::uint64_t order = 0;          // number in the job's one sequence of orders
+  int device_index = 0;             // on this rank; the device type is equal on all ranks
+  DeviceStream* stream = nullptr;   // the device's stream on which to enqueue the work; null for the host
+  DeviceStream* ordered = nullptr;  // the stream that orders the device's collectives; null for `stream`
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;
-  WaitCheck* check = nullptr;  // of the thread that runs it, which waits for the result; null: there is none
+  WaitCheck* check = nullptr;  // of a waiting thread that runs the batch; null if none does
 
-  timeline::BatchTrace trace;  // a batch that is a part of another has the other's
+  timeline::BatchTrace trace;  // a part of another batch has that batch's trace
 
-  /// Where this rank's tensors are.
+  /// The device of this rank's tensors.
   Device device() const { return {device_type, device_index}; }
-  /// What is done to a reduction's result.
+  /// The scale that is applied to a reduction's result.
   kernels::Scale result_scale() const { return {postscale, divisor}; }
 };
 
-/// Whether a sum or product of some ranks' elements is rounded, or infinite, where that of all would not be:
-/// float16 and bfloat16 are added in float32.
+/// True if a sum or product over some ranks, kept in `dtype`, may be rounded or infinite where the result
+/// over all ranks is not. float16 and bfloat16 are therefore added in float32.
 constexpr bool rounds_partial_results(DType dtype, ReduceOp op) {
   return (dtype == DType::f16 || dtype == DType::bf16) && (op == ReduceOp::sum || op == ReduceOp::product);
 }
 
-/// Whether no part of a result may be kept in the batch's own dtype, only all of it; of integers too: the
-/// average of int8 is one where the sum is none. A backend then takes all ranks' elements at once, or adds in
-/// kernels::wide_dtype().
+/// True if only the complete result may be kept in the batch's own dtype, and no partial result. This
+/// includes integers: an average may fit int8 where the sum does not. A backend then takes the elements of
+/// all ranks at once, or adds in kernels::wide_dtype().
 bool needs_wide_sums(const Batch& batch);
 
-/// What a float32 element travels as; not for `none`.
+/// The dtype in which a float32 element travels. Not for `none`.
 constexpr DType wire_dtype(Compression compression) {
   return compression == Compression::float16 ? DType::f16 : DType::bf16;
 }
 
-/// What all ranks must bring to a run: the same order, and as many tensors and bytes in it. Every backend
-/// compares that, so that ranks which disagree on what belongs to a batch end with an error that tells them.
+/// The mark that all ranks must bring to a run: the order, and the numbers of tensors and bytes in it. Every
+/// backend compares the marks. Ranks that disagree on the content of a batch therefore end with an error that
+/// shows both marks.
 struct BatchMark {
   std::uint64_t order = 0;
   std::uint64_t contents = 0;  // tensors << 40 | bytes
@@ -95,12 +100,13 @@ struct BatchMark {
   std::string to_string() const;
 };
 BatchMark mark_of(const Batch& batch);
-/// The error where another rank brings something else.
+/// Returns the error for a rank whose mark differs from this rank's.
 Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own);
 
-/// How much the batch moves; the same on all ranks, so all choose the same backend.
+/// Returns how much the batch moves. Equal on all ranks, so that all choose the same backend.
 Extent extent_of(const Batch& batch);
-/// Whether no rank has anything to move, as all of them know, and none need wait for another.
+/// True if no rank has anything to move and every rank can compute that. Then no rank needs to wait for
+/// another.
 bool is_empty(const Batch& batch);
 
 /// "allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0"

@@ -15,7 +15,7 @@ namespace {
 class HostMemory final : public DeviceMemory {
  public:
   void* allocate(std::size_t bytes) noexcept override {
-    // What is large begins at a page.
+    // Large memory begins at a page.
     const std::size_t alignment = bytes < kPageBytes ? kFusionAlignment : kPageBytes;
     if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes) return nullptr;
     return std::aligned_alloc(alignment,

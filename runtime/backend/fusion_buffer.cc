@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLargestBuffer = std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes;
 
-/// Whole pages.
+/// Rounds up to whole pages.
 constexpr std::size_t rounded(std::size_t bytes) {
   return (std::max(bytes, kPageBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }

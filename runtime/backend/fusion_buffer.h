@@ -8,23 +8,23 @@
 
 namespace dabke {
 
-/// Memory of a device that grows and never shrinks by itself. One a lane.
+/// Memory of a device that grows, and shrinks only by drop(). There is one per lane.
 class FusionBuffer {
  public:
-  /// `stream` outlives it.
+  /// `stream` outlives the buffer.
   explicit FusionBuffer(DeviceStream& stream = host_stream()) : stream_(&stream) {}
 
-  /// Memory of at least `bytes` bytes; code out_of_memory if there is none. What it held before is gone when
-  /// it grew.
+  /// Returns at least `bytes` bytes of memory, or code out_of_memory if there is none. The contents are lost
+  /// when the buffer grows.
   Result<std::byte*> reserve(std::size_t bytes);
-  /// What it drops is freed behind what this stream, of the same device, has been given.
+  /// Frees dropped memory, from now on, behind the work of this other stream of the same device.
   void work_on(DeviceStream& stream) { stream_ = &stream; }
-  /// Memory of somebody else's from now on, until it grows or is dropped.
+  /// Uses memory of another owner from now on, until the buffer grows or is dropped.
   void borrow(std::byte* memory, std::size_t capacity);
   std::size_t capacity() const { return capacity_; }
   void drop();
-  /// How large one of `capacity` bytes becomes that is to hold `bytes`: half as much again, so that batches that grow little
-  /// by little do not make a new one each.
+  /// Returns the new size of a buffer of `capacity` bytes that must hold `bytes`. It grows by at least half,
+  /// so that batches that grow little by little do not allocate one each.
   static std::size_t grown(std::size_t capacity, std::size_t bytes);
 
  private:

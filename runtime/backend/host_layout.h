@@ -1,7 +1,8 @@
-// The ranks of a process set by their hosts, and which of them meet between hosts.
+// The ranks of a process set by their hosts, and which of these ranks communicate between hosts.
 //
-// A host is a group of ranks that has a leader, its lowest rank of the world. Who makes the layout says which groups those
-// are: ranks that share memory, found by trying, or ranks that say the same name.
+// A host is a group of ranks with a leader, which is the lowest world rank of the group. The caller that
+// makes the layout decides on the groups: ranks that share memory, found by trying, or ranks that report the
+// same host name.
 #pragma once
 
 #include <cstddef>
@@ -14,34 +15,34 @@
 
 namespace dabke {
 
-/// Each rank's leader, where `hosts` has the name of each rank's host.
+/// Returns the leader of each rank. `hosts` has the name of each rank's host.
 std::vector<Rank> leaders_by_name(std::span<const std::string> hosts);
 
-/// Whether the set's ranks are not all on one host.
+/// True if the set's ranks are on more than one host.
 bool spans_hosts(const ProcessSetInfo& set, std::span<const std::string> hosts);
 
-/// A process set as its hosts see it. The same on all ranks, but for what is `own`.
+/// A process set as its hosts see it. Equal on all ranks, except for the `own_` members.
 struct HostLayout {
-  std::vector<std::vector<int>> hosts;  // places in the set, ascending; hosts by their first place
+  std::vector<std::vector<int>> hosts;  // indices in the set, ascending; hosts by their first index
   std::size_t own_host = 0;
-  std::size_t own_index = 0;   // this rank's in its host
-  std::size_t least_size = 0;  // the smallest host's
+  std::size_t own_index = 0;   // this rank's index in its host
+  std::size_t least_size = 0;  // ranks of the smallest host
   std::size_t most_size = 0;
-  /// All hosts have equally many ranks, whose places follow one another.
+  /// All hosts have equally many ranks, whose indices in the set are consecutive.
   bool is_regular = false;
 
-  /// The host that has the place, and its index there.
+  /// Returns the host of the index, and the position in that host.
   std::pair<std::size_t, std::size_t> find(int place) const;
 };
 
 HostLayout layout_of(const ProcessSetInfo& set, std::span<const Rank> leaders);
 
-/// Those of this rank's host.
+/// Returns the ranks of this rank's host.
 ProcessSetInfo ranks_inside(const ProcessSetInfo& set, const HostLayout& layout);
-/// Those with this rank's index, by host; hosts that have fewer ranks are left out.
+/// Returns the ranks that have this rank's index in their host, by host. Hosts with fewer ranks are left out.
 ProcessSetInfo ranks_between(const ProcessSetInfo& set, const HostLayout& layout);
 
-/// A process set of hosts, and its parts.
+/// A process set of several hosts, and its parts.
 struct HostedSet {
   HostLayout layout;
   ProcessSetInfo inside;

@@ -8,10 +8,11 @@
 namespace dabke {
 namespace {
 
-/// Whether the collective reads from one place and writes to another.
+/// True if the collective reads from one place and writes to another.
 bool has_send(CollectiveKind kind) { return scatters(kind) || kind == CollectiveKind::alltoall; }
 
-/// Whether what comes goes to where the input is; an output that overlaps it begins in it (BatchEntry).
+/// True if the output begins in the input's memory. An output that overlaps its input always begins in it
+/// (BatchEntry).
 bool overlaps_output(const Batch& batch, const BatchEntry& entry) {
   const std::size_t bytes = to_size(entry.elements) * size_of(batch.dtype);
   return entry.input == entry.output || overlap(entry.input, bytes, entry.output, 1);
@@ -43,7 +44,7 @@ Status Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
   return stream_->copy(out_, batch.dtype, packed_.dtype, by);
 }
 
-/// How many elements go to and come from each rank, over all entries.
+/// Counts the elements that go to and come from each rank, over all entries.
 void Packer::count(const Batch& batch) {
   const auto ranks = to_size(batch.process_set->size());
   send_counts_.assign(ranks, 0);
@@ -123,7 +124,7 @@ Status Packer::list_whole_entries(const Batch& batch) {
     if (elements != 0) out_.push_back({entry.output, packed_.data + offset, elements});
     offset = end;
     if (!is_in_place(batch)) {
-      // The padding travels and is reduced with the rest, so it must be something.
+      // The padding travels and is reduced with the rest, so it must have a defined value.
       offset = fusion_padded(end);
       if (offset != end) DABKE_RETURN_IF_ERROR(stream_->clear(packed_.data + end, offset - end));
     }
@@ -131,7 +132,7 @@ Status Packer::list_whole_entries(const Batch& batch) {
   return {};
 }
 
-/// This rank's pieces: to its own block (allgather), or to a block for each rank.
+/// Lists this rank's pieces: into its own block (allgather), or into one block for each rank.
 void Packer::list_blocks_in(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
   const std::size_t packed_width = size_of(packed_.dtype);
@@ -159,7 +160,7 @@ void Packer::list_blocks_in(const Batch& batch) {
   }
 }
 
-/// Lists what came: a block for each rank (allgather, alltoall), or this rank's sum, where it is scattered.
+/// Lists the pieces of the result: a block of each rank (allgather, alltoall), or this rank's scattered sum.
 void Packer::list_blocks_out(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
   std::size_t offset = 0;
@@ -172,7 +173,7 @@ void Packer::list_blocks_out(const Batch& batch) {
     }
     return;
   }
-  if (is_in_place(batch)) return;  // it came to where it belongs
+  if (is_in_place(batch)) return;  // the collective has already written to the output
   for (std::size_t rank = 0; rank < receive_counts_.size(); ++rank) {
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t elements = to_size(entry.receive_counts[rank]);

@@ -1,5 +1,5 @@
-// Pieces of memory that stand for one long row of elements: the tensors of a fused batch, or what one rank
-// gets of each.
+// Pieces of memory that together form one long row of elements: the tensors of a fused batch, or one rank's
+// part of each.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ class Pieces {
   }
   std::size_t elements() const { return elements_; }
 
-  /// Calls `use(data, elements, at)` for each stretch of [begin, begin + count) that is contiguous; `at`
-  /// counts elements from `begin` on.
+  /// Calls `use(data, elements, at)` for each contiguous stretch of [begin, begin + count). `at` counts
+  /// elements from `begin` on.
   template <class Use>
   void each(std::size_t begin, std::size_t count, Use use) const {
     std::size_t at = 0;
@@ -40,7 +40,7 @@ class Pieces {
  private:
   struct Piece {
     Byte* data = nullptr;
-    std::size_t end = 0;  // in the row
+    std::size_t end = 0;  // index in the row
   };
   std::size_t element_bytes_;
   std::size_t elements_ = 0;

@@ -9,7 +9,7 @@
 namespace dabke {
 namespace {
 
-/// A slice of fewer bytes saves less time between the hosts than handing it on costs inside.
+/// A smaller slice saves less time between the hosts than it costs inside a host to hand it on.
 constexpr std::size_t kLeastSliceBytes = std::size_t{32} << 10;
 
 }  // namespace
@@ -43,8 +43,8 @@ void SlicedBatch::cut() {
   const auto line = static_cast<std::int64_t>(kFusionAlignment / width);
   const auto count = static_cast<std::int64_t>(carriers);
   const std::int64_t slice =
-      ((total + count - 1) / count + line - 1) / line * line;  // the last may be shorter
-  std::int64_t begin = 0;                                      // the entry's, in the row
+      ((total + count - 1) / count + line - 1) / line * line;  // the last slice may be shorter
+  std::int64_t begin = 0;                                      // of the entry, in the row
   for (const BatchEntry& entry : batch_->entries) {
     const std::int64_t end = begin + entry.elements;
     std::vector<std::int64_t>& counts = slices_.emplace_back(set_->inside.ranks.size(), 0);
@@ -92,7 +92,8 @@ Batch SlicedBatch::between() const {
     between.divisor = batch_->divisor;
     between.compression = batch_->compression;
   } else {
-    // Only ranks of an index that all hosts have carry anything, so hosts count alike in their sets.
+    // Only ranks whose index exists on every host carry data, so a host has the same number in all their
+    // sets.
     between.root = static_cast<int>(set_->layout.find(batch_->root).first);
   }
   for (std::size_t e = 0; e < batch_->entries.size(); ++e) {

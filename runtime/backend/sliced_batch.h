@@ -1,14 +1,15 @@
 // A batch of whole tensors, as hosts of several ranks move it.
 //
-// All its tensors count as one row of elements. It is cut into as many slices as the smallest host has ranks, fewer when
-// it is small; the i-th rank of each host carries the i-th slice. So a host sends its bytes once, on as many connections
-// as there are slices, whatever the number of its ranks. Three batches make up the whole, one after the other:
+// All tensors of the batch count as one row of elements. The row is cut into as many slices as the smallest
+// host has ranks, or fewer if the batch is small. The i-th rank of each host carries the i-th slice. So a
+// host sends its bytes once, over as many connections as there are slices, however many ranks it has. Three
+// batches, one after the other, make up the whole:
 //
 //               before                               between                 after
 //   allreduce   inside: reducescatter of the slices  allreduce of each      inside: allgather
 //   broadcast   in the root's host: broadcast        broadcast of each      in the others: allgather
 //
-// A batch without entries is not run: by a rank that is alone in its host, by one that carries nothing, and so on.
+// A batch without entries is not run: for example on a rank that is alone in its host, or carries nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@ namespace dabke {
 
 class SlicedBatch {
  public:
-  /// Both outlive it, and it the batches that it makes.
+  /// `batch` and `set` outlive this object, and this object outlives the batches that it makes.
   SlicedBatch(const Batch& batch, const HostedSet& set);
-  /// Of a batch whose tensors have as many elements as those of `like`, in the same slices.
+  /// `batch` has tensors with as many elements as those of `like`, and is cut into the same slices.
   SlicedBatch(const Batch& batch, const SlicedBatch& like);
 
   Batch before() const;
   Batch between() const;
   Batch after() const;
 
-  /// Elements of this rank's slice in entry `e`, and where they are in its output.
+  /// Elements of this rank's slice in entry `e`, and where they are in the entry's output.
   std::int64_t own_count(std::size_t e) const { return slices_[e][set_->layout.own_index]; }
   std::byte* own_output(std::size_t e) const;
 
@@ -42,10 +43,11 @@ class SlicedBatch {
   const Batch* batch_;
   const HostedSet* set_;
   std::vector<std::vector<std::int64_t>>
-      slices_;  // of each entry: how much of it each rank of the host carries
+      slices_;  // for each entry, the elements that each rank of the host carries
 };
 
-/// A batch of the same place, order and trace, as yet without entries, among the ranks of a part of its set.
+/// Makes a batch for a part of the set, with the place, order and trace of `batch`, and still without
+/// entries.
 Batch part_of(const Batch& batch, CollectiveKind kind, const ProcessSetInfo& set);
 
 }  // namespace dabke

@@ -11,7 +11,7 @@ namespace dabke {
 
 inline constexpr std::size_t kDeviceTypeCount = static_cast<std::size_t>(kLast<DeviceType>) + 1;
 
-/// All of them, in order.
+/// All device types, in order.
 inline constexpr auto kDeviceTypes = [] {
   std::array<DeviceType, kDeviceTypeCount> all{};
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<DeviceType>(i);

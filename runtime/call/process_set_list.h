@@ -10,10 +10,10 @@
 
 namespace dabke {
 
-/// Ranks with commas, sets with semicolons: "0,1;2,3". Ascending; the error names what is wrong. A set is
-/// there once, and is not the world, as if they were added one by one.
+/// Parses ranks with commas and sets with semicolons: "0,1;2,3". Sorts each set. An error names what is
+/// wrong. As if the sets were added one by one, no set may be there twice, or be the world.
 Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text, int world_size);
-/// The text that parse_process_sets() takes, in the one way to write these sets.
+/// Returns the text for parse_process_sets(), in the one way to write these sets.
 std::string process_sets_to_string(const std::vector<std::vector<Rank>>& sets);
 
 /// "0-3, 7" for ascending ranks.

@@ -1,4 +1,4 @@
-// What a rank asks for: one tensor, or a group that is ordered as a whole.
+// The request of a rank: one tensor, or a group that is ordered as a whole.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Within a process set a request is known by its name: the tensor's, or that of the group (name_key.h). The
-/// call is as the rank asked for it: average stays average, and the root is a rank of the world.
+/// Within a process set, a request is identified by its name: the tensor's or the group's (name_key.h). The
+/// call is as the rank requested it: an average stays an average, and the root is a rank of the world.
 struct Request : CallSpec {
   std::string name;
   ProcessSetId process_set = kWorldSet;
   std::int32_t priority = 0;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
-  std::vector<Rank> ranks;        // adding or removing a set: its ranks; remove_process_set: its id, alone
-  Status refused;                 // why this rank cannot run it, so that none does; ok: it can
-  bool is_group = false;          // a member, of those that come one by one, or the whole, named as the group
+  std::vector<Rank> ranks;        // of a set that is added or removed; for remove_process_set, its id alone
+  Status refused;                 // why this rank cannot run it, so that no rank does; ok if it can
+  bool is_group = false;          // a member that is submitted alone, or the whole group, with its name
 
   std::size_t size_bytes() const;
-  /// What is asked of one of the tensors.
+  /// Returns the call for one of the tensors.
   CallSpec call_of(const TensorSpec& tensor) const;
   /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for
   /// messages.
@@ -50,10 +50,10 @@ inline std::string name_of_call(const Request& request) { return name_of_call(re
 
 using RequestRef = std::shared_ptr<const Request>;
 
-/// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
-/// agree. allgather and alltoall may differ in the first dimension.
+/// Returns the attribute in which two ranks' requests of one name differ ("shape", "dtype", "operation",
+/// ...); empty if they agree. The first dimension may differ for allgather and alltoall.
 std::string difference(const Request& a, const Request& b);
-/// Whether there is none.
+/// True if two ranks' requests of one name do not differ.
 bool agree(const Request& a, const Request& b);
 
 }  // namespace dabke

@@ -11,7 +11,7 @@
 namespace dabke {
 namespace {
 
-/// "sum, min, max": the operations that its elements have.
+/// "sum, min, max": the reduce operations that the dtype has.
 std::string ops_of(DType dtype) {
   std::string ops;
   for (const ReduceOp op : kReduceOps) {
@@ -61,8 +61,8 @@ class RequestCheck {
     return request_.kind == CollectiveKind::alltoall ? check_splits(tensor) : Status::ok();
   }
 
-  /// A factor that is infinite or not a number does to floats what arithmetic says, on every rank alike: a
-  /// loss scale that overflows is then seen in the results. An integer cannot hold what comes of it.
+  /// On floats, a factor that is infinite or not a number follows the rules of arithmetic, equally on every
+  /// rank. A loss scale that overflows is then visible in the results. An integer cannot hold such a result.
   Status check_scales(const TensorSpec& tensor) const {
     if (!reduces(request_.kind) || is_floating(tensor.dtype)) return {};
     for (const auto& [factor, what] :

@@ -1,6 +1,6 @@
-// A beat: the sign of life between neighbours whose process we cannot watch, and the times by which each learns how far
-// the other's clock is from its own (clock_offset.h). On a link it is a frame of a tag, which no message begins
-// with, and three times; the fourth is when it came.
+// A beat is the sign of life between neighbours that cannot watch each other's process. Its times show each
+// of them how far the other's clock is from its own (clock_offset.h). On a link, a beat is a frame with a
+// tag, with which no message begins, and three times. The fourth time is when the beat came.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace dabke::control {
 
-/// A time of some host's monotonic clock, in nanoseconds. They compare with those of the same host alone.
+/// A time of a host's monotonic clock, in nanoseconds. Only times of one host can be compared.
 using HostTime = std::int64_t;
 
 inline HostTime host_time(TimePoint at) {
@@ -24,8 +24,8 @@ inline HostTime host_time(TimePoint at) {
 struct Beat {
   HostTime sent = 0;  // by the sender's clock
   HostTime heard_sent =
-      0;  // the last beat that it has heard: sent, by the receiver's clock; 0: it has heard none
-  HostTime heard_at = 0;  // and came, by the sender's
+      0;  // when the last beat that it received was sent, by the receiver's clock; 0 if it received none
+  HostTime heard_at = 0;  // when that beat came, by the sender's clock
 };
 
 inline constexpr std::byte kBeatTag{0xbe};
@@ -42,7 +42,7 @@ inline std::array<std::byte, kBeatBytes> encode_beat(const Beat& beat) {
   return bytes;
 }
 
-/// Nothing when the frame is a message.
+/// Returns nothing if the frame is a message.
 inline std::optional<Beat> decode_beat(std::span<const std::byte> frame) {
   if (frame.size() != kBeatBytes || frame[0] != kBeatTag) return std::nullopt;
   const auto time = [&](std::size_t i) {
@@ -51,7 +51,7 @@ inline std::optional<Beat> decode_beat(std::span<const std::byte> frame) {
   const Beat beat{time(0), time(1), time(2)};
   const auto can_be = [](HostTime at) {
     return at >= 0 && at < HostTime{1} << 61;
-  };  // so no difference overflows
+  };  // then no difference overflows
   if (!can_be(beat.sent) || !can_be(beat.heard_sent) || !can_be(beat.heard_at)) return std::nullopt;
   return beat;
 }

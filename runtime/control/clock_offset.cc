@@ -15,7 +15,7 @@ void ClockComparison::take(const Beat& beat, TimePoint now) {
   sample.ahead = ((beat.heard_at - beat.heard_sent) + (beat.sent - at)) / 2;
   sample.delay = (at - beat.heard_sent) - (beat.sent - beat.heard_at);
   sample.held = beat.sent - beat.heard_at;
-  if (error_of(sample, {}) < 0) return;  // no two clocks that only go forward say so
+  if (error_of(sample, {}) < 0) return;  // impossible for two clocks that only go forward
   if (in_last_ == kBlock) {
     in_last_ = 0;
     if (best_.size() == kMostBlocks) best_.pop_front();
@@ -26,16 +26,17 @@ void ClockComparison::take(const Beat& beat, TimePoint now) {
   ++in_last_;
 }
 
-/// Half of what both ways took by our clock. While the other clock held the beat it gained, and how much is known as well
-/// as the drift is.
+/// Half of the time of both ways by our clock. The other clock gained while the neighbour held the beat. This
+/// gain is known as well as the drift is.
 double ClockComparison::error_of(const Sample& sample, const Drift& drift) {
   const auto held = static_cast<double>(sample.held);
   return (static_cast<double>(sample.delay) + held * (drift.rate + drift.error)) / 2;
 }
 
-/// The slope of the least-squares line through the blocks, and what their errors together can do to it.
+/// The slope of the least-squares line through the blocks, and the most that their errors together can change
+/// it.
 ClockComparison::Drift ClockComparison::drift() const {
-  // Differences to the first, which a double holds exactly.
+  // Differences to the first sample, which a double holds exactly.
   const auto since = [this](const Sample& sample) {
     return static_cast<double>(sample.at - best_.front().at);
   };

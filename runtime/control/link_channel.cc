@@ -22,12 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The link of a process that has ended is read until this long after the last bytes came, or until the whole
-// time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
-// ever.
+// Limits for reading the link of a process that has ended: after the last bytes came, and in all. The kernel
+// may still be moving what the process sent. A child that holds the link may write for ever.
 constexpr Duration kLastWords = 200ms;
 constexpr Duration kLastWordsInAll = 1s;
-// However busy shared memory is, sockets, pidfds and timers get their turn once in so many calls.
+// However busy shared memory is, sockets, pidfds and timers are served once in this many calls.
 constexpr int kMostPollsWithoutKernel = 32;
 
 links::SharedMemory shared_memory_of(const Config& config) {
@@ -36,14 +35,13 @@ links::SharedMemory shared_memory_of(const Config& config) {
     case Controller::shm: return links::SharedMemory::required;
     case Controller::tcp:
     case Controller::gloo: return links::SharedMemory::never;
-    // The links of a job under MPI carry notices, and as many as the negotiation has messages
-    // (mpi_channel.h).
+    // The links of a job under MPI carry notices, as many as the negotiation has messages (mpi_channel.h).
     case Controller::mpi: return links::SharedMemory::where_possible;
   }
   return links::SharedMemory::where_possible;
 }
 
-// What an epoll event is about: a peer's index, and which of its descriptors.
+// The tag of an epoll event: a peer's index, and which of its descriptors.
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr std::uint64_t link_tag(std::uint64_t index) { return 2 * index; }
 constexpr std::uint64_t process_tag(std::uint64_t index) { return 2 * index + 1; }
@@ -54,7 +52,7 @@ Status epoll_add(int epoll, int fd, std::uint64_t tag) {
   return system_error("epoll_ctl", errno);
 }
 
-/// Hands a link's frames on as messages of its peer; beats end here.
+/// Hands a link's frames on as messages of its peer. Beats are not handed on.
 class MessageSink final : public links::FrameSink {
  public:
   MessageSink(Rank peer, ClockComparison& clock, ControlSink& sink)
@@ -73,14 +71,14 @@ class MessageSink final : public links::FrameSink {
   bool delivered_ = false;
 };
 
-/// To a peer: this rank is lost to the job, or has given up another, because of this.
+/// The message to a peer that this rank is lost to the job, or has given up another rank, because of `why`.
 std::vector<std::byte> words_of(const std::string& why) {
   std::vector<std::byte> words;
   dabke::wire::encode(wire::FailMessage{Code::peer_lost, why}, words);
   return words;
 }
 
-/// Why a peer that was silent for so long is given up.
+/// The status of a peer that was silent for so long that it is given up.
 Status silence_of(const LinkNeighbour& peer, Duration patience) {
   return {Code::peer_lost,
           fmt::format("{}: nothing heard for {} s ({}): the network between the hosts is cut, or its host or "
@@ -90,12 +88,12 @@ Status silence_of(const LinkNeighbour& peer, Duration patience) {
                                       : "DABKE_START_TIMEOUT_SECONDS and DABKE_PEER_TIMEOUT_SECONDS")};
 }
 
-/// Why a peer whose process has ended is lost. `gloss`: what its end can mean.
+/// The reason why a peer whose process has ended is lost. `gloss` is what the end can mean.
 std::string end_of_process(const LinkNeighbour& peer, std::string_view gloss) {
   return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, gloss);
 }
 
-/// The message to the others where this rank's set-up fails.
+/// The message to the other ranks if this rank's set-up fails.
 std::function<std::vector<std::byte>(const Status&)> last_words_of(const World& world) {
   return [&world](const Status& why) {
     return words_of(store::init_failure_of(world.name_of(world.rank), why).message());
@@ -163,8 +161,8 @@ Status LinkChannel::add_peer(const links::ProcessIdentity& self, const World& wo
   DABKE_RETURN_IF_ERROR(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
   const links::ProcessIdentity& process = peer.link->peer().process;
   const bool can_watch = self.shares_pids_with(process);
-  // Containers may share their process ids and have networks of their own, or the other way round: a process
-  // can be watched, but the network to it may still end without a word.
+  // Containers may share their process ids and have networks of their own, or the reverse. Then a process can
+  // be watched, but the network to it may still end without notice.
   peer.beats = !can_watch || peer.link->crosses_network();
   any_beats_ = any_beats_ || peer.beats;
   // Ranks that are threads of one process end together.
@@ -192,7 +190,7 @@ Status LinkChannel::watch_process_of(Peer& peer, std::uint64_t index) {
   }
   if (watched.status().code() == Code::peer_lost) {
     on_process_ended(peer);
-  } else {  // forbidden, or no descriptor left: the end of the link still tells
+  } else {  // forbidden, or no descriptor left: the end of the link is noticed anyway
     log_.warning("cannot watch the process of {}: {}", peer.name, watched.status().message());
   }
   return {};
@@ -256,7 +254,7 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
     seen = wake_.take() || seen;
     if (seen) has_helpers_ = false;
     now = Clock::now();
-    // After the reading: when we ourselves were stopped for long, the peer's words are there, only unread.
+    // After the reading: if this process was stopped for long, the peer's messages are there, but not read.
     seen = keep_time(now, count < static_cast<int>(events.size()), sink) || seen;
     if (seen || now >= deadline) return;
   }
@@ -282,7 +280,7 @@ void LinkChannel::hand_back(bool needed) {
   if (!prepare_to_sleep() || failures_) wake_.kick();
 }
 
-/// Looks, without a system call, for what has come through shared memory, and for wake().
+/// Checks, without a system call, for data in shared memory and for wake().
 bool LinkChannel::look_into_memory(ControlSink& sink) {
   bool seen = wake_.take();
   for (Peer& peer : peers_) {
@@ -293,7 +291,8 @@ bool LinkChannel::look_into_memory(ControlSink& sink) {
   return seen;
 }
 
-/// Asks everybody for a wake-up. False: something has come meanwhile, and nobody may sleep.
+/// Asks every neighbour for a wake-up. False if something has come meanwhile, so that the thread must not
+/// sleep.
 bool LinkChannel::prepare_to_sleep() {
   declared_ = true;
   if (!wake_.prepare_to_sleep()) return false;
@@ -311,11 +310,11 @@ void LinkChannel::woken() {
   }
 }
 
-/// Whether poll() has something to return for.
+/// True if poll() has something to return for.
 bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink) {
   if (tag == kWakeTag) {
     wake_.read();
-    return false;  // the flag tells; this write may be late, for a wake() that was seen already
+    return false;  // only the flag counts; this write may be late, for a wake() that was seen already
   }
   Peer& peer = peers_[tag / 2];
   if (!peer.link) return false;  // lost by an earlier event of this round
@@ -357,7 +356,7 @@ void LinkChannel::on_process_ended(Peer& peer) {
   peer.ended_at = now + kLastWordsInAll;
   peer.last_word = now + kLastWords;
   ++ending_;
-  peer.process.reset();  // out of epoll with it: it would stay readable
+  peer.process.reset();  // also out of epoll, where it would stay readable
 }
 
 TimePoint LinkChannel::next_timer() const {
@@ -371,7 +370,7 @@ TimePoint LinkChannel::next_timer() const {
   return next;
 }
 
-/// What has its time; whether a peer was lost. `all_read`: no link has anything that was not looked at.
+/// Does what is due. True if a peer was lost. `all_read`: every link with data was read.
 bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   bool lost = failures_ && report_failures(sink);
   lost = (ending_ > 0 && end_last_words(now, sink)) || lost;
@@ -379,10 +378,10 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   next_beat_ = now + beat_;
   for (Peer& peer : peers_) {
     if (!peer.link || !peer.beats) continue;
-    // One that has said nothing yet may still be in its init, which has a limit of its own.
+    // A peer that has sent nothing yet may still be in its init, which has a limit of its own.
     const Duration patience = patience_ + (peer.has_spoken ? Duration::zero() : init_patience_);
     if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience) {
-      // A thread that was stopped in epoll_wait comes out of it with EINTR, whatever there is to read.
+      // A thread that was stopped in epoll_wait returns with EINTR, even if there is data to read.
       if (pollfd entry{peer.link->descriptor(), POLLIN, 0}; ::poll(&entry, 1, 0) > 0) {
         lost = read(peer, sink) || lost;
         continue;
@@ -393,11 +392,11 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
       lost = true;
       continue;
     }
-    // All that hear a rank fall silent at the same moment give it up at the same moment, each by itself: who is
-    // only told of it by the end of another's connection would blame that one.
+    // If a rank falls silent to several ranks at the same moment, each gives it up by itself at the same
+    // moment. A rank that saw only the end of another rank's connection would blame that other rank.
     if (patience_ > Duration::zero() && peer.last_heard + patience > now)
       next_beat_ = std::min(next_beat_, peer.last_heard + patience);
-    // The queue is the sign of life while something is in it; beats would only pile up behind it.
+    // Queued data is a sign of life by itself; beats would only pile up behind it.
     if (!peer.link->wants_write()) (void)peer.link->send(encode_beat(peer.clock.answer(Clock::now())));
     write_interest(peer);
   }
@@ -423,8 +422,8 @@ bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
   return lost;
 }
 
-/// To a peer that is given up and may still be there: else it takes this rank for the one that was lost, and tells others
-/// so.
+/// Sent to a peer that is given up and may still be running. Otherwise the peer takes this rank for the lost
+/// one, and reports that to others.
 void LinkChannel::send_cause(Peer& peer, const std::string& cause) {
   if (sends_failures_) (void)peer.link->send(words_of(cause));
 }

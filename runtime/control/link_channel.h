@@ -1,19 +1,19 @@
-// The control channel over our own links to any set of neighbours: through shared memory where both ranks are
-// on one host and can, else over TCP.
+// The control channel over links of our own, to any set of neighbours: through shared memory if both ranks
+// are on one host and can use it, otherwise over TCP.
 //
-// While there are links in shared memory, poll() looks at them and at the wake flag for a short, bounded
-// while (waiting.h) before it declares on each of them that it sleeps, and sleeps. Until then neither a peer
-// nor wake() makes a system call.
+// With links in shared memory, poll() first checks these links and the wake flag for a short, bounded time
+// (waiting.h). Then it declares on each of them that it sleeps, and sleeps. Until then neither a peer nor
+// wake() makes a system call.
 //
-// A neighbour's loss is noticed by whichever comes first:
-//   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
-//   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
-//     a child of it still holds the link open;
-//   - silence: a neighbour whose process we cannot watch gets a beat every second, or four of them in
-//     config.peer_timeout where that is short, and is lost when nothing came from it for config.peer_timeout
-//     seconds, and for config.start_timeout more while it may be in its init. It is sent that as its last
-//     word. Neighbours we can watch get no such beat, so an idle channel on one host never wakes.
-// Whatever it is, the messages that were sent before are delivered first.
+// The loss of a neighbour is noticed by whichever of these comes first:
+//   - The end of its link: closed, reset, or TCP_USER_TIMEOUT between hosts.
+//   - The end of its process, seen through a pidfd if it shares our host and pid namespace. This works even
+//     while a child of the process still holds the link open.
+//   - Silence, if we cannot watch its process. Such a neighbour gets a beat every second, or four in
+//     config.peer_timeout if that is short. It is lost when nothing has come from it for config.peer_timeout
+//     seconds, and for config.start_timeout more while it may be in its init. The cause is the last message
+//     to it. Neighbours that we can watch get no beats, so an idle channel on one host never wakes.
+// In every case, messages that were sent before are delivered first.
 #pragma once
 
 #include <atomic>
@@ -38,25 +38,24 @@ namespace dabke::control {
 
 class LinkChannel final : public ControlChannel {
  public:
-  /// Returns once all neighbours are connected and have proved themselves. Code timeout after
-  /// config.start_timeout seconds, naming the ranks and hosts that are missing. `guard` must outlive the
-  /// channel.
+  /// Returns once all neighbours are connected and authenticated. Fails with code timeout after
+  /// config.start_timeout seconds, naming the missing ranks and hosts. `guard` must outlive the channel.
   static Result<std::unique_ptr<ControlChannel>> open(const World& world, std::span<const Rank> neighbours,
                                                       const Config& config,
                                                       std::shared_ptr<store::Store> store, ForkGuard& guard,
                                                       Log log);
-  /// The same as a process that says to be `self`, by which a test makes one host look like two.
+  /// Like open(), as a process that claims to be `self`. A test uses it to make one host look like two.
   static Result<std::unique_ptr<LinkChannel>> open_as(const links::ProcessIdentity& self, const World& world,
                                                       std::span<const Rank> neighbours, const Config& config,
                                                       std::shared_ptr<store::Store> store, ForkGuard& guard,
                                                       Log log);
   ~LinkChannel() override = default;
 
-  /// "shm", "tcp" or, when the neighbours differ, "shm+tcp".
   int process_of(Rank peer) const override;
+  /// "shm", "tcp" or, if the neighbours differ, "shm+tcp".
   std::string_view name() const override;
   std::optional<ClockOffset> clock_of(Rank peer, TimePoint now) const override;
-  /// `message` does not begin with the tag of a beat.
+  /// `message` must not begin with the tag of a beat.
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
   void wake() override { wake_.wake(); }
@@ -65,7 +64,7 @@ class LinkChannel final : public ControlChannel {
   bool look(ControlSink& sink) override;
   void hand_back(bool needed) override;
 
-  /// How often poll() came back from waiting in the kernel, for whatever reason.
+  /// How often poll() has returned from waiting in the kernel, for any reason.
   std::uint64_t wake_ups() const { return wake_ups_; }
 
  private:
@@ -99,22 +98,22 @@ class LinkChannel final : public ControlChannel {
   void forget(Peer& peer);
   Peer* find(Rank rank);
 
-  Duration patience_;              // how long a peer may be silent; zero: for ever
+  Duration patience_;              // how long a peer may be silent; zero: without limit
   Duration beat_;                  // between two signs of life
-  Duration init_patience_;         // so much longer where it has not said anything yet
+  Duration init_patience_;         // added for a peer that has sent nothing yet
   bool sends_failures_;            // the links carry the negotiation's messages
-  const std::string ended_gloss_;  // what the end of a process, or of a connection that it closed, can mean
+  const std::string ended_gloss_;  // what the end of a process, or of its connection, can mean
   ForkGuard& guard_;
   Log log_;
   GuardedFd epoll_;
   PollWake wake_;
-  bool declared_ = false;     // and the neighbours were told so
-  bool helped_ = false;       // who drives is not the one in poll()
-  bool has_helpers_ = false;  // there was such a one since poll() delivered anything
-  std::vector<Peer> peers_;   // by rank; its order is fixed once open
+  bool declared_ = false;     // the neighbours were notified of the sleep
+  bool helped_ = false;       // another thread drives than the one in poll()
+  bool has_helpers_ = false;  // a helper has driven since poll() last delivered something
+  std::vector<Peer> peers_;   // by rank; the order is fixed once open
   bool any_beats_ = false;
-  std::size_t shared_ = 0;        // links in shared memory, when it was opened
-  std::size_t over_tcp_ = 0;      // the others
+  std::size_t shared_ = 0;        // links in shared memory when the channel was opened
+  std::size_t over_tcp_ = 0;      // the other links
   int polls_without_kernel_ = 0;  // calls in a row
   int ending_ = 0;                // peers whose process has ended and whose link is still read
   bool failures_ = false;         // some peer has a failure to report

@@ -38,7 +38,7 @@ void finish_links(std::vector<links::Link*> open, TimePoint deadline) {
         open[i] = nullptr;
         continue;
       }
-      // A stream stays readable for ever at its end; then only time or room to send is worth waiting for.
+      // A stream stays readable for ever at its end. Then only time, or room to send, is worth waiting for.
       const bool at_end = *received == links::Link::Received::closed;
       const int events = (at_end ? 0 : POLLIN) | (open[i]->wants_write() ? POLLOUT : 0);
       ++unfinished;
@@ -46,11 +46,11 @@ void finish_links(std::vector<links::Link*> open, TimePoint deadline) {
     }
     const auto now = Clock::now();
     if (unfinished == 0 || now >= deadline) return;
-    // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
+    // The arrival of our last bytes makes nothing readable, so this checks every few milliseconds.
     constexpr Duration kLook = 2ms;
     for (links::Link* link : open) {
-      // Room in shared memory shows only to who has asked; that something is there already is seen in a
-      // moment.
+      // Room in shared memory is reported only to a rank that has asked. Data that is already there is found
+      // in a moment.
       if (link != nullptr) (void)link->prepare_to_sleep();
     }
     const int timeout_ms = poll_timeout_ms(std::min(deadline, now + kLook), now);

@@ -19,11 +19,11 @@ constexpr Duration kLongNap = 10ms;
 constexpr int kShortNaps = 100;
 constexpr Duration kFirstNudgeGap = 10ms;
 constexpr Duration kLongestNudgeGap = 1s;
-// Longer than the longest gap, so that a transfer that is nudged goes on until it ends.
+// Longer than the longest gap, so that a nudged transfer goes on until it ends.
 constexpr Duration kWorkAfterNudge = 1500ms;
-// What a lost peer's MPI had handed over is on its way for this long at most.
+// The longest time for which data that a lost peer's MPI had handed over is on its way.
 constexpr Duration kOnItsWay = 200ms;
-// When MPI fails because a peer died, the notices tell which one within this time.
+// When MPI fails because a peer died, the notices show within this time which one.
 constexpr Duration kNoticeGrace = 1s;
 
 class NoMessages final : public ControlSink {
@@ -115,7 +115,7 @@ void MpiChannel::on_notice(Rank rank, std::span<const std::byte> notice) {
       return;
     case Notice::done:
       peer.heard_done = true;
-      works_until_ = Clock::now() + kWorkAfterNudge;  // it has all, so MPI can give back what we sent
+      works_until_ = Clock::now() + kWorkAfterNudge;  // the peer has all, so MPI can give back what we sent
       return;
   }
 }
@@ -132,7 +132,7 @@ void MpiChannel::send_end(Peer& peer) {
   if (!std::exchange(peer.said_end, true)) notify(peer, Notice::end);
 }
 
-/// Says that all has come that the peer will ever send, once it has.
+/// Notifies the peer when everything has come that the peer will ever send.
 void MpiChannel::send_done(Peer& peer) {
   if (!peer.heard_end || !peer.announced.empty() || std::exchange(peer.said_done, true)) return;
   notify(peer, Notice::done);
@@ -142,7 +142,7 @@ void MpiChannel::break_off(Peer& peer, Status cause) {
   if (!peer.broken.is_ok() || peer.is_gone) return;
   peer.broken = std::move(cause);
   if (peer.give_up == kNever) ++ending_;
-  // A message of ours that is too long is a cause that nobody else will tell.
+  // A message of ours that is too long is a cause that no other rank reports.
   const bool is_ours = peer.broken.code() == Code::invalid_argument;
   peer.give_up = is_ours ? TimePoint::min() : Clock::now() + kNoticeGrace;
 }
@@ -159,7 +159,7 @@ void MpiChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
   }
 }
 
-/// Delivers what was announced and is there, or comes in a moment, and what has its time.
+/// Delivers announced messages that are there, or that come in a moment, and does what is due.
 bool MpiChannel::deliver(ControlSink& sink) {
   if (awaited_ == 0 && ending_ == 0 && !works_for_others()) return false;
   bool seen = false;
@@ -178,7 +178,7 @@ bool MpiChannel::deliver(ControlSink& sink) {
 bool MpiChannel::take_from(Peer& peer, ControlSink& sink) {
   bool seen = false;
   while (!peer.announced.empty() && peer.broken.is_ok()) {
-    // Nobody is left to hand over what a lost peer had only offered.
+    // A message that a lost peer had only offered cannot come any more.
     if (!peer.lost.is_ok() && peer.announced.front() == Notice::offered) break;
     const auto message = port_->receive(peer.rank);
     if (!message.is_ok()) {
@@ -217,7 +217,7 @@ bool MpiChannel::report_loss(Peer& peer, TimePoint now, ControlSink& sink) {
   return true;
 }
 
-/// Returns how many sends are under way.
+/// Lets MPI work for the peers. Returns the number of sends in progress.
 std::size_t MpiChannel::work_for_others() {
   const modules::MpiPort::Progress progress = port_->progress();
   if (progress.failed_rank >= 0) {
@@ -226,7 +226,7 @@ std::size_t MpiChannel::work_for_others() {
   return progress.sends;
 }
 
-/// Asks for what is awaited, and returns when to look again at the latest.
+/// Nudges the senders of awaited messages. Returns the latest time for the next check.
 TimePoint MpiChannel::before_sleep(TimePoint deadline) {
   const TimePoint now = Clock::now();
   for (Peer& peer : peers_) {

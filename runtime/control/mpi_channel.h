@@ -1,19 +1,21 @@
-// The control channel over MPI: MPI carries the messages, and a link of ours beside it one notice a message.
+// The control channel over MPI. MPI carries the messages, and a link of our own beside it carries one notice
+// per message.
 //
-// MPI can only be asked again and again, so a rank that waited in it would never sleep. It waits in the link
-// (link_channel.h), which also finds out who is lost; only when a notice has come it asks MPI for the message.
+// MPI can only be polled, so a rank that waited in MPI would never sleep. The rank waits in the link
+// (link_channel.h), which also finds lost ranks. It asks MPI for a message only when a notice has come.
 //
-//   1. Who sends hands the message to MPI, then rings: `sent` when MPI has all of it, `offered` when MPI
-//      still needs the sender, which is so with long messages.
-//   2. Who hears it asks MPI until that message is there: spinning, then yielding, then with naps. The
+//   1. The sender hands the message to MPI, then sends a notice: `sent` if MPI has all of the message,
+//      `offered` if MPI still needs the sender, as with long messages.
+//   2. The receiver of the notice asks MPI until that message is there: it spins, then yields, then naps. The
 //      messages of each peer are taken in the order of its notices.
-//   3. Before the first nap, and ever more rarely after it, the receiver rings `nudge`. A sender that sleeps
-//      lets MPI work for a while then; otherwise nothing would move what its MPI has queued.
-//   4. Who closes rings `end`: no message will follow. The other rings `end` back, for it must send nothing
-//      more, and each rings `done` when it has all that was announced. Then nothing of either is left in MPI.
+//   3. Before the first nap, and ever more rarely after it, the receiver sends `nudge`. A sleeping sender
+//      then lets MPI work for a while. Otherwise nothing would move what its MPI has queued.
+//   4. A rank that closes sends `end`: no message will follow. The other rank sends `end` back, because it
+//      must send nothing more. Each sends `done` when it has all that was announced. Then MPI holds nothing
+//      of either.
 //
-// When a peer is lost, what it had announced as `sent` is waited for a little longer; what it had only
-// offered died with it.
+// When a peer is lost, messages that it had announced as `sent` are awaited a little longer. Messages that it
+// had only offered are lost with it.
 #pragma once
 
 #include <atomic>
@@ -33,13 +35,13 @@ namespace dabke::control {
 
 class MpiChannel final : public ControlChannel {
  public:
-  /// Collective over the job. Errors as LinkChannel::open, and what keeps MPI from it with the remedy; a null
-  /// `session` is one.
+  /// Collective over the job. Returns the errors of LinkChannel::open. Also returns an error with its remedy
+  /// if MPI cannot be used, for example if `session` is null.
   static Result<std::unique_ptr<ControlChannel>> open(modules::MpiSession* session, const World& world,
                                                       std::span<const Rank> neighbours, const Config& config,
                                                       std::shared_ptr<store::Store> store, ForkGuard& guard,
                                                       Log log);
-  /// Over channels that are open: `notices` to the same neighbours, and nobody else uses either.
+  /// Uses channels that are open. `notices` goes to the same neighbours, and both have no other user.
   MpiChannel(const World& world, std::span<const Rank> neighbours, std::unique_ptr<ControlChannel> notices,
              std::unique_ptr<modules::MpiPort> port);
 
@@ -56,14 +58,14 @@ class MpiChannel final : public ControlChannel {
   struct Peer {
     Rank rank = -1;
     std::string name;              // "rank 3 on host-b"
-    std::deque<Notice> announced;  // its messages that have not come yet: `sent` or `offered`
-    TimePoint next_nudge;          // meaningful while something is announced
+    std::deque<Notice> announced;  // messages that have not come yet: `sent` or `offered`
+    TimePoint next_nudge;          // used while something is announced
     Duration nudge_gap{};
     bool said_end = false, heard_end = false, said_done = false, heard_done = false;
-    Status lost;    // why; it is reported after its last message, or at `give_up`
-    Status broken;  // MPI failed; the notices may yet tell why, until `give_up`
+    Status lost;    // the cause; it is reported after the last message, or at `give_up`
+    Status broken;  // MPI failed; the notices may still show the cause, until `give_up`
     TimePoint give_up = kNever;
-    bool is_gone = false;  // reported
+    bool is_gone = false;  // the loss is reported
   };
 
   Peer* find(Rank rank);
@@ -87,7 +89,7 @@ class MpiChannel final : public ControlChannel {
   std::atomic<bool> woken_{false};
   std::size_t awaited_ = 0;                   // announced messages of all peers
   int ending_ = 0;                            // peers with a `give_up`
-  TimePoint works_until_ = TimePoint::min();  // because a peer has nudged us; min: nobody has
+  TimePoint works_until_ = TimePoint::min();  // set when a peer has nudged us; min: none has
   int naps_ = 0;                              // in a row
 };
 

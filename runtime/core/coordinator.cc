@@ -72,8 +72,7 @@ void Coordinator::loop() noexcept {
 void Coordinator::drive() {
   pin_thread();
   while (true) {
-    if (driver_.is_broken())
-      return;  // perhaps by a helper, in the middle of a round, before the first one here
+    if (driver_.is_broken()) return;  // a helper may have broken off a round, even before the first one here
     driver_.round();
     if (driver_.is_finished()) break;
     sleep_.begin();
@@ -82,8 +81,8 @@ void Coordinator::drive() {
   driver_.finish();
 }
 
-/// The coordinator or a lane could not do a step, for want of memory as a rule. The negotiation may be half
-/// changed, and is not asked any more: the other ranks get the cause past it.
+/// Called when the coordinator or a lane could not do a step, usually for lack of memory. The negotiation may
+/// be half changed, so it is not used any more. The other ranks receive the cause without it.
 void Coordinator::end_broken() noexcept {
   last_words_.give_back_reserve();
   Status cause = driver_.take_break_cause();

@@ -1,4 +1,5 @@
-// The calls of the coordinator that any thread may make. A thread that waits for a result drives it meanwhile.
+// The calls of the coordinator that any thread may make. A thread that waits for a result drives it
+// meanwhile.
 #include <algorithm>
 
 #include "runtime/base/threads/exceptions.h"
@@ -9,17 +10,17 @@
 namespace dabke::core {
 namespace {
 
-// Waking takes as long as some fifty yields, and what is waited for comes that soon as a rule.
+// Waking takes as long as about fifty yields, and the awaited event usually comes within that time.
 constexpr int kYieldsBeforeSleep = 50;
-// The most looks without an event while the coordinator's thread waits for the baton.
+// Most looks without an event that a helper makes while the coordinator's thread waits for the baton.
 constexpr int kMostLooksWithoutEvent = 1000;
-// A thread that has left so many commands gives the core away for a moment. On one core the coordinator would
-// come to them a time slice later, when they are in no cache any more.
+// A thread that has left this many commands yields the core once. On one core the coordinator would otherwise
+// read them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
 
 bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit; }
 
-/// The answer, when it comes within `limit`; nothing where nobody gives one any more.
+/// Returns the answer if it comes within `limit`; nothing if none comes.
 template <class Answer>
 std::optional<Answer> answer_within(std::future<Answer>& future, Duration limit) {
   if (future.wait_for(limit) != std::future_status::ready) return std::nullopt;
@@ -36,7 +37,7 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
   const RequestRef named = driver_.names_are_unique() ? operation->request : nullptr;
   if (named) DABKE_RETURN_IF_ERROR(driver_.take_name(*named));
-  // Not completed with an error instead: nobody is left to run its callback.
+  // Not completed with an error instead: no thread is left to run its callback.
   if (!post(std::move(operation), wake)) {
     if (named) driver_.give_name_back(*named);
     Status why = inbox_.closed_by();
@@ -75,9 +76,9 @@ void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck
                        Wake submitted) noexcept {
   bool is_woken = submitted == Wake::at_once;
   if (driver_.has_learned_batches() && !operation.is_done()) {
-    // Only a hint: without memory for it the batch is held for its usual time.
+    // Only a hint: if there is no memory for it, the batch is held for its usual time.
     (void)attempt([&] {
-      // The lane may be giving the operation its extras just now; those of a group's member are there from
+      // The lane may be making the operation's extras at this moment. A group's member has its extras from
       // the start.
       const Request& request = *operation.request;
       post(WantedHint{request.process_set, request.is_group ? negotiation::group_key(operation.extras().group)
@@ -108,17 +109,21 @@ bool Coordinator::take_baton() {
   return false;
 }
 
-/// Drives until a batch is to be run here, the operation is done or in the lane, nothing happens any more, or the
-/// time for the check or of the wait has come. Whether to go on.
+/// Drives until one of these:
+///   - a batch is to be run here
+///   - the operation is done, or in the lane
+///   - nothing happens any more
+///   - the time of the check or of the wait has come
+/// Returns true if the help goes on.
 bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept {
   const DefaultFloatingPoint floats;
   helped_ = deadline == kNever;
   const TimePoint until = check == nullptr ? deadline : std::min(deadline, check->due());
   bool is_time = false;
   try {
-    channel_->look(driver_);  // what came before may be what is waited for
+    channel_->look(driver_);  // the awaited message may have come before
     int looks = kMostLooksWithoutEvent;
-    // Whatever comes is followed by a round: the coordinator's thread does not hear of it any more.
+    // Every event is followed by a round: the coordinator's thread does not receive it any more.
     do driver_.round();
     while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
            !(is_time = !is_early(until)) && something_comes(looks));
@@ -127,7 +132,7 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
   }
   const std::unique_ptr<lanes::Run> run = std::move(own_run_);
   helped_ = false;
-  // The coordinator's thread sleeps, or is about to, and does not know what has happened since.
+  // The coordinator's thread sleeps, or is about to, and has not seen what has happened since.
   sleep_.begin();
   sleep_.hand_back(!driver_.nothing_to_do(), driver_.next_deadline());
   baton_.unlock();
@@ -145,7 +150,7 @@ bool Coordinator::something_comes(int& looks) {
   return false;
 }
 
-/// Hands runs over in order. What a helper runs itself is the first batch of its round.
+/// Hands runs over in order. The batch that a helper runs itself is the first of its round.
 void Coordinator::hand_over(std::unique_ptr<lanes::Run> run) {
   const bool is_for_host = run->batch.device_type == DeviceType::host;
   if (helped_ && !own_run_ && is_for_host && lanes().host().reserve_for(*run)) {

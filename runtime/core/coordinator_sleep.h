@@ -1,5 +1,5 @@
-// The coordinator's thread while nothing is to be done: asleep in ControlChannel::poll, or with a helper that
-// holds the baton.
+// The sleep of the coordinator's thread while there is nothing to do. The thread sleeps in
+// ControlChannel::poll, or a helper drives and holds the baton.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace dabke::core {
 
 class CoordinatorSleep {
  public:
-  /// `channel` outlives it.
+  /// `channel` outlives this object.
   explicit CoordinatorSleep(control::ControlChannel& channel) : channel_(channel) {}
 
   /// Wakes the thread if it sleeps, or is about to. From any thread.
@@ -19,21 +19,21 @@ class CoordinatorSleep {
     if (sleeping_.exchange(false)) channel_.wake();
   }
 
-  // By whoever holds the baton.
-  /// The thread is about to sleep: what happens from now on wakes it.
+  // Called by the holder of the baton.
+  /// Announces that the thread is about to sleep: events from now on wake it.
   void begin() { sleeping_ = true; }
-  /// Sleeps until something comes, until it is woken, or until `next` at the latest; at once if `is_needed`.
-  /// After begin().
+  /// Sleeps until something comes, until wake() is called, or until `next` at the latest. Returns at once if
+  /// `is_needed`. Called after begin().
   void sleep(bool is_needed, TimePoint next, control::ControlSink& sink, control::Baton& baton) {
     channel_.poll(is_needed ? Clock::now() : until(next), sink, baton);
     sleeping_ = false;
   }
-  /// A helper stops to drive: the thread wakes if it is needed, or has to wake earlier than it knows. After
-  /// begin().
+  /// Called when a helper stops driving, after begin(). The thread wakes if it is needed, or if it must wake
+  /// earlier than it plans.
   void hand_back(bool is_needed, TimePoint next) { channel_.hand_back(is_needed || next < until_); }
 
  private:
-  /// A later time than before is not worth waking up for: the thread finds out when it wakes.
+  /// A later time than the planned one does not change the plan: the thread finds it when it wakes.
   TimePoint until(TimePoint next) {
     if (next < until_ || until_ <= Clock::now()) until_ = next;
     return until_;
@@ -41,7 +41,7 @@ class CoordinatorSleep {
 
   control::ControlChannel& channel_;
   std::atomic<bool> sleeping_{false};
-  TimePoint until_ = kNever;  // the thread's, when nobody else holds the baton
+  TimePoint until_ = kNever;  // when the coordinator's thread wakes at the latest
 };
 
 }  // namespace dabke::core

@@ -12,11 +12,12 @@
 namespace dabke::core {
 namespace {
 
-// For the report of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is
-// busy or gone. An operation that has failed by itself waits for its cause a little longer (FailureArbiter).
+// The time limit for the report of how the process of a lost rank has ended. The report comes in
+// milliseconds, unless dabkerun is busy or gone. An operation that has failed by itself waits a little longer
+// for its cause (FailureArbiter).
 constexpr Duration kExitStatusTime = std::chrono::milliseconds(900);
 
-/// The batch sizes of the backend that runs most: the first that serves the world.
+/// The batch sizes of the backend that runs most batches: the first that serves the world.
 BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_sets) {
   const auto world = process_sets.find(kWorldSet);
   const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
@@ -24,7 +25,7 @@ BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_
   return first == backends.host.end() ? BatchSizes{} : (*first)->batch_sizes();
 }
 
-/// "its process 4711 is stopped", of a neighbour on this host.
+/// "its process 4711 is stopped", for a neighbour on this host; empty for others.
 std::string process_of(const control::ControlChannel& channel, Rank rank) {
   const int pid = channel.process_of(rank);
   return pid > 0 ? fmt::format("its process {} {}", pid, process_state(pid)) : "";
@@ -92,7 +93,7 @@ Status Driver::start() {
   return callbacks_.start([this](Status cause) { break_off(std::move(cause)); });
 }
 
-/// A refused call keeps no name from the next.
+/// A refused call takes no name from the next call.
 Status Driver::take_name(const Request& request) {
   return names_ == nullptr || !request.refused.is_ok() ? Status() : names_->take(request);
 }
@@ -106,17 +107,17 @@ void Driver::break_off(Status cause) noexcept {
   owner_.wake();
 }
 
-/// Everything that there is to do.
+/// Does everything that there is to do.
 void Driver::round() {
   std::vector<Command>& commands = inbox_.take();
-  const TimePoint now = Clock::now();  // after all that was submitted
+  const TimePoint now = Clock::now();  // later than all that was submitted
   reports_.stop_timeline_at_limit(now);
   obey_commands(commands, now);
-  wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
+  wants_room_ = true;  // before the lanes are asked, so that no end of a batch is missed
   for (const DeviceType type : kDeviceTypes) negotiator_.set_data_plane_busy(type, lanes_.is_busy(type));
   deadlines_.run(now);
   std::vector<negotiation::Action> actions = negotiator_.take_actions(now);
-  reports_.take_readiness();  // before the orders that it led to
+  reports_.take_readiness();  // before the orders that follow from it
   perform(std::move(actions), now);
   reports_.take_profile();
   if (!negotiator_.defers_orders()) wants_room_ = false;
@@ -128,7 +129,7 @@ bool Driver::is_finished() {
   return leaving_ && negotiator_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
 }
 
-/// Whether every order that is held back is so until a lane tells of an end, which it will.
+/// True if every deferred order waits for a lane that will report an end.
 bool Driver::is_room_awaited() {
   return std::ranges::all_of(kDeviceTypes, [this](DeviceType type) {
     return !negotiator_.defers_orders(type) || (lanes_.is_busy(type) && wants_room_);
@@ -136,9 +137,9 @@ bool Driver::is_room_awaited() {
 }
 
 bool Driver::nothing_to_do() {
-  // A lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that
-  // had ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes
-  // nobody.
+  // A lane may have cleared wants_room_ while no thread slept that it could wake, even for a batch that had
+  // ended before the last check of the lanes. It must be set again before a thread sleeps, or the next end
+  // wakes no thread.
   return is_room_awaited() && !is_finished() && !failures_.is_broken() && !failures_.has_news() &&
          !inbox_.has_news();
 }
@@ -175,7 +176,7 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
   }
 }
 
-/// The operation is still the caller's, or in the table of calls, or both, where it throws.
+/// If this throws, the operation still belongs to the caller, or is in the table of calls, or both.
 void Driver::accept(OperationRef& operation, TimePoint now) {
   std::unique_ptr<NegotiatedCall> call;
   RequestRef request;
@@ -203,11 +204,11 @@ void Driver::accept(OperationRef& operation, TimePoint now) {
 
 void Driver::on_message(Rank peer, std::span<const std::byte> message) {
   reports_.message_received();
-  if (failures_.is_broken()) return;  // since the baton was given away: it may be in the middle of a step
+  if (failures_.is_broken()) return;  // broken since the baton was given away; a step may be half done
   negotiator_.message_from(peer, message, Clock::now());
 }
 
-/// Whoever has started its process may know more than that its link has ended.
+/// Asks first for the exit status: the launcher of the process may report more than the end of its link.
 void Driver::on_peer_lost(Rank peer, const Status& cause) {
   if (failures_.is_broken()) return;
   const TimePoint until = Clock::now() + kExitStatusTime;
@@ -291,7 +292,8 @@ void Driver::job_is_over(const Status& cause) {
   lanes_.abort(cause);
 }
 
-/// Logged once, before anybody can end of it: dabkerun finds there which rank was the first cause.
+/// Logs the departure once, before it can end any process. dabkerun finds in the log which rank was the first
+/// cause.
 void Driver::note_departure(const Status& status) {
   if (status.code() != Code::shut_down || leaving_ || std::exchange(has_logged_departure_, true)) return;
   log_.error("{}", status.message());
@@ -325,7 +327,7 @@ void Driver::judge_failures(TimePoint now) {
   auto verdict = failures_.judge(now, over_ ? &*over_ : nullptr);
   failures_due_.set(failures_.deadline());
   if (!verdict) return;
-  // Calls that have not been completed where an exception ends this are in the table of calls.
+  // If an exception ends this function, calls that have not completed stay in the table of calls.
   struct CallsKept {
     ~CallsKept() {
       for (FailedCall& one : calls) (void)one.call.release();
@@ -342,7 +344,7 @@ void Driver::judge_failures(TimePoint now) {
         named(verdict->calls[verdict->first], fmt::format(" failed on rank {}", world_.rank), verdict->cause);
     negotiator_.abort(of_job);
     perform(negotiator_.take_actions(now), now);
-    lanes_.abort(of_job);  // also when the negotiation had said goodbye before
+    lanes_.abort(of_job);  // also if the negotiation had sent its goodbye before
   }
   for (FailedCall& one : verdict->calls) {
     const Status status = named(one, "", verdict->cause);
@@ -356,7 +358,7 @@ void Driver::complete(std::unique_ptr<NegotiatedCall> call, const Status& status
 
 void Driver::complete(OperationRef operation, const Status& status) noexcept {
   if (operation->is_done()) return;     // possible only after a break: it was in two places
-  give_name_back(*operation->request);  // before anybody knows of the end, who may use it again
+  give_name_back(*operation->request);  // before the end is visible: the caller may then use the name again
   reports_.completed(std::max<std::size_t>(1, operation->request->tensors.size()), status.is_ok());
   operation->complete(status);
   if (operation->extras().callback) callbacks_.push(std::move(operation));
@@ -367,7 +369,7 @@ void Driver::finish() {
   channel_.close(Clock::now() + kCloseTime);
   inbox_.close();
   const TimePoint now = Clock::now();
-  obey_commands(inbox_.take(), now);  // what came after the goodbye
+  obey_commands(inbox_.take(), now);  // commands that came after the goodbye
   perform(negotiator_.take_actions(now), now);
 }
 
@@ -376,24 +378,25 @@ void Driver::stop_reports_and_callbacks() {
   callbacks_.stop();
 }
 
-/// Calls of which the negotiation has lost sight are in the table of calls. Every step is tried, and none
-/// needs the one before it.
+/// Ends all calls. Those that the negotiation has lost are still in the table of calls. Every step is tried,
+/// and none needs the step before it.
 ///   1. The lanes end; a helper gives back what it runs.
-///   2. What is called from now on is refused.
-///   3. Whatever has not completed completes.
+///   2. Calls from now on are refused.
+///   3. Every call that has not completed completes.
 void Driver::end_broken(Status cause) noexcept {
   if (over_ && !over_->is_ok()) cause = copy_of(*over_);
   (void)attempt([&] { log_.error("{}", cause.message()); });
   if (!attempt([&] { lanes_.abort(cause); })) lanes_.abort(out_of_memory());
   lanes_.stop();
-  while (lanes_.outstanding() != 0) std::this_thread::yield();  // a helper that reports the ends of its batch
+  // A helper still reports the ends of its batch.
+  while (lanes_.outstanding() != 0) std::this_thread::yield();
   inbox_.close(cause);
   reports_.job_is_over(cause);
   failures_.forget_all();
   calls_.for_each([&](NegotiatedCall& call) { complete(std::unique_ptr<NegotiatedCall>(&call), cause); });
   groups_.give_all([&](OperationRef member) { complete(std::move(member), cause); });
   inbox_.give_all([&](OperationRef operation) {
-    // The member of a group may be among its others already.
+    // A member of a group may be done already, together with the others of its group.
     if (!operation->is_done()) complete(std::move(operation), cause);
   });
   over_ = std::move(cause);

@@ -1,8 +1,8 @@
-// The work of whoever holds the baton: commands from the inbox go to the negotiation, its orders to the
-// lanes, and what has ended back to the calls.
+// The work of the baton's holder. Commands from the inbox go to the negotiation, its orders go to the lanes,
+// and the ends of batches go back to the calls.
 //
-// The lanes report ends and failures on their own threads; all else is done by one thread at a time, which
-// holds the baton.
+// The lanes report ends and failures on their own threads. All other work is done by one thread at a time,
+// which holds the baton.
 #pragma once
 
 #include <atomic>
@@ -26,13 +26,13 @@
 
 namespace dabke::core {
 
-/// The parts of which a job's coordinator is made.
+/// The parts from which a job's coordinator is made.
 struct CoordinatorParts {
   const World& world;
   const Config& config;
   std::unique_ptr<control::ControlChannel> channel;
   const Backends& backends;
-  OpenDevice open_device;  // empty where there are no devices
+  OpenDevice open_device;  // empty if there are no devices
   ProcessSetTable& process_sets;
   std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
   JobReports::Parts reports;
@@ -41,61 +41,61 @@ struct CoordinatorParts {
 /// The tree of this job's negotiation.
 std::shared_ptr<const negotiation::Topology> topology_of(const World& world, const Config& config);
 
-/// The time for what is queued to leave, at the end.
+/// The time limit for sending what is still queued at the end.
 inline constexpr Duration kCloseTime = std::chrono::seconds(2);
 
-/// The coordinator that owns a driver, as the driver sees it. From any thread, but for hand_over().
+/// The coordinator that owns a driver, as the driver sees it. From any thread, except hand_over().
 class DriverOwner {
  public:
   virtual ~DriverOwner() = default;
-  /// Puts a command into the inbox, and wakes whoever reads it.
+  /// Puts a command into the inbox, and wakes its reader.
   virtual void post_and_wake(Command command) = 0;
   virtual void wake() = 0;
-  /// Takes runs in order, by whoever drives.
+  /// Takes runs in order. Called by the thread that drives.
   virtual void hand_over(std::unique_ptr<lanes::Run> run) = 0;
 };
 
 class Driver final : public control::ControlSink, private lanes::LaneObserver {
  public:
-  /// All that it is given outlives it.
+  /// All objects that the driver is given outlive it.
   Driver(CoordinatorParts& parts, control::ControlChannel& channel, Inbox& inbox, DriverOwner& owner);
 
-  /// Makes the threads that the job needs beside the coordinator's.
+  /// Makes the threads that the job needs besides the coordinator's.
   Status start();
 
   // ---- from any thread
   lanes::Lanes& lanes() { return lanes_; }
-  /// Whether a name may be pending once alone: then take_name() comes before the command, and the name comes
+  /// True if a name may be pending only once. Then take_name() comes before the command. The name is given
   /// back when the operation ends, or by give_name_back().
   bool names_are_unique() const { return names_ != nullptr; }
   Status take_name(const Request& request);
   void give_name_back(const Request& request) noexcept;
-  /// A call with so many tensors has been taken.
+  /// Counts an accepted call with `tensors` tensors.
   void note_call(std::size_t tensors) { reports_.note_call(tensors); }
-  /// Whether orders wait for a tensor that a waiting thread may name (WantedHint).
+  /// True if orders wait for a tensor that a waiting thread may name (WantedHint).
   bool has_learned_batches() const { return has_learned_batches_; }
   void break_off(Status cause) noexcept;
   bool is_broken() const { return failures_.is_broken(); }
 
-  // ---- by whoever holds the baton
-  /// Everything that there is to do.
+  // ---- by the holder of the baton
+  /// Does everything that there is to do.
   void round();
-  /// The rank leaves, all has ended, and nothing more can come.
+  /// True if the rank leaves, all work has ended, and nothing more can come.
   bool is_finished();
   bool nothing_to_do();
   TimePoint next_deadline() const { return deadlines_.next(); }
-  /// After the lanes have stopped: what came after the goodbye is refused.
+  /// Stops the lanes, closes the channel, and refuses commands that came after the goodbye.
   void finish();
-  /// Ends what has not ended, with the job's first cause if there was one. Needs no memory. `cause`: why it
-  /// was broken off.
+  /// Ends everything that has not ended, with the job's first cause or, if there is none, with `cause`, the
+  /// error of the break. Needs no memory.
   void end_broken(Status cause) noexcept;
   Status take_break_cause() { return failures_.take_break_cause(); }
   void stop_reports_and_callbacks();
-  /// The end of the job; nothing: it has not ended.
+  /// The end of the job; nothing while the job has not ended.
   const std::optional<Status>& over() const { return over_; }
 
  private:
-  // ---- told by the channel and the lanes
+  // ---- called by the channel and the lanes
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) override;
@@ -128,15 +128,15 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   ProcessSetTable& process_sets_;
   diagnosis::Reporter& reporter_;
   const Log log_;
-  Deadlines deadlines_;  // of all that acts by itself: one row each
+  Deadlines deadlines_;  // one row for each part that acts by itself
   OutstandingCalls calls_;
   FailureArbiter failures_;
   negotiation::Negotiator negotiator_;
   GroupCollector groups_;
-  const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
+  const std::unique_ptr<NamesInUse> names_;  // null if a pending name may be submitted again
   CallbackThread callbacks_;
   lanes::Lanes lanes_;
-  LostPeers lost_peers_;  // of which the negotiation does not know yet
+  LostPeers lost_peers_;  // not reported to the negotiation yet
   Deadline lost_peers_due_;
   JobReports reports_;
   Deadline negotiation_due_;

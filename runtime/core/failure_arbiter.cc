@@ -9,12 +9,12 @@ namespace {
 
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
 
-/// Whether a run has found out by itself what is wrong, before those that it left alone by that take this rank for
-/// the cause.
+/// True if the run has found out by itself what is wrong. Such a failure is judged at once, before the ranks
+/// that this run leaves alone take this rank for the cause.
 bool is_known(const FailedCall& one) {
   return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout ||
          one.status.code() == Code::interrupted ||
-         one.status.code() == Code::out_of_memory;  // this rank's own, so no other is the cause
+         one.status.code() == Code::out_of_memory;  // this rank's own, so no other rank is the cause
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::optional<FailureArbiter::Verdict> FailureArbiter::judge(TimePoint now, cons
     verdict.first = known == failed_.end() ? 0 : static_cast<std::size_t>(known - failed_.begin());
     verdict.cause = failed_[verdict.first].status;
     if (verdict.cause.code() ==
-        Code::interrupted)  // there by a wait's check; the job's other calls are aborted
+        Code::interrupted)  // from the check of a wait; the job's other calls are aborted
       verdict.cause = {Code::aborted, verdict.cause.message()};
   }
   verdict.calls.swap(failed_);

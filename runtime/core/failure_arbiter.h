@@ -1,8 +1,8 @@
-// Which failure is the first cause, of several that this rank sees at once.
+// Chooses the first cause among several failures that this rank sees at once.
 //
-// A run that fails because a peer died often fails here before the peer's death is known. So what fails here waits
-// a moment for the job's cause, and ends with that; when none comes, its own failure is the cause. It does not wait
-// where a run has found out by itself what is wrong.
+// A run that fails because a peer died often fails before the peer's death is known on this rank. So a failed
+// run waits a moment for the job's cause, and ends with that cause. If none comes, the run's own failure is
+// the cause. A run that has found out by itself what is wrong does not wait.
 #pragma once
 
 #include <atomic>
@@ -25,28 +25,30 @@ struct FailedCall {
 /// May be used from any thread.
 class FailureArbiter {
  public:
-  /// What the calls that failed end with.
+  /// The decision on the calls that failed: they end with `cause`.
   struct Verdict {
     std::vector<FailedCall> calls;
     Status cause;
-    bool is_new = false;    // the job knows of no failure yet: the first of `calls` is its cause
-    std::size_t first = 0;  // among `calls`
+    bool is_new = false;    // the job has not failed yet: calls[first] is its cause
+    std::size_t first = 0;  // index in `calls`
   };
 
-  /// False where there is no memory to note it: the call is then nobody's, and only in the table of outstanding ones.
+  /// False if there is no memory to note the call. The call then has no owner, and is only in the table of
+  /// outstanding calls.
   bool note(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
-  /// Whether calls wait for their verdict.
+  /// True if calls wait for their verdict.
   bool has_failures() const { return has_failures_; }
-  /// Whether nobody has looked at some of them yet.
+  /// True if calls wait and judge() was not called since the first of them came.
   bool has_news() { return has_failures() && is_new(); }
-  /// Nothing when there is none, or it is too early. `over`: how the job has ended, if it has.
+  /// Returns nothing if there is no failed call, or if it is too early. `over` is the end of the job; null if
+  /// it has not ended.
   std::optional<Verdict> judge(TimePoint now, const Status* over);
-  /// When judge() knows at the latest. The driver's.
+  /// The latest time at which judge() decides. For the driver only.
   TimePoint deadline();
-  /// Leaves the calls that wait to whoever has the table. Needs no memory.
+  /// Leaves the waiting calls to the owner of the table of calls. Needs no memory.
   void forget_all();
 
-  /// A step could not be done, for want of memory as a rule, and what it was in the middle of may be half done.
+  /// Called when a step could not be done, usually for lack of memory. The step may be half done.
   void break_off(Status cause) noexcept;
   bool is_broken() const { return is_broken_; }
   Status take_break_cause();

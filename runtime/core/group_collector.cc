@@ -30,7 +30,7 @@ Status GroupCollector::check(const Operation& operation) const {
   if (before == 0) return {};
   const Operation& first = *found->second.front();
   const Request& a = *first.request;
-  if (!a.refused.is_ok() || !b.refused.is_ok()) return {};  // it fails as a whole, for that reason
+  if (!a.refused.is_ok() || !b.refused.is_ok()) return {};  // the whole group fails, for that reason
   const std::string_view unlike =
       first.extras().group_size == size ? difference(static_cast<const CallSpec&>(a), b) : "group_size";
   if (unlike.empty()) return {};

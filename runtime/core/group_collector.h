@@ -1,4 +1,4 @@
-// Members of a group that are submitted one by one wait here until the group is whole, and are then
+// Holds members of a group that are submitted one by one until the group is complete. Then they are
 // negotiated as one.
 #pragma once
 
@@ -13,15 +13,17 @@ namespace dabke::core {
 
 class GroupCollector {
  public:
-  /// Whether it fits the members that have come: the same collective, scales and group size, and room for it.
+  /// Checks that the operation fits the members that have come: the same collective, scales and group size,
+  /// and room for it.
   Status check(const Operation& operation) const;
-  /// The whole group's call once its last member has come, null before. It has been checked.
+  /// Returns the call of the whole group once its last member has come; null before that. check() has
+  /// accepted `operation`.
   std::unique_ptr<NegotiatedCall> add(OperationRef operation);
-  /// The request that stands for all of a whole group's operations: the first one's, with every tensor.
+  /// Returns the request that represents all operations of a whole group: the first one's, with every tensor.
   static RequestRef request_of(NegotiatedCall& call);
-  /// What has come of an incomplete group, which is forgotten.
+  /// Removes an incomplete group, and returns the members that have come.
   std::vector<OperationRef> take(ProcessSetId process_set, const std::string& group);
-  /// Hands over everything incomplete; the collector is empty then. Needs no memory.
+  /// Hands over every member of an incomplete group, and empties the collector. Needs no memory.
   template <class Use>
   void give_all(Use use) {
     for (auto& [key, members] : groups_) {

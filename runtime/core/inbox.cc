@@ -30,7 +30,7 @@ std::vector<Command>& Inbox::take() {
 }
 
 bool Inbox::done_with() {
-  taken_.clear();  // keeps its memory for the next
+  taken_.clear();  // keeps its memory for the next commands
   return std::exchange(leaves_then_, false);
 }
 

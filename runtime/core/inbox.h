@@ -1,4 +1,4 @@
-// What other threads leave for the coordinator: operations, and what they want of it.
+// The commands that other threads leave for the coordinator: operations, and other requests.
 #pragma once
 
 #include <future>
@@ -16,7 +16,7 @@
 
 namespace dabke::core {
 
-/// A thread is about to wait for what has this name.
+/// A thread is about to wait for the tensor or group of this name.
 struct WantedHint {
   ProcessSetId process_set;
   std::string name;
@@ -28,17 +28,17 @@ struct Describe {
   std::string reason;
   std::shared_ptr<std::promise<diagnosis::Dump>> answer;
 };
-/// Where this rank's threads are.
+/// The places where this rank's threads are.
 struct ThreadPlaces {
   std::string text;
 };
-/// All ranks are to tell their figures.
+/// Makes all ranks send their figures.
 struct GatherFigures {};
-/// What has been told since.
+/// Asks for the figures that have come so far.
 struct TakeFigures {
   std::shared_ptr<std::promise<diagnosis::JobFigures>> answer;
 };
-/// How the process of a rank whose link has ended has ended itself; nothing: nobody knows.
+/// The exit status of the process of a rank whose link has ended; nothing if it is unknown.
 struct ExitStatus {
   Rank rank;
   std::optional<int> status;
@@ -48,34 +48,34 @@ struct ChangeTimeline {
   wire::TimelineChange change;
   std::uint64_t from;
 };
-/// The trace of the timeline that stopped on this path is made: another may start there.
+/// The trace of the timeline that stopped on this path is made, so another timeline may start there.
 struct ReleaseTimeline {
   std::string path;
 };
-/// A Status: the job is to end with that cause.
+/// A Status as a command: the job is to end with that cause.
 using Command = std::variant<OperationRef, WantedHint, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
                              Describe, ThreadPlaces, GatherFigures, TakeFigures, ExitStatus>;
 
-/// May be used from any thread, but for what is the driver's.
+/// May be used from any thread, except the functions of the driver.
 class Inbox {
  public:
-  /// Refused, and the command is gone, once nobody reads them any more. `waiting` becomes the number of those
-  /// that nobody has taken.
+  /// Adds a command. Once the inbox is closed, drops the command and returns false. `waiting` becomes the
+  /// number of commands that the driver has not taken.
   bool put(Command command, std::size_t& waiting);
-  /// This rank is to leave, once what is in the inbox is done.
+  /// Makes this rank leave once the commands in the inbox are done.
   void leave();
-  /// Whether there is something to do.
+  /// True if there is something to do.
   bool has_news();
 
-  // ---- the driver's
-  /// What has been put since; the caller's until done_with().
+  // ---- by the driver
+  /// Returns the commands that have come since the last take(). The caller may use them until done_with().
   std::vector<Command>& take();
-  /// Whether it is time to leave, after what was taken: said once.
+  /// Drops the commands that were taken. Returns true, once, if it is time to leave after them.
   bool done_with();
-  /// Nobody reads it from now on; `cause`, when it is not that this rank has left.
+  /// Closes the inbox, which nobody reads from now on. `cause` is an error, unless this rank has left.
   void close(const Status& cause = {});
   Status closed_by();
-  /// Calls `use` with every operation that is still in it, taken or not, and empties it. Needs no memory.
+  /// Calls `use` with every operation in the inbox, taken or not, and empties the inbox. Needs no memory.
   template <class Use>
   void give_all(Use use) {
     for (auto* const commands : {&taken_, &inbox_}) {
@@ -93,8 +93,8 @@ class Inbox {
   bool leaves_ = false;
   bool closed_ = false;
   Status closed_by_;
-  std::vector<Command> taken_;  // the driver's
-  bool leaves_then_ = false;    // the driver's
+  std::vector<Command> taken_;  // used by the driver only
+  bool leaves_then_ = false;    // used by the driver only
 };
 
 }  // namespace dabke::core

@@ -9,9 +9,9 @@
 namespace dabke::core {
 namespace {
 
-/// How long a failure waits for its dump to be written.
+/// The time that a failure waits until its dump is written.
 constexpr Duration kDumpTime = std::chrono::seconds(1);
-/// A beat's time: the comparison knows nothing new before.
+/// The time between two beats: an earlier comparison has no new result.
 constexpr Duration kBetweenClocks = std::chrono::seconds(1);
 
 }  // namespace
@@ -103,7 +103,7 @@ void JobReports::failed(const Status& cause) {
 }
 
 void JobReports::change_timeline(const wire::TimelineChange& change) {
-  take_readiness();  // the timeline's until now
+  take_readiness();  // for the current timeline
   const timeline::Timeline* const before = timeline().get();
   if (const auto merging = parts_.timeline.follow(change)) negotiator_.hold_timeline(*merging);
   if (timeline().get() != before) note_timeline();
@@ -114,7 +114,7 @@ void JobReports::stop_timeline_at_limit(TimePoint now) {
   if (const auto from = parts_.timeline.stops_at_limit()) negotiator_.change_timeline({}, *from, now);
 }
 
-/// It has started, or stopped.
+/// Called when the timeline has started or stopped.
 void JobReports::note_timeline() {
   negotiator_.record_readiness(timeline() ? ++timelines_ : 0);
   const auto& hosts = parts_.hosts;
@@ -181,13 +181,13 @@ void JobReports::dump(const negotiation::DumpAction& action, TimePoint now) {
   const bool stalled = action.job_fails && negotiator_.cause().code() == Code::stalled;
   const auto why =
       action.job_fails && !stalled ? diagnosis::Reporter::Why::failure : diagnosis::Reporter::Why::hang;
-  // Signals end the sleeps of an application, so a warning sends none.
+  // Signals interrupt the sleeps of an application, so a warning sends none.
   using Stacks = diagnosis::Reporter::Stacks;
   const auto stacks = action.asked || stalled ? Stacks::signals
                       : action.job_fails      ? Stacks::none
                                               : Stacks::places;
   parts_.reporter.write(describe(action.reason, action.incident, action.snapshot, now), why, stacks);
-  // Once the operations have failed the process may end at any moment.
+  // Once the operations have failed, the process may end at any moment.
   if (action.job_fails) parts_.reporter.flush(kDumpTime);
 }
 
@@ -248,7 +248,7 @@ void JobReports::give_places(std::function<void(std::string text)> answer, TimeP
   parts_.reporter.take_places(std::move(answer));
 }
 
-/// The batch that some lane has been running the longest; nothing when none runs.
+/// Returns the batch that a lane has been running the longest; nothing if none runs.
 std::optional<negotiation::Negotiator::Running> JobReports::running_batch() const {
   const auto running = lanes_.running();
   if (!running) return std::nullopt;
@@ -263,10 +263,12 @@ std::optional<negotiation::Negotiator::Running> JobReports::running_batch() cons
                                           name_of_call(batch->kind, batch->name) + more, running->since};
 }
 
-/// A batch that was agreed on may hang as well: a rank stops in the middle of it, or the network does.
+/// Finds batches that hang after they were agreed on: a rank may stop in the middle of one, or the network
+/// may.
 void JobReports::look_for_long_runs(TimePoint now) {
   if (lanes_.outstanding() == 0) return;
-  constexpr Duration kAgain = std::chrono::seconds(5);  // who was to end the job has not: it may stand still
+  // The rank that was to end the job has not; it may be stopped.
+  constexpr Duration kAgain = std::chrono::seconds(5);
   const Duration warning = seconds_to_duration(parts_.config.stall_check_time);
   const Duration shutdown = seconds_to_duration(parts_.config.stall_shutdown_time);
   const Duration patience = shutdown > Duration::zero() ? std::min(warning, shutdown) : warning;

@@ -1,5 +1,5 @@
-// What a rank tells of its job: the flight recorder, statistics, profile and timeline as things happen; dumps, and
-// batches that take too long.
+// The reports of a rank on its job: flight recorder, statistics, profile and timeline while the job runs, and
+// dumps. Also finds batches that take too long.
 #pragma once
 
 #include <algorithm>
@@ -33,11 +33,11 @@ class JobReports {
     reports::TimelineSwitch& timeline;
   };
 
-  /// All that it is given outlives it. `deadlines`: whoever drives runs them.
+  /// All referenced objects outlive it. The thread that drives runs `deadlines`.
   JobReports(Parts parts, Deadlines& deadlines, const control::ControlChannel& channel,
              negotiation::Negotiator& negotiator, const OutstandingCalls& calls, lanes::Lanes& lanes);
 
-  /// From any thread: a call with so many tensors has been taken.
+  /// Counts an accepted call with `tensors` tensors. From any thread.
   void note_call(std::size_t tensors) { parts_.statistics.tensors_submitted += tensors; }
 
   // ---- by the lanes, on the thread that runs the batch
@@ -46,23 +46,25 @@ class JobReports {
 
   // ---- by the coordinator's driver
   void submitted(const Request& request, TimePoint at);
-  /// What failed before it had an order; nothing where `status` is ok.
+  /// Records a request that failed before it had an order. Does nothing if `status` is ok.
   void refused(const Request& request, const Status& status);
-  /// The operations are told when they were ordered.
+  /// Records an order, and stores its time in the operations.
   void ordered(const negotiation::ExecuteAction& action, TimePoint now);
   void completed(std::size_t tensors, bool is_well);
   void message_sent() { ++parts_.statistics.messages_sent; }
   void message_received() { ++parts_.statistics.messages_received; }
   void warned(const negotiation::WarnAction& warning);
-  /// Logs what ended the job. Of what the launcher tells, where its ranks are, the first line is enough.
+  /// Logs the error that ended the job. Only its first line if the launcher reports where its ranks are.
   void failed(const Status& cause);
-  /// Null: none is written.
+  /// Null if no timeline is written.
   const std::shared_ptr<timeline::Timeline>& timeline() const { return parts_.timeline.current(); }
   void change_timeline(const wire::TimelineChange& change);
-  /// Asks that all ranks stop, once this rank's file is nearly full. Before anything more is submitted to the negotiation.
+  /// Asks all ranks to stop the timeline once this rank's file is nearly full. Called before anything more is
+  /// submitted to the negotiation.
   void stop_timeline_at_limit(TimePoint now);
   void job_is_over(const Status& cause) noexcept { parts_.timeline.job_is_over(cause); }
-  /// What the negotiation has seen since: in front of the orders that it led to.
+  /// Records the readiness that the negotiation has seen since the last call. Called before the orders that
+  /// follow from it.
   void take_readiness();
   void take_profile();
 
@@ -70,11 +72,11 @@ class JobReports {
     return describe(std::move(reason), 0, negotiator_.snapshot(), now);
   }
   void dump(const negotiation::DumpAction& action, TimePoint now);
-  /// What this rank does, for whoever looks at the job.
+  /// Returns what this rank is doing, for live statistics.
   RankFigures figures(TimePoint now) const;
-  /// Root only: what all ranks have told of themselves, and what rank 0 knows of them.
+  /// Root only. Returns the figures that all ranks have sent, and rank 0's own figures about each rank.
   diagnosis::JobFigures job_figures(TimePoint now) const;
-  /// Asks where the threads are; `answer` may come on any thread.
+  /// Asks for the places of this rank's threads. `answer` may be called on any thread.
   void give_places(std::function<void(std::string text)> answer, TimePoint now);
 
  private:
@@ -90,11 +92,11 @@ class JobReports {
   negotiation::Negotiator& negotiator_;
   const OutstandingCalls& calls_;
   lanes::Lanes& lanes_;
-  std::uint64_t timelines_ = 0;  // until now
+  std::uint64_t timelines_ = 0;  // started so far
   std::uint64_t submitted_ = 0;  // operations
   TimePoint last_submit_{};
-  Deadline next_run_check_;  // while there is a batch in a lane
-  Deadline next_clock_;      // the parent's, for the timeline, while the parent is on another host
+  Deadline next_run_check_;  // set while there is a batch in a lane
+  Deadline next_clock_;      // of the parent's clock, for the timeline, while the parent is on another host
 };
 
 }  // namespace dabke::core

@@ -8,8 +8,8 @@
 namespace dabke::core {
 namespace {
 
-// The memory that the end of a job takes when there is none left. Never touched, so it costs none until then;
-// large enough to be a mapping of its own, so that giving it back helps every thread.
+// The memory that the end of a job uses when none is left. It is never touched, so it costs nothing until
+// then. It is large enough to be a mapping of its own, so that freeing it helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The messages that a rank sends to its neighbours past the negotiation when it cannot go on: the job ends on
-// all ranks with its cause.
+// The messages that a rank sends to its neighbours, past the negotiation, when it cannot go on. They end the
+// job on all ranks with this rank's cause.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@ namespace dabke::core {
 
 class LastWords {
  public:
-  /// Both outlive it.
+  /// Both arguments outlive this object.
   LastWords(const World& world, control::ControlChannel& channel) : world_(world), channel_(channel) {}
-  /// Called once, while there is memory: the end may come when there is none left.
+  /// Called once while there is memory: the end may come when none is left.
   void prepare(std::vector<Rank> neighbours);
 
   /// "rank 1 on host-b: <cause>"
   Status of_this_rank(const Status& cause) const;
   void send(const Status& cause);
-  /// The same for a rank that has run out of memory. Needs none.
+  /// Like send(), for a rank that has run out of memory. Needs no memory.
   void send_out_of_memory();
-  /// Gives back memory that was kept for the end.
+  /// Frees memory that was kept for the end.
   void give_back_reserve() { reserve_.reset(); }
 
  private:

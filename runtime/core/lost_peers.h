@@ -1,5 +1,5 @@
-// Neighbours whose links have ended, while it is not known yet how their processes have: whoever has started
-// a process may know more of its end than that its link is gone.
+// Neighbours whose links have ended, until it is known how their processes have ended. The launcher of a
+// process may report more about its end than the loss of its link shows.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ class LostPeers {
   struct Lost {
     Rank rank;
     Status cause;
-    TimePoint until;  // nobody has said how its process has ended by then
+    TimePoint until;  // the time limit for the report of how its process has ended
   };
   void add(Lost lost) { lost_.push_back(std::move(lost)); }
-  /// Takes the one of this rank out; nothing when it is not among them, or no longer.
+  /// Removes the entry of this rank and returns it; nothing if there is none, or no longer.
   std::optional<Lost> take(Rank rank) {
     const auto found = std::ranges::find(lost_, rank, &Lost::rank);
     if (found == lost_.end()) return std::nullopt;
@@ -28,12 +28,12 @@ class LostPeers {
     lost_.erase(found);
     return lost;
   }
-  /// The rank for which the time is over; nothing when there is none.
+  /// Returns a rank whose time limit is over; nothing if there is none.
   std::optional<Rank> overdue(TimePoint now) const {
     if (lost_.empty() || now < lost_.front().until) return std::nullopt;
     return lost_.front().rank;
   }
-  /// When overdue() has one at the earliest.
+  /// The earliest time at which overdue() returns a rank.
   TimePoint deadline() const { return lost_.empty() ? kNever : lost_.front().until; }
 
  private:

@@ -98,7 +98,7 @@ Status Runtime::start(const Factories& factories) {
         return coordinator_->change_timeline(std::move(change), from);
       },
       [this](std::string path) { coordinator_->timeline_merged(std::move(path)); });
-  DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
+  DABKE_RETURN_IF_ERROR(traced);  // returned only now, when the coordinator can notify the other ranks
   if (const auto setting = bootstrap::setting_that_uses_mpi(config_); bootstrapped_.mpi != nullptr && setting)
     bootstrapped_.mpi->on_finalize([this, setting = *setting] { end_with_mpi(setting); });
   if (!config_.dump_signal.empty()) {
@@ -122,22 +122,22 @@ Status Runtime::start(const Factories& factories) {
   return {};
 }
 
-/// Tells the ranks that are linked to this one already and may be past their init.
+/// Notifies the ranks that are already linked to this rank and may be past their init.
 void Runtime::fail_init(const Status& why) {
   coordinator_->abort(store::init_failure_of(world().name_of(world().rank), why));
 }
 
-/// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
-/// it still carries messages.
+/// Called when the application ends MPI, while it negotiates or moves data for the job. The other ranks must
+/// receive the cause while MPI still carries messages.
 void Runtime::end_with_mpi(std::string_view setting) {
   Status cause(
       Code::aborted,
       fmt::format("rank {} called MPI_Finalize before dabke_shutdown, in a job that uses MPI ({}); call "
                   "dabke_shutdown first",
                   world().rank, setting));
-  coordinator_->abort(std::move(cause));  // which prints it
-  // The first answer says that the coordinator has taken the abort, the second that it has sent what follows
-  // from it.
+  coordinator_->abort(std::move(cause));  // the coordinator prints the cause
+  // The first answer shows that the coordinator has taken the abort. The second answer shows that it has sent
+  // the messages that follow from the abort.
   for (int turn = 0; turn < 2; ++turn) (void)coordinator_->describe("MPI_Finalize was called", kDescribeTime);
 }
 
@@ -183,7 +183,7 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (Status checked = check_operation(*operation, process_sets_, coordinator_->lanes()); !checked.is_ok())
     return refuse(*operation, std::move(checked));
   if (const auto& device = operation->extras().join_device) {
-    // Programs pass their local rank, with GPUs or without: a device that is not here leaves the host.
+    // Programs pass their local rank, with GPUs or without. A device that does not exist here means the host.
     const Status opened = coordinator_->lanes().open(*device, operation->request->process_set);
     if (!opened.is_ok() && opened.code() != Code::unsupported) return opened;
   }
@@ -204,7 +204,7 @@ Status Runtime::run(const OperationRef& operation) {
   return operation->status();
 }
 
-/// Registered memory cannot be freed before the operation has completed.
+/// Keeps registered memory from being freed before the operation has completed.
 void Runtime::hold_memory(Operation& operation) {
   for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
     const void* const input = operation.inputs[i].data;
@@ -242,12 +242,12 @@ Status Runtime::shut_down() noexcept {
   live_statistics_server_.reset();
   if (bootstrapped_.mpi != nullptr) bootstrapped_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
-  // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.
+  // A store that does not answer delays neither a report that is on its way to it, nor the steps below.
   bootstrapped_.store->hurry(kLastStoreWords);
   reporter_.stop();
   (void)attempt([&] { print_profile(); });
   if (bootstrapped_.mpi != nullptr && coordinator_->ended_well()) bootstrapped_.mpi->job_ended_well();
-  // Only tidying: a store that is gone keeps nothing.
+  // This only tidies up, so an error of the store does not matter.
   (void)without_exceptions([&] { return bootstrap::leave_epoch(bootstrapped_); });
   return without_exceptions([&]() -> Status {
     timeline_.close();

@@ -1,4 +1,5 @@
-// One rank of a job, from init to shutdown. Owns everything; there may be several in one process (tests do).
+// One rank of a job, from init to shutdown, with everything that the rank owns. A process may have several,
+// as tests do.
 #pragma once
 
 #include <functional>
@@ -13,30 +14,30 @@
 
 namespace dabke::core {
 
-/// What belongs to the process, and outlives its jobs.
+/// Objects that belong to the process, and outlive its jobs.
 struct ProcessParts {
   std::shared_ptr<diagnosis::StackSource> stacks = std::make_shared<diagnosis::StackSource>();
-  std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();  // what dabke_alloc gives out
-  // The descriptors of this job alone. The process has it before init opens the first of them, because
+  std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();  // for dabke_alloc
+  // The descriptors of this job alone. This guard exists before init opens the first descriptor, because
   // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
   std::shared_ptr<reports::ActiveTimeline> timeline = std::make_shared<reports::ActiveTimeline>();
-  std::weak_ptr<WaitCheck>
-      init_check;  // of the thread that opens it, for as long as that waits for other ranks
+  std::weak_ptr<WaitCheck> init_check;  // of the opening thread, as long as it waits for other ranks
 };
 
 class Runtime {
  public:
-  /// How to make the backends, which the runtime does not know, and the channel, which a test may want to be another.
+  /// Functions that make the backends and the channel. The runtime itself names no backend, and a test may
+  /// need another channel.
   struct Factories {
     std::function<Result<Backends>(const BackendContext&)> backends;
     std::function<Result<std::unique_ptr<control::ControlChannel>>(const BackendContext&)> channel =
         make_channel;
-    OpenDevice open_device = {};  // empty where there are no devices
-    /// The route of tensors on devices; empty: by the device's backend.
+    OpenDevice open_device = {};  // empty if there are no devices
+    /// The route of tensors on devices. Empty means by the device's backend.
     std::function<DeviceRoute(const BackendContext&)> device_route = {};
   };
-  /// The channel that the configuration asks for.
+  /// Makes the channel that the configuration asks for.
   static Result<std::unique_ptr<control::ControlChannel>> make_channel(const BackendContext& context);
 
   /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
@@ -53,44 +54,44 @@ class Runtime {
   const reports::Statistics& statistics() const { return statistics_; }
   const reports::Profile& profile() const { return profile_; }
   std::vector<std::string_view> backend_names() const;
-  /// Null when MPI has not started the job.
+  /// Null unless MPI has started the job.
   const modules::MpiSession* mpi() const { return bootstrapped_.mpi; }
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
-  /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
-  /// once.
+  /// Returns at once the errors that this rank can find alone; the operation then never completes. Otherwise
+  /// it completes exactly once.
   Status submit(OperationRef operation) { return submit(std::move(operation), Coordinator::Wake::at_once); }
-  /// The same for a thread that calls help() next, or else stop_waiting_for().
+  /// Like submit(), for a thread that calls help() next, or else stop_waiting_for().
   Status submit_and_leave_to_waiter(OperationRef operation) {
     operation->leave_to_waiter();
     return submit(std::move(operation), Coordinator::Wake::left_to_help);
   }
-  /// Tells the other ranks of the process set that this one refuses the call that `request` names, which they may have
-  /// accepted: it fails on all of them with `why`, instead of waiting for this rank. Returns `why`.
+  /// Sends the refusal of a call to the other ranks of the process set, which may have accepted the call. It
+  /// fails on all of them with `why`, instead of waiting for this rank. Returns `why`.
   Status refuse(const Operation& operation, Status why);
-  /// submit(), and waits until it is complete.
+  /// Calls submit(), and waits until the operation is complete.
   Status run(const OperationRef& operation);
-  /// Called before waiting for an operation (coordinator.h).
+  /// Called before a wait for an operation (coordinator.h).
   void help(const Operation& operation, TimePoint deadline, WaitCheck* check = nullptr) {
     const bool is_left = operation.take_from_waiter();
     coordinator_->help(operation, deadline, check,
                        is_left ? Coordinator::Wake::left_to_help : Coordinator::Wake::at_once);
   }
-  /// Nobody waits for an operation that was left to its waiter.
+  /// Called if no thread will wait for an operation that was left to its waiter.
   void stop_waiting_for(const Operation& operation) {
     if (operation.take_from_waiter()) coordinator_->wake();
   }
-  /// Every pending and later operation of every rank ends with this reason.
+  /// Ends every pending and later operation of every rank with this reason.
   void abort(std::string reason);
-  /// timeline_switch.h
+  /// Documented in timeline_switch.h.
   Status start_timeline(const std::string& path, bool mark_cycles);
   Status stop_timeline();
   reports::ActiveTimeline& timeline() { return *active_timeline_; }
-  /// Writes what this rank has done and waits for, with stacks, to `path`.
+  /// Writes to `path` what this rank has done and what it waits for, with stacks.
   Status dump(const std::string& path);
-  /// Every rank writes a dump to its usual place.
+  /// Makes every rank write a dump to its usual place.
   void ask_for_dumps(std::string reason) { coordinator_->ask_for_dumps(std::move(reason)); }
-  /// Leaves the job; returns when all threads have ended and the timeline is written.
+  /// Leaves the job. Returns when all threads have ended and the timeline is written.
   Status shut_down() noexcept;
 
  private:
@@ -103,7 +104,7 @@ class Runtime {
   void print_profile() const;
 
   Config config_;
-  DeviceRoute device_route_ = DeviceRoute::device;  // what this rank says
+  DeviceRoute device_route_ = DeviceRoute::device;  // this rank's choice
   bootstrap::Bootstrapped bootstrapped_;
   const std::shared_ptr<shm::SharedHeap> heap_;
   Log log_;
@@ -120,7 +121,7 @@ class Runtime {
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<diagnosis::DumpSignal> dump_signal_;
   std::unique_ptr<diagnosis::LiveStatisticsServer>
-      live_statistics_server_;  // rank 0's, where somebody may look
+      live_statistics_server_;  // on rank 0, if live statistics may be read
   bool left_ = false;
 };
 

@@ -49,7 +49,7 @@ class SubmitCheck {
     return {};
   }
 
-  /// An operation runs on one device.
+  /// Checks that the view is on the operation's one device. The first input opens the lane of that device.
   Status check_device(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
     const Device device = op_.inputs[0].device;
     if (view.device != device) {
@@ -85,7 +85,7 @@ class SubmitCheck {
     if (has_free_rows(request_.kind)) {
       if (op_.extras().gives_outputs) return check_given(tensor, input, output);
       output = TensorView{nullptr, tensor.dtype, input.device,
-                          tensor.shape};  // its first dimension is still to come
+                          tensor.shape};  // the first dimension is not known yet
       return {};
     }
     Shape wanted = tensor.shape;
@@ -105,7 +105,7 @@ class SubmitCheck {
     return check_overlap(tensor, input, output);
   }
 
-  /// An output whose first dimension the ranks only together can tell.
+  /// Checks an output whose first dimension only all ranks together can determine.
   Status check_given(const TensorSpec& tensor, const TensorView& input, const TensorView& output) const {
     Shape wanted = tensor.shape;
     if (output.shape.rank() != 0) wanted.set(0, output.shape[0]);
@@ -120,8 +120,8 @@ class SubmitCheck {
     return check_overlap(tensor, input, output);
   }
 
-  /// Of the ways to work in place (dabke.h), the first that fits. Where this rank's part of an allgather lies is known
-  /// only with the others' rows (BatchBuilder).
+  /// Accepts the first of the ways to work in place (dabke.h) that fits. The position of this rank's part of
+  /// an allgather depends on the other ranks' rows (BatchBuilder).
   Status check_overlap(const TensorSpec& tensor, const TensorView& input, const TensorView& output) const {
     if (!overlap(input, output) || input.data == output.data) return {};
     const std::byte* const in = bytes_of(input.data);
@@ -169,9 +169,9 @@ std::optional<MemorySpan> span_of(const TensorView& view, const TensorSpec& tens
   return MemorySpan{bytes_of(view.data), bytes_of(view.data) + view.size_bytes(), &tensor};
 }
 
-/// Outputs whose sizes are known, and that the caller leaves to us. Here, before anybody hears of the
-/// operation: a rank that has no memory tells the others with the request, and the operation fails on all of
-/// them.
+/// Provides outputs that have a known size and that the caller leaves to the runtime. This comes before any
+/// other rank receives the request: a rank without memory sends that error in its request, and the operation
+/// fails on all ranks.
 void provide_outputs(Operation& operation, lanes::Lanes& lanes) {
   Request& request = *operation.request;
   if (!scatters(request.kind)) return;
@@ -181,8 +181,9 @@ void provide_outputs(Operation& operation, lanes::Lanes& lanes) {
   }
 }
 
-/// What the inputs are ready behind. Now, on the caller's thread: what is enqueued on his stream once the call has
-/// returned is not meant, and he may have one stream for each thread.
+/// Notes the points after which the inputs are ready. This happens now, on the caller's thread. Work that the
+/// caller enqueues on its stream after the call has returned does not count, and each thread may have a
+/// stream of its own.
 Status note_ready_points(Operation& operation, lanes::Lanes& lanes) {
   const ProgramStream stream = operation.extras().stream;
   const ProgramEvent event = operation.extras().ready_event;

@@ -1,5 +1,5 @@
-// What can be told about an operation before any other rank is asked. One set of checks, in one order, for
-// all collectives.
+// The checks of an operation that need no other rank. There is one list of checks, in one order, for all
+// collectives.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace dabke::core {
 
-/// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated), and
-/// notes what the inputs are ready behind. By the thread that submits.
+/// Refuses an operation that cannot run. Fills in output views that the caller left empty (in place, or to be
+/// allocated), and notes the points after which the inputs are ready. Called by the thread that submits.
 Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes::Lanes& lanes);
 
 /// Refuses outputs that overlap another tensor of the operations, which run together.

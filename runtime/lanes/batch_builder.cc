@@ -34,8 +34,8 @@ const Batch& BatchBuilder::exchange_batch() {
   exchange_.dtype = DType::i64;
   exchange_.process_set = run_.process_set.get();
   exchange_.check = run_.batch.check;
-  // Each rank is told the rows that it gets, and last whether some output here is the caller's; in an
-  // alltoall, which is never fused, also how many rows this rank has for all.
+  // Each rank receives the rows that it gets. The last number shows whether some output here is the caller's.
+  // In an alltoall, which is never fused, that number also has how many rows this rank has for all.
   const bool asks = std::ranges::any_of(run_.tensors, [](const RunTensor& entry) {
     return entry.operation != nullptr &&
            (entry.operation->extras().allocate || entry.operation->extras().gives_outputs);
@@ -63,12 +63,12 @@ const Batch& BatchBuilder::exchange_batch() {
   return exchange_;
 }
 
-/// A number that the exchange has brought.
+/// Returns a number that came with the exchange.
 std::int64_t BatchBuilder::received_rows(std::size_t rank, std::size_t entry) const {
   return received_[rank * (received_.size() / ranks()) + entry];
 }
 
-/// An upper bound, the same on all ranks.
+/// An upper bound, equal on all ranks.
 double BatchBuilder::bytes_of_all_outputs() const {
   double bytes = 0;
   for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
@@ -78,7 +78,7 @@ double BatchBuilder::bytes_of_all_outputs() const {
       const auto number = static_cast<std::uint64_t>(received_rows(r, gathers ? i : 1));
       rows += static_cast<double>(gathers ? number : number / 2);
     }
-    // Rows of no element count as well: there may be too many of them (is_possible).
+    // Rows without elements count as well: there may be too many of them (is_possible).
     const std::int64_t row = std::max<std::int64_t>(run_.tensors[i].tensor->shape.row_elements(), 1);
     bytes += rows * static_cast<double>(row) * static_cast<double>(size_of(run_.batch.dtype));
   }
@@ -101,7 +101,7 @@ std::vector<Status> BatchBuilder::apply_verdict() {
       ++kept;
       continue;
     }
-    if (run_.timeline) {  // now: the rest of the batch goes on without it
+    if (run_.timeline) {  // now, because the rest of the batch goes on without it
       timeline::Record record = run_.records[i];
       record.time_ns = 0;
       run_.timeline->error(record, status);
@@ -129,7 +129,8 @@ Result<void*> BatchBuilder::scratch(std::size_t bytes) {
 Status BatchBuilder::build() {
   Batch& batch = run_.batch;
   prescale_ = batch.prescale;
-  // Neutral data must not be scaled, so with such data in the batch the own inputs are scaled here instead.
+  // Neutral data must not be scaled. If the batch has such data, this rank's own inputs are scaled here
+  // instead.
   if (any_joined_) batch.prescale = 1;
   batch.entries.resize(run_.tensors.size());
   const std::size_t each = received_.size() / ranks();  // one rank's numbers in an exchange
@@ -158,12 +159,12 @@ Status BatchBuilder::build() {
     const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;
     verdict_.note_lack(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
                        static_cast<std::size_t>(shape.elements()) * size_of(run_.batch.dtype));
-    if (!needs_verdict()) return provided;  // nobody expects that it can fail
+    if (!needs_verdict()) return provided;  // no rank expects that it can fail
   }
   return {};
 }
 
-/// The caller's output of an allgather or alltoall; null: it gave none, or has joined.
+/// The caller's output of an allgather or alltoall; null if it gave none, or has joined.
 const TensorView* BatchBuilder::given_output(const RunTensor& entry) const {
   const bool gives = entry.operation != nullptr && entry.operation->extras().gives_outputs;
   return gives ? &entry.operation->outputs[entry.index] : nullptr;
@@ -234,8 +235,9 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   return {};
 }
 
-/// A backend gets an input that overlaps its output only as this rank's own part of it (BatchEntry). One that lies
-/// elsewhere there is copied first where the output begins at it; any other place is told to all ranks.
+/// A backend gets an input that overlaps its output only if the input is this rank's own part of the output
+/// (BatchEntry). Any other input that begins where the output begins is copied first. All other places are
+/// reported to all ranks.
 Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
   const RunTensor& entry = run_.tensors[entry_index];
   if (entry.operation == nullptr || is_whole(run_.batch.kind)) return {};

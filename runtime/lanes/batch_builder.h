@@ -1,4 +1,5 @@
-// Fills in the entries of a run's batch: inputs, outputs and counts, with neutral data where this rank has joined.
+// Fills in the entries of a run's batch: inputs, outputs and counts. A rank that has joined gets neutral
+// data.
 #pragma once
 
 #include <vector>
@@ -10,25 +11,24 @@ namespace dabke::lanes {
 
 class BatchBuilder {
  public:
-  /// Neutral data and outputs are in the stream's memory. Both outlive it.
+  /// Both arguments outlive it. Neutral data and outputs are in the stream's memory.
   explicit BatchBuilder(Run& run, DeviceStream& stream = host_stream());
 
-  /// On another stream of the same device; before build().
+  /// Works on another stream of the same device. Called before build().
   void work_on(DeviceStream& stream) { stream_ = &stream; }
 
-  /// Whether the ranks must tell one another their row counts before outputs can be made (allgather,
-  /// alltoall).
+  /// True if the ranks must exchange their row counts before outputs can be made (allgather, alltoall).
   bool needs_exchange() const;
-  /// The batch of that exchange; valid until build().
+  /// Returns the batch of that exchange; valid until build().
   const Batch& exchange_batch();
-  /// Outputs and counts; after the exchange, where there is one.
+  /// Makes outputs and counts. Called after the exchange, if there is one.
   Status build();
-  /// Whether some rank may have no room for some output (allgather, alltoall); the same on all ranks.
+  /// True if some rank may have no room for some output (allgather, alltoall). Equal on all ranks.
   bool needs_verdict() const;
-  /// The batch by which they tell each other; after build().
+  /// Returns the batch by which the ranks exchange which outputs lack room. Called after build().
   const Batch& verdict_batch() { return verdict_.batch(run_.batch); }
-  /// Called once that has run: the batch is without the tensors that lack room somewhere. What has become
-  /// of each tensor of the run; empty when all are well.
+  /// Called once that batch has run. Removes the tensors that lack room on some rank from the run's batch.
+  /// Returns a status for each tensor of the run; empty if all are ok.
   std::vector<Status> apply_verdict();
 
  private:
@@ -48,15 +48,16 @@ class BatchBuilder {
   DeviceStream* stream_;
   Batch exchange_;
   bool any_joined_ = false;
-  double prescale_ = 1;                 // the call's
-  std::vector<std::int64_t> sent_;      // exchange: what this rank says
-  std::vector<std::int64_t> received_;  // exchange: what all said, by rank
+  double prescale_ = 1;                 // of the call
+  std::vector<std::int64_t> sent_;      // exchange: the numbers that this rank sends
+  std::vector<std::int64_t> received_;  // exchange: the numbers of all ranks, by rank
   std::vector<std::int64_t> exchange_counts_;
   OutputVerdict verdict_;
-  bool any_is_the_callers_ = false;  // an output given, or an allocator, on some rank
+  bool any_is_the_callers_ = false;  // some rank has a given output, or an allocator
 };
 
-/// Rows of each rank's block when `rows` are dealt out: the first rows % ranks blocks have one more.
+/// Returns the rows of block `index` if `rows` are divided among `ranks`. The first rows % ranks blocks have
+/// one more.
 std::int64_t scattered_rows(std::int64_t rows, int ranks, int index);
 
 }  // namespace dabke::lanes

@@ -11,7 +11,7 @@
 namespace dabke::lanes {
 namespace {
 
-// A device's batch takes tens of microseconds; polling its event costs a core as much.
+// A device's batch takes tens of microseconds; polling its event occupies a core for as long.
 constexpr int kPollsAtOnce = 64;
 constexpr Duration kShortestEventPause = std::chrono::microseconds(20);
 constexpr Duration kLongestEventPause = std::chrono::milliseconds(1);
@@ -33,7 +33,7 @@ Status DeviceLane::start() {
   return {};
 }
 
-/// All is planned from what the ranks have agreed on, so their host lanes have the same parts.
+/// The plan follows from what the ranks have agreed on, so their host lanes have the same parts.
 void DeviceLane::push(std::unique_ptr<Run> run) {
   Batch& batch = run->batch;
   batch.trace.begin(timeline::Record::What::queue);
@@ -73,7 +73,7 @@ void DeviceLane::loop() {
     try {
       return work();
     } catch (...) {
-      observer_.lane_broke(caught());  // who aborts it then
+      observer_.lane_broke(caught());  // the observer then aborts the lane
     }
   }
 }
@@ -86,7 +86,7 @@ void DeviceLane::work() {
       pushed_.clear();
     });
     bool moved = false;
-    // Only the oldest of those that are not enqueued goes on; what is behind it waits.
+    // Only the oldest run that is not enqueued goes on; the runs behind it wait.
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       if (advance(*runs_[i])) moved = true;
       if (!runs_[i]->is_enqueued()) break;
@@ -101,7 +101,7 @@ void DeviceLane::work() {
   }
 }
 
-/// Until there is news, or for a moment where an event is awaited. False when the lane is to end.
+/// Waits until there is news, or for a moment if an event is awaited. False if the lane must end.
 bool DeviceLane::wait_a_little(int& polls) {
   LaneMonitor& monitor = parts_.monitor;
   if (monitor.read([this] { return stopping_ && runs_.empty() && pushed_.empty(); })) return false;
@@ -123,7 +123,7 @@ bool DeviceLane::wait_a_little(int& polls) {
   return true;
 }
 
-/// Nothing has run for a while.
+/// Called when nothing has run for a while.
 void DeviceLane::give_back_memory() {
   parts_.runner.idle();
   parts_.wide.drop();
@@ -143,9 +143,9 @@ void DeviceLane::begin(DeviceRun& run) {
   observer_.batch_starts(run.run());
 }
 
-/// Whether it has come a step further.
+/// True if the run has come a step further.
 bool DeviceLane::advance(DeviceRun& run) {
-  if (run.is_release() || !run.failed().is_ok()) return false;  // end_front() sees to it
+  if (run.is_release() || !run.failed().is_ok()) return false;  // end_front() ends it
   begin(run);
   run.report_times();
   const int before = run.step();
@@ -178,16 +178,16 @@ bool DeviceLane::may_end(const std::shared_ptr<DeviceRun>& run) {
     return true;
   }
   if (Clock::now() < std::max(run->abandon_at(), last_failure_ended_ + kAbandonAfter)) return false;
-  if (!run->is_host_over()) return false;  // ends soon: the host's lane is aborted, too
+  if (!run->is_host_over()) return false;  // it ends soon: the host's lane is aborted, too
   abandon(run);
   return true;
 }
 
-/// The device may still write: what it was given is never freed.
+/// The device may still write to the memory that it was given, so that memory is never freed.
 void DeviceLane::abandon(const std::shared_ptr<DeviceRun>& run) {
   struct Kept {
     std::shared_ptr<DeviceRun> run;
-    std::vector<OperationRef> operations;  // with the outputs that are ours
+    std::vector<OperationRef> operations;  // with the outputs that the runtime owns
   };
   auto kept = std::make_shared<Kept>();
   kept->run = run;

@@ -1,10 +1,10 @@
-// The lane of one device: a thread that prepares, enqueues and polls events; nobody else calls the device,
-// but for memory. Several runs may be on their way (device_run.h); they end in the order in which they were
-// pushed.
+// The lane of one device: a thread that prepares, enqueues and polls events. No other thread calls the
+// device, except for memory. Several runs may be in flight (device_run.h); they end in the order in which
+// they were pushed.
 //
-// After an abort a run ends when its device has come to its end. A device that finishes none of its runs for
-// kAbandonAfter is abandoned: the memory of what it has is kept for as long as the process lives, because the
-// device may still write to it.
+// After an abort, a run ends when its device has finished. A device that finishes none of its runs for
+// kAbandonAfter is abandoned. The memory of its runs is then kept for as long as the process lives, because
+// the device may still write to it.
 #pragma once
 
 #include <deque>
@@ -21,8 +21,8 @@ class DeviceLane final : public Lane {
  public:
   static constexpr Duration kAbandonAfter = std::chrono::seconds(5);
 
-  /// `backends` are those of the device's type, in order of preference; `leaders` as host_layout.h has them. All outlives
-  /// the lane; the host's lane is stopped after it.
+  /// `backends` are those of the device's type, in order of preference, and `leaders` are as in
+  /// host_layout.h. All arguments outlive the lane. The host's lane is stopped after this lane.
   DeviceLane(std::shared_ptr<DeviceStream> stream, const std::vector<DeviceBackend*>& backends,
              const std::vector<Rank>& leaders, HostLane& host, LaneObserver& observer, Log log);
   ~DeviceLane() override;
@@ -38,7 +38,7 @@ class DeviceLane final : public Lane {
   void stop() override;
 
  private:
-  // Enough that the device never waits for the host.
+  // Enough runs that the device never waits for the host.
   static constexpr std::size_t kBusyRuns = 4;
 
   // By the lane's thread.
@@ -54,16 +54,15 @@ class DeviceLane final : public Lane {
   void give_back_memory();
 
   DeviceLaneParts parts_;
-  DevicePlanner planner_;  // by whoever pushes
+  DevicePlanner planner_;  // used by the thread that pushes
   HostLane& host_;
   LaneObserver& observer_;
   const Log log_;
   LaneClock running_;
-  std::deque<std::shared_ptr<DeviceRun>> runs_;  // the thread's: the oldest first
-  TimePoint
-      last_failure_ended_{};  // when the device last came to the end of a run that had failed; the thread's
-  bool is_idle_ = false;      // the thread's: memory has been given back since the last run
-  std::deque<std::shared_ptr<DeviceRun>> pushed_;  // guarded by the monitor, as the next
+  std::deque<std::shared_ptr<DeviceRun>> runs_;  // used by the lane's thread; the oldest first
+  TimePoint last_failure_ended_{};  // when the device last finished a failed run; for the lane's thread
+  bool is_idle_ = false;            // memory was given back since the last run; for the lane's thread
+  std::deque<std::shared_ptr<DeviceRun>> pushed_;  // guarded by the monitor, as is stopping_
   bool stopping_ = false;
   std::atomic<std::size_t> outstanding_{0};
   std::jthread thread_;

@@ -35,15 +35,15 @@ void DevicePlanner::choose(const Run& run, DevicePlan& plan) {
     if (hosts->layout.hosts.size() > 1) {
       if (hosts->layout.most_size == 1 || !is_whole(batch.kind)) return;
       plan.hosted = std::move(hosts);
-      call.compression = Compression::none;  // the host's, between hosts
+      call.compression = Compression::none;  // the host compresses, between hosts
     }
   }
   plan.backend = static_cast<DeviceBackend*>(runner_.find(call, {}, plan.ranks_of_device(set)));
   if (plan.backend == nullptr) plan.hosted = nullptr;
 }
 
-/// An operation whose tensors are in several runs has one stream for them all, the lane's: what it waits for
-/// is waited for once, and whoever waits for its end waits behind its last run.
+/// Chooses the stream of a run. If an operation has tensors in several runs, all of them use the lane's
+/// stream. Its inputs are then awaited once, and a wait for its end is behind its last run.
 DeviceStream& DevicePlanner::stream_for(const Run& run, const DevicePlan& plan) {
   const auto sides = stream_.sides();
   if (sides.empty() || plan.host_runs() || run.process_set->size() == 1) return stream_;

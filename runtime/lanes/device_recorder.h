@@ -1,11 +1,12 @@
-// What a run does on its device, in the timeline with the times of the device.
+// Records in the timeline what a run does on its device, with the times of the device.
 //
-//   1. put() enqueues an event with a time behind what is on the stream, and keeps the record.
-//   2. tell() is called again and again, and gives the timeline the records whose events were reached, in their order,
-//      each with the time of its event.
-//   3. end() gives it the rest, with the time that it is: the run has failed, or its device does not tell.
-// A time is never before that of the record before it, nor before the host had enqueued it, nor after it was seen: so
-// what a device's clock is translated wrong by cannot turn anything around.
+//   1. put() enqueues an event with a time behind the work on the stream, and keeps the record.
+//   2. record_last() is called repeatedly. It gives the timeline the records whose events were reached, in
+//      their order, each with the time of its event.
+//   3. end() gives it the other records, with the current time: the run has failed, or its device gives no
+//      time.
+// A time is never before begin_now(), before that of the previous record, or after the moment when it was
+// read. So no error in the translation of a device's clock can change an order.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@
 
 namespace dabke::lanes {
 
-/// Of one run, and the lane's thread. `stream` and `timeline` outlive it.
+/// For one run, on the lane's thread. `stream` and `timeline` outlive it.
 class DeviceRecorder final : public timeline::StreamRecorder {
  public:
   DeviceRecorder(DeviceStream& stream, timeline::Timeline& timeline) : stream_(stream), timeline_(timeline) {}
@@ -24,14 +25,14 @@ class DeviceRecorder final : public timeline::StreamRecorder {
   DeviceRecorder& operator=(const DeviceRecorder&) = delete;
 
   void put(const timeline::Record& record) noexcept override;
-  /// No record is from before now.
+  /// No record gets a time before now.
   void begin_now() { latest_ = Clock::now(); }
   void record_last();
   void end();
 
  private:
   struct Kept {
-    std::shared_ptr<DeviceEvent> event;  // null: there was none
+    std::shared_ptr<DeviceEvent> event;  // null if there was none
     timeline::Record record;
   };
   void record_first();

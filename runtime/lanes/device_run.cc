@@ -9,8 +9,8 @@
 namespace dabke::lanes {
 namespace {
 
-/// The most bytes that a backend of the host is given in device memory. They are a copy, so larger batches
-/// would take twice their memory on the device.
+/// The most bytes that a backend of the host gets in device memory. They are copies, so larger batches would
+/// take twice their memory on the device.
 constexpr std::size_t kMostDirectBytes = std::size_t{256} << 20;
 
 }  // namespace
@@ -69,7 +69,7 @@ Status DeviceRun::build() {
   has_enqueued_ = true;
   DABKE_RETURN_IF_ERROR(wait_for_inputs());
   DABKE_RETURN_IF_ERROR(builder_.build());
-  if (recorder_) recorder_->begin_now();  // what the host does until then is drawn before it
+  if (recorder_) recorder_->begin_now();  // the host's work until then is drawn before it
   host_.device_has(HostPart::DeviceStep::built);
   step_ = plan_.hosted != nullptr    ? Step::slice
           : plan_.backend == nullptr ? Step::stage
@@ -82,7 +82,7 @@ Status DeviceRun::wait_for_inputs() {
   timeline::BatchTrace trace = run_->batch.trace;
   if (trace.timeline != nullptr) {
     recorder_.emplace(*plan_.stream, *trace.timeline);
-    // Behind what the device still runs.
+    // This run is behind what the device still runs.
     if (!is_oldest_) trace.begin(timeline::Record::What::queue);
     trace.stream = &*recorder_;
     if (!is_oldest_) trace.end(timeline::Record::What::queue);
@@ -91,7 +91,7 @@ Status DeviceRun::wait_for_inputs() {
   for (const RunTensor& tensor : run_->tensors) {
     if (tensor.operation == nullptr || tensor.operation->extras().ready.empty()) continue;
     if (!waiting) waiting.emplace(trace, timeline::Record::What::wait_for_data);
-    // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
+    // Once for all of an operation's tensors, also those of later runs, which are on this stream, too.
     const auto ready = std::move(tensor.operation->make_extras().ready);
     for (const auto& point : ready) DABKE_RETURN_IF_ERROR(plan_.stream->wait_for(point));
   }
@@ -103,7 +103,7 @@ void DeviceRun::take_id() {
   backend_->id_exchange()->take_id(plan_.ranks_of_device(*run_->process_set), host_.data().id);
 }
 
-/// All that came before has ended on this device, so no collective of ours runs beside it.
+/// All earlier work has ended on this device, so no collective of ours runs at the same time.
 Status DeviceRun::grow() {
   take_id();
   DABKE_RETURN_IF_ERROR(lane_.runner.prepare(*backend_, run_->batch));
@@ -124,7 +124,7 @@ Status DeviceRun::slice() {
   return start(sliced_->before(), Step::slicing);
 }
 
-/// Copies of the tensors, for the host.
+/// Copies the tensors for the host.
 Status DeviceRun::stage() {
   is_direct_ = is_direct_ && input_bytes(*run_) <= kMostDirectBytes;  // the same on all ranks
   if (is_direct_) {
@@ -149,8 +149,7 @@ Status DeviceRun::launch() {
   report_.size_bytes = input_bytes(run);
   if (plan_.host_runs()) return launch_after_host();
   report_.backend = backend_->name();
-  // Also where nothing of the batch is left to run: the communicator is made once, with the set's first
-  // batch.
+  // Also if nothing of the batch is left to run: the communicator is made once, with the set's first batch.
   take_id();
   if (plan_.grows_to != 0)
     backend_->symmetric_memory()->use(*run.process_set, host_.data().is_symmetric != 0);
@@ -178,7 +177,7 @@ Status DeviceRun::start(Batch& part, Step then) {
   return start();
 }
 
-/// Hands the next part of it to the device's backend, once that has the memory to pack it in.
+/// Hands the next part to the device's backend, once that has the memory to pack it in.
 Status DeviceRun::start() {
   Batch& batch = *next_;
   DABKE_ASSIGN_OR_RETURN(Backend* const chosen, lane_.runner.choose(batch));
@@ -225,7 +224,7 @@ Status DeviceRun::record_behind() {
   return {};
 }
 
-/// All of it is on its way: whoever wants may let a stream wait for it.
+/// Called when all of the run is enqueued: any stream may now wait for its end.
 Status DeviceRun::record_end() {
   step_ = Step::in_flight;
   DABKE_RETURN_IF_ERROR(record_behind());
@@ -242,7 +241,7 @@ Status DeviceRun::poll_event() {
   if (part_ != nullptr) DABKE_RETURN_IF_ERROR(backend_->poll());
   const Result<bool> reached = event_->is_reached();
   if (reached && !*reached) return {};
-  event_ = nullptr;  // after an error, too, nothing runs any more
+  event_ = nullptr;  // nothing runs any more, also after an error
   if (!reached) return reached.status();
   if (step_ == Step::in_flight) return {};
   part_ = nullptr;
@@ -255,7 +254,7 @@ void DeviceRun::fail(Status why, TimePoint abandon_at) {
   if (part_ != nullptr) {
     why = lane_.runner.fail(*backend_, *part_, std::move(why));
   } else {
-    lane_.runner.end(run_->process_set->id, why);  // what comes behind it has no id, or is out of step
+    lane_.runner.end(run_->process_set->id, why);  // later batches have no id, or are out of step
   }
   abandon_at_ = abandon_at;
   host_.fail(why);
@@ -271,14 +270,14 @@ bool DeviceRun::may_end() {
     }
     step_ = Step::in_flight;
   }
-  // Behind its collective, too, which may be on the lane's stream alone.
+  // Also behind its collective, which may be on the lane's stream alone.
   if (has_enqueued_ && plan_.stream != lane_.stream.get()) {
     (void)without_exceptions([&]() -> Status {
       DABKE_ASSIGN_OR_RETURN(const auto collective, lane_.stream->record());
       return plan_.stream->wait_for(collective);
     });
   }
-  // Where no event can be had the device is lost, and does nothing any more.
+  // If no event can be had, the device is lost, and does nothing any more.
   if (has_enqueued_ && !without_exceptions([&] { return record_behind(); }).is_ok()) event_ = nullptr;
   if (event_ != nullptr) {
     const Result<bool> reached = event_->is_reached();
@@ -289,7 +288,7 @@ bool DeviceRun::may_end() {
 
 reports::BatchReport DeviceRun::finish() {
   if (!failed_.is_ok() && is_direct_) {
-    (void)lane_.direct.release();  // the host's backend cannot be made to let go of it
+    (void)lane_.direct.release();  // the host's backend cannot be made to release it
     lane_.direct = std::make_unique<FusionBuffer>(*lane_.stream);
   }
   if (recorder_) recorder_->end();

@@ -47,7 +47,7 @@ void HostLane::stop() {
 }
 
 bool HostLane::reserve_for(const Run& run) {
-  // One that runs on waiters takes what comes, whatever its size, which is not known yet.
+  // A backend that runs on waiters takes calls of any size; the size is not known yet.
   const Backend* const backend = run.is_release() ? nullptr : find(run.batch, *run.process_set);
   if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
@@ -65,8 +65,8 @@ void HostLane::run_here(Run& run) {
   std::fesetenv(&callers);
 }
 
-/// The lane is taken already. It is free again before anybody hears of the end, so that who goes on at once
-/// finds it so.
+/// The caller has taken the lane. The lane is free again before the end is reported, so that a thread that
+/// goes on at once finds it free.
 void HostLane::perform(Run& run) noexcept {
   std::vector<EndedCall> ended;
   try {
@@ -94,7 +94,7 @@ void HostLane::give_back() {
     taken_ = false;
     goes_on = !queue_.empty() || stopping_;
   }
-  if (goes_on) changed_.notify_one();  // the lane's thread, when this is another
+  if (goes_on) changed_.notify_one();  // the lane's thread, if this is another thread
 }
 
 std::optional<HostLane::Queued> HostLane::next() {
@@ -107,7 +107,7 @@ std::optional<HostLane::Queued> HostLane::next() {
       lock.lock();
       taken_ = false;
     }
-    changed_.wait(lock, something);  // idle was said once; now sleep without a limit
+    changed_.wait(lock, something);  // backends are notified once; now sleep without a limit
   }
   if (queue_.empty()) return std::nullopt;
   Queued queued = std::move(queue_.front());

@@ -7,7 +7,7 @@ namespace dabke::lanes {
 
 void HostPart::run(BackendRunner& host) {
   Status status = without_exceptions([&] { return take_steps(host); });
-  // It has not run what other ranks run of it: what comes behind it would be out of step with them.
+  // This rank has not run what other ranks run, so later batches of the set would be out of step with them.
   if (!status.is_ok()) host.end(run_.process_set->id, status);
   monitor_.change([&] {
     status_ = std::move(status);
@@ -66,7 +66,7 @@ Status HostPart::compare_versions(BackendRunner& host) const {
   return ids.check_versions(set, all);
 }
 
-/// The minimum over the ranks.
+/// Takes the minimum over the ranks.
 Status HostPart::agree_on_memory(BackendRunner& host) {
   Batch all;
   all.kind = CollectiveKind::allreduce;
@@ -81,7 +81,7 @@ Status HostPart::agree_on_memory(BackendRunner& host) {
 Status HostPart::run_batch(BackendRunner& host) {
   if (data_.batch == nullptr) return {};
   DABKE_ASSIGN_OR_RETURN(Backend* const backend, host.choose(*data_.batch));
-  data_.ran_on = backend->name();  // also where no tensor has an element to move
+  data_.ran_on = backend->name();  // also if no tensor has an element to move
   return data_.batch->entries.empty() ? Status() : host.run_on(*backend, *data_.batch);
 }
 

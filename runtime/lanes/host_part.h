@@ -1,5 +1,5 @@
-// The host's part of a run on a device: what its lane does on behalf of a device's, and how the two wait for
-// each other. device_run.h numbers the steps.
+// The host's part of a run on a device: the work of the host's lane for a device's lane, and how the two wait
+// for each other. device_run.h numbers the steps.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ namespace dabke::lanes {
 
 class HostPart {
  public:
-  /// The points that one lane reaches for the other to go on, in this order.
+  /// The points that one lane reaches so that the other can go on, in this order.
   enum class DeviceStep : std::uint8_t { nothing, made_id, built, grown, staged };
   enum class HostStep : std::uint8_t { nothing, compared, exchanged, agreed, over };
 
-  /// The data that the lanes hand to each other: the device's lane writes before it reports a step, and reads
-  /// after the host's.
+  /// The data that the lanes hand to each other. The device's lane writes before it reports a step, and reads
+  /// after a step of the host.
   struct Data {
     std::vector<std::byte> id;      // of the set's communicator
-    std::uint8_t is_symmetric = 0;  // whether this rank, and then whether each rank, has symmetric memory
-    const Batch* batch = nullptr;   // what the host is to run; null: nothing
+    std::uint8_t is_symmetric = 0;  // whether this rank, and later whether each rank, has symmetric memory
+    const Batch* batch = nullptr;   // for the host to run; null for none
     std::string_view ran_on;        // the backend that has run it
     Refusals refused;
   };
 
-  /// All outlives it. `plan` is as DevicePlanner has made it.
+  /// All arguments outlive it. `plan` comes from DevicePlanner.
   HostPart(LaneMonitor& monitor, const Run& run, const DevicePlan& plan, BatchBuilder& builder)
       : monitor_(monitor),
         run_(run),
@@ -41,11 +41,11 @@ class HostPart {
   HostPart(const HostPart&) = delete;
   HostPart& operator=(const HostPart&) = delete;
 
-  /// Whether the run has such a part.
+  /// True if the run has a host's part.
   bool is_needed() const {
     return plan_.needs_id || plan_.grows_to != 0 || builder_.needs_exchange() || plan_.host_runs();
   }
-  /// All of it, on the host's lane.
+  /// Runs all of the part, on the host's lane.
   void run(BackendRunner& host);
 
   // ---- by the device's lane
@@ -60,7 +60,7 @@ class HostPart {
   void device_has(DeviceStep step) {
     monitor_.change([&] { device_step_ = step; });
   }
-  /// The run has failed on the device: the host waits for it no more.
+  /// Notes that the run has failed on the device: the host does not wait for it any more.
   void fail(const Status& why) {
     monitor_.change([&] {
       if (status_.is_ok()) status_ = copy_of(why);

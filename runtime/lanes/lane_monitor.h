@@ -1,5 +1,5 @@
-// The state that the two threads of a device's runs share: the lane's own, and the host's lane where it is in
-// a run's part.
+// The state that two threads share for a device's runs: the lane's own thread, and the host's lane while it
+// is in a run's part.
 #pragma once
 
 #include <condition_variable>
@@ -11,8 +11,8 @@
 
 namespace dabke::lanes {
 
-/// A mutex, and the condition that something under it has changed. Also keeps the cause of an abort, which
-/// ends every wait.
+/// A mutex, with a condition for changes of what it guards. Also keeps the cause of an abort, which ends
+/// every wait.
 class LaneMonitor {
  public:
   /// Changes something under the mutex and wakes both threads.
@@ -31,7 +31,7 @@ class LaneMonitor {
     const std::lock_guard lock(mutex_);
     return read();
   }
-  /// Waits until `is_ready` holds, which is called under the mutex, or until the abort.
+  /// Waits until `is_ready`, which is called under the mutex, returns true, or until the abort.
   template <class Ready>
   void wait_until(Ready is_ready) {
     std::unique_lock lock(mutex_);
@@ -39,14 +39,14 @@ class LaneMonitor {
   }
 
   // By the lane's thread.
-  /// Calls `take` under the mutex; changes until then are no news any more.
+  /// Calls `take` under the mutex. Earlier changes are no longer news.
   template <class Take>
   void take_news(Take take) {
     const std::lock_guard lock(mutex_);
     take();
     has_news_ = false;
   }
-  /// Waits for a change since take_news(). False: there was none for so long.
+  /// Waits for a change since take_news(). False if none came within `longest`.
   bool wait_for_news(Duration longest) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, longest, [this] { return has_news_; });
@@ -56,7 +56,7 @@ class LaneMonitor {
     changed_.wait(lock, [this] { return has_news_; });
   }
 
-  /// The first cause stays. `abandon_at`: when the lane stops to wait for the device.
+  /// The first cause stays. `abandon_at` is when the lane stops waiting for the device.
   void abort(const Status& cause, TimePoint abandon_at) {
     change([&] {
       if (!aborted_.is_ok()) return;
@@ -64,7 +64,7 @@ class LaneMonitor {
       abandon_at_ = abandon_at;
     });
   }
-  /// ok, or the cause.
+  /// The cause of the abort; ok if there was none.
   Status aborted() const {
     return read([this] { return copy_of(aborted_); });
   }

@@ -46,7 +46,7 @@ Status Lanes::open(Device device, ProcessSetId set) {
   return {};
 }
 
-/// May take long, so under no lock that the coordinator needs.
+/// May take long, so it holds no lock that the coordinator needs.
 Status Lanes::open(Device device) {
   if (!open_device_) {
     return {Code::unsupported,
@@ -84,7 +84,8 @@ DeviceTypes Lanes::served() {
   return types;
 }
 
-/// That of its own tensors; where the rank has joined and has none in it, the one that it uses in this set, or any.
+/// Returns the lane of the run's own tensors. If the rank has joined and has none in the run, returns the
+/// lane that it uses in this set, or any.
 DeviceLane& Lanes::lane_of(const Run& run) {
   const DeviceType type = run.batch.device_type;
   const auto own =
@@ -142,7 +143,7 @@ std::optional<LaneClock::Running> Lanes::running() {
 void Lanes::abort(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_.is_ok()) aborted_ = Status(cause);  // before the lanes: one that opens now looks here
+    if (aborted_.is_ok()) aborted_ = Status(cause);  // before the lanes: a lane that opens now reads it
   }
   host_.abort(cause);
   for_each_device([&](DeviceLane& lane) { lane.abort(cause); });

@@ -5,7 +5,7 @@
 namespace dabke::lanes {
 namespace {
 
-/// Those that were refused have ended already.
+/// Tensors that were refused have ended already.
 void note_in_timeline(const Run& run, std::string_view backend, const Status& status,
                       const Refusals& refused) {
   timeline::Timeline& timeline = *run.timeline;
@@ -26,7 +26,7 @@ void note_in_timeline(const Run& run, std::string_view backend, const Status& st
   timeline.batch_ended();
 }
 
-/// Leaves the calls that are left to whoever looks for them where an exception ends it.
+/// If an exception ends the function, leaves the remaining calls to the owner of the coordinator's table.
 struct LeftBehind {
   ~LeftBehind() {
     for (EndedCall& one : ended) (void)one.call.release();
@@ -53,7 +53,8 @@ std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& repor
   return ended;
 }
 
-/// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
+/// Calls with a waiting thread are reported last: the woken thread would take the core, and then sleep again
+/// on the next call of the batch.
 void report_ended(std::vector<EndedCall>& ended, LaneObserver& observer) {
   const LeftBehind left{ended};
   std::vector<EndedCall*> awaited;

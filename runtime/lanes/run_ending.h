@@ -1,4 +1,4 @@
-// How a run that has ended is told: to the timeline, to the observer, and to the calls whose last tensors it had.
+// Reports the end of a run to the timeline, to the observer, and to the calls whose last tensors it had.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ struct EndedCall {
   Status status;
 };
 
-/// A batch that was refused, by tensor of the run why no rank has run it; empty when all have been run.
+/// For each tensor of a run, why no rank has run it; empty if all have been run.
 using Refusals = std::vector<Status>;
 
-/// Tells the timeline and the observer of the batch, and says which calls it was the last of.
+/// Reports the batch to the timeline and the observer. Returns the calls whose last tensors it had.
 std::vector<EndedCall> end_run(const Run& run, const reports::BatchReport& report, const Status& status,
                                const Refusals& refused, LaneObserver& observer);
 
-/// Tells the observer of these calls. Where it throws, those that are left belong to nobody, and are found in the
-/// coordinator's table.
+/// Reports these calls to the observer. If this throws, the calls that are left have no owner, and are found
+/// in the coordinator's table.
 void report_ended(std::vector<EndedCall>& ended, LaneObserver& observer);
 
 }  // namespace dabke::lanes

@@ -3,14 +3,14 @@
 namespace dabke::lanes {
 namespace {
 
-/// The tensors of a call are its operations' one behind the other.
+/// The tensors of a call are those of its operations, one behind the other.
 RunTensor tensor_of(NegotiatedCall& call, std::size_t index) {
   auto operation = call.operations().begin();
   while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
   return {operation->get(), index, &call, &(*operation)->request->tensors[index]};
 }
 
-/// What the timeline says of the batch from here on, and that its tensors are in it.
+/// Records the batch for the timeline from here on, and that its tensors are in it.
 void record_order(const negotiation::ExecuteAction& action, std::span<const negotiation::BatchedTensor> batch,
                   Run& run) {
   timeline::Timeline& timeline = *run.timeline;

@@ -1,4 +1,4 @@
-// From what the ranks have agreed on to what this rank's lanes run.
+// Makes this rank's runs from what the ranks have agreed on.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace dabke::lanes {
 
-/// The run of one batch of an ExecuteAction. `timeline`: null when it is off.
+/// Makes the run of one batch of an ExecuteAction. `timeline` is null if it is off.
 std::unique_ptr<Run> make_run(const negotiation::ExecuteAction& action,
                               std::span<const negotiation::BatchedTensor> batch,
                               const OutstandingCalls& calls, const ProcessSetTable& process_sets,

@@ -11,18 +11,18 @@ namespace dabke::lanes {
 
 class SlicedRun {
  public:
-  /// Both outlive it. `memory`: the lane's, for copies of the tensors.
+  /// All arguments outlive it. `memory` is the lane's, for copies of the tensors.
   SlicedRun(const Batch& batch, const HostedSet& hosts, FusionBuffer& memory)
       : batch_(batch), hosts_(hosts), memory_(memory) {}
 
-  /// Cuts the batch into its slices. Where no sum of some ranks' elements may be kept in the batch's dtype
-  /// (needs_wide_sums), enqueues copies of the tensors in one that can, scaled.
+  /// Cuts the batch into its slices. If no partial sum may be kept in the batch's dtype (needs_wide_sums),
+  /// enqueues scaled copies of the tensors in a dtype that can hold one.
   Status begin(DeviceStream& stream);
   Batch& before() { return before_; }
-  /// The host's, on the tensors of the device.
+  /// The host's part, on the tensors of the device.
   Batch between() const { return sums_->between(); }
   Batch& after() { return after_; }
-  /// Enqueues this rank's slice of the result, where its sums were made in another dtype.
+  /// Enqueues this rank's slice of the result, if its sums were made in another dtype.
   Status round_once(DeviceStream& stream) const;
 
  private:
@@ -31,7 +31,7 @@ class SlicedRun {
   const Batch& batch_;
   const HostedSet& hosts_;
   FusionBuffer& memory_;
-  Batch wide_;                         // copies that sums are kept in; no entries: the tensors are these
+  Batch wide_;                         // copies that sums are kept in; no entries if the tensors are used
   std::optional<SlicedBatch> sums_;    // the slices of what is summed
   std::optional<SlicedBatch> slices_;  // the slices of the tensors
   Batch before_;

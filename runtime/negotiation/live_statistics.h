@@ -1,5 +1,5 @@
-// The figures of all ranks, for whoever looks at the job: the root asks, and all answer at once, each for
-// itself. While nobody looks nothing is sent.
+// The figures of all ranks, for live statistics. The root asks, and every rank answers at once, for itself.
+// Nothing is sent while nobody reads the statistics.
 #pragma once
 
 #include <map>
@@ -20,11 +20,11 @@ class LiveStatistics {
 
   LiveStatistics(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
-  /// This rank is to tell its figures, and all below it.
+  /// Asks for the figures of this rank and of all ranks below it.
   void ask();
-  /// This rank's own, after a FiguresAction; on the root, also those of others.
+  /// Takes this rank's own figures, after a FiguresAction; on the root, also those of other ranks.
   void give(RankFigures figures, TimePoint now);
-  /// The root's: the last answer of each rank that has answered.
+  /// On the root: the last answer of each rank that has answered.
   const std::map<Rank, Answer>& answers() const { return answers_; }
 
  private:

@@ -56,8 +56,8 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
     reporter_.report(state_.learned.release_all(), now);  // it waits for what came before
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
   TensorEntry& entry = state_.tensors.get(request->process_set, NameKey(*request));
-  // What has no tensor has no name of the caller's choice: the n-th barrier in flight matches the others'
-  // n-th.
+  // A request without a tensor has no name of the caller's choice: the n-th barrier in flight matches the
+  // n-th of the other ranks.
   if (!entry.waiting.empty() && state_.options.duplicates_are_errors && moves_data(request->kind)) {
     return endings_.complete(
         token, {Code::duplicate_name,
@@ -158,7 +158,7 @@ void Negotiator::peer_lost(Rank peer, const Status& cause) {
   outbox_.note_gone(peer);
   if (!misses(peer)) return;
   endings_.fail({Code::peer_lost, cause.message()},
-                peer);  // who lost it has said how, and what that can mean
+                peer);  // the cause describes how the peer was lost
 }
 
 void Negotiator::set_data_plane_busy(DeviceType type, bool busy) {
@@ -185,8 +185,7 @@ void Negotiator::leave(TimePoint now) {
 
 std::vector<Action> Negotiator::take_actions(TimePoint now) {
   reporter_.flush();
-  // An order may let a queued request of the same name become ready at once, so there may be more after the
-  // first.
+  // An order may make a queued request of the same name ready at once, so more orders may follow the first.
   while (orders_here()) {
     wire::OrdersMessage message{state_.sequencer->take_orders(now)};
     if (message.orders.empty()) break;

@@ -10,7 +10,7 @@
 namespace dabke::negotiation {
 namespace {
 
-/// A joined rank takes part with no rows where it may.
+/// A joined rank takes part without rows if the collective allows it.
 RequestRef without_rows(const RequestRef& request) {
   if (!has_free_rows(request->kind)) return request;
   auto empty = std::make_shared<Request>(*request);
@@ -27,8 +27,7 @@ void OrderFollower::follow(wire::OrdersMessage message, std::span<const std::byt
   execute.tensors.reserve(message.orders.size());
   for (wire::Order& order : message.orders) {
     if (state_.failed) break;
-    if (order.forced)
-      reporter_.flush();  // under a number from before it, so that it is void above as it is here
+    if (order.forced) reporter_.flush();  // under an older number, so that it is void above as it is here
     state_.last_order = order.number;
     if (!state_.over) {
       apply(order, execute, now);
@@ -58,7 +57,7 @@ void OrderFollower::pass_down(const wire::OrdersMessage& message, std::span<cons
     wire::encode(part, out);
     return std::make_shared<const std::vector<std::byte>>(std::move(out));
   };
-  const bool only_world = state_.sets.count() == 1;  // then every order is for everybody
+  const bool only_world = state_.sets.count() == 1;  // then every order is for all ranks
   std::shared_ptr<const std::vector<std::byte>> whole;
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
     const auto is_for_it = [&](const wire::Order& order) { return only_world || concerns(order, reporter); };
@@ -86,7 +85,8 @@ void OrderFollower::execute_until_here(ExecuteAction& execute) {
 
 void OrderFollower::apply(wire::Order& order, ExecuteAction& execute, TimePoint now) {
   if (order.kind == wire::Order::Kind::run) return apply_run(order, execute, now);
-  // What completes, ends or begins something keeps its turn after the data orders before it; no batch crosses it.
+  // Orders that complete, end or begin something keep their turn after the data orders before them. No batch
+  // crosses them.
   if (wire::ends_batches(order.kind)) execute_until_here(execute);
   switch (order.kind) {
     case wire::Order::Kind::run: return;  // above
@@ -118,8 +118,8 @@ void OrderFollower::apply_run(wire::Order& order, ExecuteAction& execute, TimePo
   run(order, *entry, execute, now);
 }
 
-/// What a run is of, with the slot that the order gives it; null when the set is gone, or a rank has left it,
-/// by an order before this one.
+/// Returns the entry of a run, with the slot that the order gives it. Null if an earlier order has ended the
+/// set, or has taken a rank out of it.
 TensorEntry* OrderFollower::entry_of(const wire::Order& order) {
   if (!order.request) {
     TensorEntry* const entry = state_.cache.find(order.slot);
@@ -129,7 +129,7 @@ TensorEntry* OrderFollower::entry_of(const wire::Order& order) {
   TensorEntry& entry = state_.tensors.get(order.request->process_set, NameKey(*order.request));
   if (order.slot != wire::kNoSlot) {
     state_.collector.spell_out(entry);
-    entry.batch = 0;  // that was learned of the old signature
+    entry.batch = 0;  // it was learned for the old signature
     state_.cache.bind(entry, order.slot, order.request);
   }
   return &entry;
@@ -220,7 +220,7 @@ void OrderFollower::apply_evict(const wire::Order& order, TimePoint now) {
 void OrderFollower::apply_learned(const wire::Order& order, TimePoint now) {
   reporter_.report(state_.learned.release_all(), now);
   state_.tensors.for_each([](TensorEntry& entry) { entry.batch = 0; });
-  // This rank knows nothing of other sets' tensors.
+  // This rank has no tensors of other sets.
   std::vector<wire::LearnedBatch> mine;
   for (const wire::LearnedBatch& batch : order.batches) {
     wire::LearnedBatch known{batch.hold_us, {}};

@@ -1,9 +1,9 @@
-// One rank's half of the negotiation that obeys: orders pass through it to the subtrees that they concern, and
-// it does here what they say.
+// The half of one rank's negotiation that follows orders. Orders pass through this rank to the subtrees that
+// they concern, and this rank carries them out.
 //
-// Every rank runs its projection of the one sequence. A run takes the oldest request of the name out of its
-// queue, into an ExecuteAction (or completes it at once, where no data moves), and the next of its name is
-// announced.
+// Every rank runs its projection of the one sequence. A run moves the oldest request of its name from the
+// queue into an ExecuteAction. If no data moves, it completes that request at once. Then the next request of
+// the name is announced.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class OrderFollower {
         stalls_(stalls),
         groups_(groups) {}
 
-  /// `bytes`: the message as it came; empty on the root, which has made it.
+  /// `bytes` is the message as it came; empty on the root, which has made the message.
   void follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now);
 
  private:

@@ -1,13 +1,16 @@
-// Starting and stopping the timeline: orders of the one sequence, so that every rank does it between the same two.
+// Starts and stops of the timeline. They are orders of the one sequence, so every rank changes its timeline
+// between the same two orders.
 //
-//   1. Ranks call start and stop: always the same one, or each the same calls in the same order, however far apart.
-//   2. All changes that were ordered form one list, which every rank knows up to where it is. Each rank has a position
-//      in it, behind the change that was its last call's. A call that is among the changes from there on is done
-//      already: another rank's call has come first.
-//   3. Else the rank asks the root, and says its position. The root looks in the list's end, which the rank may not
-//      know yet, and orders the change if it is not there.
-//   4. Either way the rank finds its call in the list, sooner or later.
-//   5. A start on a path is not ordered while the root still reads what the period before has left there: hold(), release().
+//   1. Ranks call start and stop: either always the same rank, or each rank makes the same calls in the same
+//      order, however far apart.
+//   2. All changes that were ordered form one list. Every rank has this list up to its last order, and a
+//      position in it, behind the change of its own last call. A call that the list has from that position on
+//      is done already: another rank's call came first.
+//   3. Otherwise the rank sends its call and its position to the root. The root searches the end of the list,
+//      which the rank may not have yet, and orders the change if it is not there.
+//   4. In both cases the rank finds its call in the list, sooner or later.
+//   5. A start on a path is not ordered while the root still reads there what the previous timeline has left:
+//      hold(), release().
 #pragma once
 
 #include <algorithm>
@@ -23,7 +26,7 @@
 
 namespace dabke::negotiation {
 
-/// Changes in the order of the sequence, from the first one on; the oldest of very many are forgotten.
+/// Changes in the order of the sequence, from the first one on. The oldest of very many are dropped.
 template <class Change>
 class ChangeList {
  public:
@@ -35,9 +38,9 @@ class ChangeList {
     changes_.pop_front();
     ++first_;
   }
-  /// How many there were, the forgotten ones too.
+  /// The number of changes, including dropped ones.
   std::uint64_t size() const { return first_ + changes_.size(); }
-  /// The first of those from the `from`-th on that `is_it`; size(): none.
+  /// Returns the first change from the `from`-th on for which `is_it` is true; size() if there is none.
   template <class Is>
   std::uint64_t find(std::uint64_t from, Is is_it) const {
     for (std::uint64_t i = std::max(from, first_); i < size(); ++i) {
@@ -50,16 +53,16 @@ class ChangeList {
 
  private:
   std::deque<Change> changes_;
-  std::uint64_t first_ = 0;  // the number of the first that is known
+  std::uint64_t first_ = 0;  // the number of the first change that is kept
 };
 
 class TimelineRequests {
  public:
   TimelineRequests(NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
-  /// On the root from whatever rank, on others from this one.
+  /// Asks for a change: on the root from any rank, on other ranks from this one.
   void ask(wire::TimelineChange change, std::uint64_t from, TimePoint now);
-  /// On the root: no start on this path is ordered until it is released.
+  /// On the root: orders no start on this path until it is released.
   void hold(const std::string& path);
   void release(const std::string& path, TimePoint now);
 
@@ -71,10 +74,10 @@ class TimelineRequests {
 
   NegotiationState& state_;
   Outbox& outbox_;
-  // The root's.
+  // For the root.
   ChangeList<wire::TimelineChange> ordered_;
   std::set<std::string> held_;  // paths, in their normal form
-  std::vector<Asked> waiting_;  // on those paths
+  std::vector<Asked> waiting_;  // for those paths
 };
 
 }  // namespace dabke::negotiation

@@ -9,7 +9,7 @@
 namespace dabke::negotiation {
 namespace {
 
-/// What this rank cannot take part with.
+/// The device types with which this rank cannot take part.
 std::vector<wire::NotServed> not_served_by(const NegotiationState& state) {
   std::vector<wire::NotServed> all;
   for (const DeviceType type : kDeviceTypes) {
@@ -26,7 +26,7 @@ void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
       entry.slot != wire::kNoSlot && agree(*entry.agreed, mine) && entry.agreed->priority == mine.priority;
   ++(cached ? cache_counts_.hits : cache_counts_.misses);
   if (!cached) {
-    // It goes instead of its batch, so that the others of the batch do not wait for it.
+    // The tensor goes instead of its batch, so that the others of the batch do not wait for it.
     if (entry.batch != 0) report(state_.learned.release(entry.batch), now);
     return report_in_full(entry, 0, {{{entry.waiting.front().request, {}}}, 1, false}, now);
   }
@@ -42,7 +42,7 @@ void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   wire::JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
     const bool is_queued = entry.process_set == set && entry.waiting.size() > 1;
-    // What waits for its members, joined or not, is as before.
+    // Requests that wait for their members, joined or not, are as before.
     if (is_queued && !is_among_members(entry.waiting.front().request->kind))
       join.unfinished.push_back(entry.name);
   });
@@ -86,8 +86,8 @@ void UpwardReporter::report_in_full(TensorEntry& entry, int reporter, const wire
 }
 
 void UpwardReporter::took(TensorEntry& entry, Collector::Took took, int reporter, TimePoint now) {
-  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by
-  // itself.
+  // The order stream shows this rank that the set or one of its ranks is gone. The rank then fails the
+  // request by itself.
   if (took == Collector::Took::no) return state_.tensors.tidy(entry);
   if (took == Collector::Took::twice) {
     return endings_.abort(
@@ -107,7 +107,7 @@ void UpwardReporter::took(TensorEntry& entry, Collector::Took took, int reporter
   if (entry.waiting.empty()) state_.tensors.tidy(entry);
 }
 
-/// Takes what is complete here to the parent, or to the sequencer.
+/// Hands a name that is complete here to the parent, or to the sequencer.
 void UpwardReporter::pass_up(TensorEntry& entry, TimePoint now) {
   Collector::Taken taken = state_.collector.take(entry);
   if (state_.sequencer) {
@@ -145,8 +145,7 @@ void UpwardReporter::from_child(int reporter, const wire::ReadyMessage& message,
   for (const wire::Slot slot : message.wanted) note_wanted(slot, now);
   for (const wire::Slot slot : message.awaited) {
     TensorEntry* entry = state_.cache.find(slot);
-    // Not when the order that is waited for crossed the message: the next request of the name is nobody's
-    // yet.
+    // Not if the awaited order crossed the message: no thread waits for the next request of the name yet.
     if (entry != nullptr && entry->ordered_at <= message.seen) note_awaited(*entry, now);
   }
   children_.note_seen(reporter, message.seen, state_.last_order);
@@ -157,7 +156,7 @@ void UpwardReporter::slot_from_child(int reporter, wire::Slot slot, std::uint64_
     if (!children_.is_void(entry->process_set, entry->name, seen)) report_slot(*entry, reporter, now);
     return;
   }
-  // Reported before the child knew of the eviction.
+  // The child reported it before it had seen the eviction.
   const RequestRef agreed = state_.cache.evicted(slot);
   if (agreed == nullptr) return;
   const NameKey key(*agreed);
@@ -196,7 +195,7 @@ void UpwardReporter::note_wanted(wire::Slot slot, TimePoint now) {
   }
 }
 
-/// What is waited for has been reported where it is waited for; others may keep it back.
+/// The waiting rank has reported the entry; other ranks may keep it back.
 void UpwardReporter::note_awaited(TensorEntry& entry, TimePoint now) {
   if (entry.awaited) return;
   let_go(entry, now);
@@ -250,7 +249,7 @@ void UpwardReporter::flush() {
 
 void UpwardReporter::void_reports(ProcessSetId set, const std::string& key, std::uint64_t until) {
   children_.void_reports(set, key, until);
-  unreported_ += kMostUnreported;  // every report is compared with these, so the parent is told at once
+  unreported_ += kMostUnreported;  // every report is compared with these, so the parent is notified at once
 }
 
 void UpwardReporter::evict(TensorEntry& entry, std::uint64_t until) {

@@ -1,10 +1,10 @@
-// One rank's half of the negotiation that reports up: what is ready here and below.
+// The half of one rank's negotiation that reports up what is ready on this rank and below it.
 //
-//   1. announce(): the rank's own request counts, by slot where its signature is known, else in full. A tensor
-//      of a learned batch is kept back until the batch is ready here (learned_batches.h).
-//   2. from_child(): so do the reports of the children in the tree. The Collector gathers both.
-//   3. What all of the subtree has ready goes into one message to the parent, with the next flush(); on the
-//      root, to the Sequencer.
+//   1. announce(): the rank's own request counts, by slot if its signature has one, otherwise in full. A
+//      tensor of a learned batch is kept back until the batch is ready on this rank (learned_batches.h).
+//   2. from_child(): the reports of the children in the tree count. The Collector gathers both.
+//   3. Names that all of the subtree has ready go into one message to the parent, with the next flush(). On
+//      the root they go to the Sequencer.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@
 
 namespace dabke::negotiation {
 
-/// Below this rank (itself included) a name became ready; what the root sees, for the timeline.
+/// A name that became ready on this rank or below it; what the root sees, for the timeline.
 struct Readiness {
   std::string name;
   CollectiveKind kind;
   ProcessSetId process_set = kWorldSet;
   int set_rank = 0;
-  bool first = false;  // nobody had reported it before
-  bool last = false;   // now everybody has
+  bool first = false;  // no rank had reported it before
+  bool last = false;   // now all ranks have
 };
-/// One batch of reports waited for this rank.
+/// The time for which one batch of reports waited for this rank.
 struct Lateness {
   Rank rank;
   Duration by;
-  CollectiveKind kind;  // the kind of the first of them
+  CollectiveKind kind;  // of the first report
 };
 struct CacheCounts {
   std::uint64_t hits = 0;
@@ -42,8 +42,8 @@ struct CacheCounts {
 
 class UpwardReporter {
  public:
-  /// A rank with nothing to report says what it has seen when so many slots were evicted since its last word:
-  /// its parent remembers them for it.
+  /// A rank with nothing to report sends what it has seen once so many slots were evicted since its last
+  /// message: its parent remembers them for this rank.
   static constexpr std::uint64_t kMostUnreported = 256;
 
   UpwardReporter(NegotiationState& state, Outbox& outbox, Endings& endings, StallInspector& stalls)
@@ -54,29 +54,29 @@ class UpwardReporter {
         children_(state.collector, state.cache),
         held_until_(state.deadlines, [this](TimePoint now) { report(state_.learned.overdue(now), now); }) {}
 
-  /// The entry's first request is new there.
+  /// Reports the entry's first request, which is new.
   void announce(TensorEntry& entry, TimePoint now);
-  /// The set's join that is pending here, with the names of which more is queued here than has been reported;
-  /// and again whenever one of them is no longer. To wait for them first would be a deadlock where another
-  /// rank does the same with another name, and each is waited for by what the other has queued.
+  /// Reports the set's join that is pending here, and the names of which more is queued here than was
+  /// reported. Called again whenever one of these names is finished. To wait for them first would be a
+  /// deadlock if another rank did so with another name: each would wait for what the other has queued.
   void announce_join(ProcessSetId set, TimePoint now);
-  /// What was kept back here is reported.
+  /// Reports slots that were kept back here.
   void report(const std::vector<wire::Slot>& slots, TimePoint now);
-  /// A thread waits for what has this key: nobody is to keep it back.
+  /// A thread waits for the tensor or group with this key, so no rank may keep it back.
   void want(ProcessSetId set, const std::string& key, TimePoint now);
-  /// Reports it if it is kept back here, and keeps it back no more until its next order.
+  /// Reports the entry if it is kept back here, and keeps it back no more until its next order.
   void let_go(TensorEntry& entry, TimePoint now);
   void from_child(int reporter, const wire::ReadyMessage& message, TimePoint now);
-  /// Sends what there is to say, on any rank but the root.
+  /// Sends what there is to report. Does nothing on the root.
   void flush();
 
-  /// An order ends reports of this name that are under way.
+  /// Reports of this name from before the order of number `until` are void.
   void void_reports(ProcessSetId set, const std::string& key, std::uint64_t until);
-  /// The entry's slot means nothing from the order of this number on.
+  /// Ends the meaning of the entry's slot, from the order of number `until` on.
   void evict(TensorEntry& entry, std::uint64_t until);
   void remove_set(ProcessSetId set) { last_joined_.erase(set); }
 
-  /// `recording`: 0 for none, else a number of its own for each timeline.
+  /// `recording` is 0 for none, otherwise a different number for each timeline.
   void record_readiness(std::uint64_t recording) { recording_ = recording; }
   std::vector<Readiness> take_readiness() { return std::exchange(readiness_, {}); }
   std::vector<Lateness> take_lateness() { return std::exchange(lateness_, {}); }
@@ -101,9 +101,9 @@ class UpwardReporter {
   Endings& endings_;
   StallInspector& stalls_;
   ChildProgress children_;
-  Deadline held_until_;           // what is kept back here
+  Deadline held_until_;           // for names that are kept back here
   wire::ReadyMessage message_;    // to the parent
-  std::uint64_t unreported_ = 0;  // since the last message: orders for which the parent remembers something
+  std::uint64_t unreported_ = 0;  // orders since the last message for which the parent remembers something
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   TimePoint late_until_{};
   std::uint64_t recording_ = 0;

@@ -1,4 +1,4 @@
-// Users' callbacks run on one thread of their own, so that they can hold up neither negotiation nor data.
+// Users' callbacks run on one thread of their own, so that they can delay neither negotiation nor data.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,11 @@ namespace dabke {
 class CallbackThread {
  public:
   ~CallbackThread() { stop(); }
-  /// Called once, before the first callback. `failed` is told what a callback has thrown, on the thread.
+  /// Called once, before the first callback. `failed` is called on the callback thread if a callback has
+  /// thrown, with the error.
   Status start(std::function<void(Status cause)> failed);
-  /// An operation that has completed and has a callback, once, and never after stop(). Needs no memory.
+  /// Queues an operation that has completed and has a callback. Called once per operation, and never after
+  /// stop(). Needs no memory.
   void push(OperationRef operation) noexcept;
   /// Runs what is queued, then ends the thread.
   void stop();
@@ -27,7 +29,7 @@ class CallbackThread {
   std::function<void(Status cause)> failed_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Operation* first_ = nullptr;  // a list through Extras::next_callback; each is retained
+  Operation* first_ = nullptr;  // a list through Extras::next_callback; each operation is retained
   Operation* last_ = nullptr;
   bool stopping_ = false;
   std::jthread thread_;

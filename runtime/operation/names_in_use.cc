@@ -5,7 +5,7 @@
 namespace dabke {
 
 Status NamesInUse::take(const Request& request) {
-  if (!moves_data(request.kind)) return {};  // its name is not the caller's choice
+  if (!moves_data(request.kind)) return {};  // the caller does not choose its name
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     const std::string& name = request.tensors[i].name;

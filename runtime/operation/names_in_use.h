@@ -1,7 +1,8 @@
-// The names of tensors that are pending on this rank, where a name that is still pending is an error.
+// The tensor names that are pending on this rank, for jobs in which a second use of a pending name is an
+// error.
 //
-// The submitting call takes them, and has the error itself; they are free before the end is told to anybody, so
-// whoever has waited, and every callback, can use them again.
+// The submitting call takes the names, and returns the error itself. The names are free before the end of the
+// operation is visible. A thread that has waited, and every callback, can therefore use them again.
 #pragma once
 
 #include <compare>
@@ -19,8 +20,8 @@ namespace dabke {
 /// May be used from any thread.
 class NamesInUse {
  public:
-  /// The names of all tensors of the request, or none.
-  ///   errors  duplicate_name, with the one that is pending, or is there twice
+  /// Takes the names of all tensors of the request, or none.
+  ///   errors  duplicate_name, with the name that is pending, or that the request has twice
   Status take(const Request& request);
   void give_back(const Request& request) noexcept;
 

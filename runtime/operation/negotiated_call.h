@@ -1,4 +1,4 @@
-// What is negotiated as one: an operation, or the members of a group.
+// The unit of negotiation: an operation, or the members of a group.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace dabke {
 
-/// Completes when all of its tensors have run. Owned by whoever completes it last.
+/// Completes when all of its tensors have run. The part that completes the last of them owns it.
 class NegotiatedCall final : public Pooled<NegotiatedCall> {
  public:
   explicit NegotiatedCall(OperationRef single) : single_(std::move(single)) {}
@@ -22,19 +22,19 @@ class NegotiatedCall final : public Pooled<NegotiatedCall> {
 
   std::span<OperationRef> operations() { return group_.empty() ? std::span(&single_, 1) : std::span(group_); }
   Operation& first() { return *operations().front(); }
-  /// Whether a thread sleeps until one of them is done, as far as is known now.
+  /// True if a thread sleeps until one of the operations is done, as far as is known now.
   bool is_awaited() {
     return std::ranges::any_of(operations(), [](const OperationRef& one) { return one->is_awaited(); });
   }
 
-  std::size_t tensors_left = 0;  // touched by the lane alone once ordered
+  std::size_t tensors_left = 0;  // only the lane uses it once the call is ordered
   Status first_error;
-  OutstandingCalls::Entry* entry = nullptr;  // while it is in the coordinator's table
-  Status refused;                            // agreed on by all ranks: it fails, and the job goes on
+  OutstandingCalls::Entry* entry = nullptr;  // set while the call is in the coordinator's table
+  Status refused;                            // all ranks agree on it: the call fails, and the job goes on
 
  private:
   OperationRef single_;
-  std::vector<OperationRef> group_;  // empty: the single one
+  std::vector<OperationRef> group_;  // empty for a single operation
 };
 
 }  // namespace dabke

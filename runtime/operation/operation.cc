@@ -13,14 +13,15 @@ namespace dabke {
 namespace {
 
 /// The place where threads wait until an operation has completed. There are few waiters and many operations,
-/// so these share some.
+/// so operations share these places.
 struct alignas(64) WaitingRoom {
   std::mutex mutex;
   std::condition_variable changed;
 };
 
 WaitingRoom& waiting_room(const Operation* operation) {
-  // Never destroyed: threads may wait until the end. Needs no memory: who waits has submitted already.
+  // Never destroyed: threads may wait until the end. Needs no memory, because a waiting thread has submitted
+  // already.
   alignas(WaitingRoom) static std::array<std::byte, sizeof(std::array<WaitingRoom, 64>)> memory;
   static auto& rooms = *new (memory.data()) std::array<WaitingRoom, 64>;
   return rooms[std::hash<const void*>()(operation) / 64 % rooms.size()];
@@ -52,7 +53,7 @@ bool Operation::sleep_until(Until until, TimePoint deadline) {
   WaitingRoom& room = waiting_room(this);
   std::unique_lock lock(room.mutex);
   State pending = State::pending;
-  state_.compare_exchange_strong(pending, State::awaited);  // else it is awaited already, or done
+  state_.compare_exchange_strong(pending, State::awaited);  // otherwise it is awaited already, or done
   const auto reached = [&] { return is_done() || (until == Until::enqueued && device_end_ != nullptr); };
   if (deadline != kNever) return room.changed.wait_until(lock, deadline, reached);
   room.changed.wait(lock, reached);
@@ -92,7 +93,7 @@ Status Operation::provide_output(std::size_t index, const std::shared_ptr<Device
     if (own != nullptr) make_extras().owned_.push_back(std::move(own));
   }
   if (output.data != nullptr) return {};
-  const std::string& name = request->tensors[index].name;  // whoever reports it names the request
+  const std::string& name = request->tensors[index].name;  // the reporter of the error names the request
   return {
       Code::out_of_memory,
       fmt::format("{} an output of {} bytes{}",
@@ -111,14 +112,14 @@ void Operation::complete(const Status& status) noexcept {
   const bool is_of_device = !inputs.empty() && inputs[0].device.type != DeviceType::host;
   if (was_awaited || is_of_device) {
     WaitingRoom& room = waiting_room(this);
-    std::shared_ptr<DeviceEvent> end;  // the device's again, without the lock
+    std::shared_ptr<DeviceEvent> end;  // goes back to the device after the lock is released
     {
-      const std::lock_guard lock(room.mutex);  // or who has just looked would sleep on
+      const std::lock_guard lock(room.mutex);  // otherwise a thread that has just checked would sleep on
       end = std::move(device_end_);
     }
     if (was_awaited) room.changed.notify_all();
   }
-  uses.clear();  // last: who has waited to free that memory finds the operation done
+  uses.clear();  // last: a thread that has waited to free that memory finds the operation done
 }
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// One call of a collective: what the user gave, and what became of it. The body of a handle.
+// One call of a collective: the user's input and its result. A handle refers to one.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace dabke {
 
-/// Counted by intrusive references: the user holds one, the runtime another until it has completed. Small: a
-/// step may have thousands, and each is read on three threads.
+/// Counted by intrusive references: the user holds one, and the runtime holds another until the operation has
+/// completed. Kept small: a step may have thousands, and three threads read each of them.
 class Operation {
  public:
   Operation() = default;
@@ -27,25 +27,27 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  /// What few calls have.
+  /// Members that few calls need.
   struct Extras final : Pooled<Extras> {
     // ---- set before submit, constant after
-    std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
-    std::string group;                 // ordered with others of this name and `group_size`; empty: on its own
+    std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty for equal parts
+    std::string group;                 // ordered with others of this name and `group_size`; empty if alone
     std::uint32_t group_size = 0;
-    /// allgather, alltoall: the outputs are given, with their shapes; the other collectives see it by the data.
+    /// allgather, alltoall: true if the caller gives the outputs, with their shapes. Other collectives see
+    /// that from the data.
     bool gives_outputs = false;
-    /// Memory for output `index`, whose dtype and shape are set; null when there is none.
+    /// Returns memory for output `index`, whose dtype and shape are set; null if there is none.
     std::function<void*(std::size_t index, const TensorView& output)> allocate;
-    /// The inputs are on a device, and there once all that was on this stream at submit has ended, and this event is
-    /// reached; null: they are there already.
+    /// For inputs on a device. They are ready once all work that was on this stream at submit has ended and
+    /// this event is reached. Null means that they are ready already.
     ProgramStream stream;
     ProgramEvent ready_event;
-    /// join: the device with which this rank takes part in what is still to come.
+    /// join: the device with which this rank takes part in later collectives.
     std::optional<Device> join_device;
     std::function<void(Operation&)> callback;
 
-    /// Submit's, of the stream and the event above, then the lane's, which has none once its stream waits for them.
+    /// The points of the stream and the event above. submit() notes them. The lane drops them once its stream
+    /// waits for them.
     std::vector<std::shared_ptr<DeviceEvent>> ready;
 
     // ---- results; read them after is_done()
@@ -59,17 +61,17 @@ class Operation {
     std::vector<DeviceBuffer> owned_;
   };
   const Extras& extras() const;
-  /// The extras, made when there are none. Changed by whose turn it is: the caller before submit, then the
-  /// runtime.
+  /// Returns the extras, and makes them if there are none. The caller may change them before submit, and the
+  /// runtime after it.
   Extras& make_extras();
 
   // ---- set before submit, constant after
-  /// process_set, kind, op, ...; tensors and ranks. The negotiation keeps it.
+  /// The process set, kind, op and so on; tensors and ranks. The negotiation keeps it.
   std::shared_ptr<Request> request = std::allocate_shared<Request>(PoolAllocator<Request>());
   OneOrMany<TensorView> inputs;
-  /// The places where results go; data null: from `allocate`, or memory of our own.
+  /// The places of the results. If data is null: memory from `allocate`, or from the runtime.
   OneOrMany<TensorView> outputs;
-  std::optional<Compression> compression;  // as the caller said; nothing: what the configuration says
+  std::optional<Compression> compression;  // the caller's choice; nothing for the configured one
 
   // ---- results; read them after is_done()
   std::int64_t value = 0;  // join: last rank; add_process_set: the id
@@ -81,39 +83,42 @@ class Operation {
 
   bool is_done() const { return state_.load(std::memory_order_acquire) == State::done; }
   bool is_awaited() const { return state_.load(std::memory_order_relaxed) == State::awaited; }
-  /// Whether it completed before `deadline`, and before `check`, if there is one, said stop. Sleeps; several
-  /// threads may wait.
+  /// True if the operation completed before `deadline`, and before `check`, if there is one, stopped the
+  /// wait. Sleeps; several threads may wait.
   bool wait_until(TimePoint deadline, WaitCheck* check = nullptr) {
     return wait_for(Until::done, deadline, check);
   }
-  /// The same, and comes back also when all that it does has been given to its device: end_on_device() tells.
+  /// Like wait_until(), but also returns when all work of the operation has been given to its device; see
+  /// end_on_device().
   bool wait_until_enqueued(TimePoint deadline, WaitCheck* check = nullptr) {
     return wait_for(Until::enqueued, deadline, check);
   }
-  /// The point of its device behind which the outputs are there, once all that leads to it is on its way; null before
-  /// that, when it has completed, and where it is no device's.
+  /// The point of the device after which the outputs are ready, once all work that leads to it is enqueued.
+  /// Null before that, after completion, and for an operation on the host.
   std::shared_ptr<DeviceEvent> end_on_device() const;
   /// ok, an error, or in_progress.
   Code code() const { return is_done() ? code_ : Code::in_progress; }
-  /// The same, with the text.
+  /// Like code(), with the text.
   Status status() const;
   const std::string& message() const { return extras().message; }
 
-  /// Memory for output `index` of the size that its view says: the user's, else our own, of `memory`.
+  /// Gets memory for output `index`, of the size that its view has: from the user's allocator, or else from
+  /// `memory`.
   Status provide_output(std::size_t index, const std::shared_ptr<DeviceMemory>& memory);
-  /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
+  /// Keeps registered memory of inputs and outputs from being freed until the operation has completed.
   std::vector<shm::SharedHeap::Use> uses;
-  /// By the lane of its device, once for each tensor: what runs of it has ended when `end` is reached. The last one is
-  /// behind all others.
+  /// Called by the lane of the device, once for each tensor. The tensor's work has ended when `end` is
+  /// reached. The last `end` is behind all others.
   void note_enqueued(const std::shared_ptr<DeviceEvent>& end);
-  /// Called once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text,
-  /// the code stands alone.
+  /// Called exactly once. Wakes the waiters; the caller runs the callback. The message is lost if there is no
+  /// memory for it, and the code stays.
   void complete(const Status& status) noexcept;
 
-  /// Submitted without a word to the coordinator's thread: who waits for it negotiates. Set before submit.
+  /// Marks the operation as submitted without waking the coordinator's thread: the thread that waits for it
+  /// negotiates. Called before submit.
   void leave_to_waiter() { is_left_to_waiter_ = true; }
   bool is_left_to_waiter() const { return is_left_to_waiter_.load(std::memory_order_relaxed); }
-  /// Whether it still is; the caller sees to it from now on.
+  /// Returns true if the operation is still left to its waiter. The caller sees to it from then on.
   bool take_from_waiter() const { return is_left_to_waiter() && is_left_to_waiter_.exchange(false); }
 
   TimePoint submitted_at{};
@@ -130,8 +135,8 @@ class Operation {
   bool sleep_until(Until until, TimePoint deadline);
 
   Code code_ = Code::ok;
-  std::unique_ptr<Extras> extras_;           // null: none of them is set
-  std::size_t tensors_enqueued_ = 0;         // the lane's
+  std::unique_ptr<Extras> extras_;           // null if none of them is set
+  std::size_t tensors_enqueued_ = 0;         // used by the lane only
   std::shared_ptr<DeviceEvent> device_end_;  // guarded by the waiting room
 };
 
@@ -139,11 +144,11 @@ class Operation {
 class OperationRef {
  public:
   OperationRef() = default;
-  /// Takes a reference of its own.
+  /// Adds a reference.
   explicit OperationRef(Operation* operation) : operation_(operation) {
     if (operation_) operation_->retain();
   }
-  /// Takes over the caller's.
+  /// Takes over the caller's reference.
   static OperationRef adopt(Operation* operation) {
     OperationRef ref;
     ref.operation_ = operation;

@@ -1,9 +1,9 @@
-// Every call that has not completed, wherever it is: in the negotiation, in a lane, on its way between them.
-// The negotiation knows a call by its token, a number in this table. The job may end in the middle of a step
-// that has lost sight of a call, when memory runs out; this table has not.
+// Every call that has not completed, wherever it is: in the negotiation, in a lane, or on its way between
+// them. The negotiation refers to a call by its token, a number in this table. When memory runs out, the job
+// may end in the middle of a step that has lost a call. This table still has that call.
 //
-// The driver of the coordinator adds and finds, any thread removes, and neither waits. Entries are used
-// again, so a steady job makes none.
+// The driver of the coordinator adds and finds calls, any thread removes them, and none of these waits.
+// Entries are reused, so a steady job makes none.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class OutstandingCalls {
  public:
   struct Entry {
     NegotiatedCall* call = nullptr;
-    Entry* next = nullptr;  // among those that are free
+    Entry* next = nullptr;  // among the free entries
     OutstandingCalls* home = nullptr;
     negotiation::Token token{};
   };
@@ -28,13 +28,13 @@ class OutstandingCalls {
   OutstandingCalls(const OutstandingCalls&) = delete;
   OutstandingCalls& operator=(const OutstandingCalls&) = delete;
 
-  /// Makes sure that add() has room; may throw. By the driver, as add() is.
+  /// Makes sure that add() has room. May throw. Called by the driver, as is add().
   void make_room() {
     if (free_ == nullptr) free_ = removed_.exchange(nullptr, std::memory_order_acquire);
     if (free_ != nullptr) return;
     free_ = &entries_.emplace_back();
     free_->home = this;
-    free_->token = static_cast<negotiation::Token>(entries_.size());  // 0 is nobody's
+    free_->token = static_cast<negotiation::Token>(entries_.size());  // 0 is the token of no call
   }
   Entry* add(NegotiatedCall& call) noexcept {
     Entry* const entry = free_;
@@ -51,12 +51,12 @@ class OutstandingCalls {
     }
   }
 
-  /// Null where the token is nobody's: this rank takes part with neutral data. By the driver.
+  /// Returns null for the token of no call: this rank takes part with neutral data. Called by the driver.
   NegotiatedCall* find(negotiation::Token token) const {
     const auto number = static_cast<std::size_t>(token);
     return number == 0 ? nullptr : entries_[number - 1].call;
   }
-  /// When nobody else adds or removes any more. `use` may remove the call that it is given.
+  /// Called when no other thread adds or removes calls any more. `use` may remove the call that it is given.
   template <class Use>
   void for_each(Use use) {
     for (Entry& entry : entries_) {

@@ -1,4 +1,4 @@
-// The process sets as training threads see them; the coordinator changes them in the order of the sequence.
+// The process sets as training threads see them. The coordinator changes them in the order of the sequence.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ class ProcessSetTable {
 
   void add(ProcessSetId id, const std::vector<Rank>& ranks);
   void remove(ProcessSetId id);
-  /// Null when there is no such set. A set that this rank is not in has rank -1.
+  /// Returns null if there is no such set. A set without this rank has rank -1.
   std::shared_ptr<const ProcessSetInfo> find(ProcessSetId id) const;
   std::vector<ProcessSetId> ids() const;
 

@@ -12,7 +12,7 @@ bool runs_data(const UnmarkedOrder& one) {
   return one.order->kind == wire::Order::Kind::run && moves_data(one.request->kind);
 }
 
-/// Tensors that lie between two orders that end batches.
+/// The tensors between two orders that end batches.
 class Stretch {
  public:
   Stretch(const FusionSettings& settings, std::size_t orders) : settings_(settings) {
@@ -36,7 +36,7 @@ class Stretch {
     }
   }
 
-  /// Marks what was added, and begins anew. Returns the next free number.
+  /// Marks the tensors that were added, and begins again. Returns the next free number.
   std::uint32_t mark(std::uint32_t number) {
     if (items_.size() == 1) {
       *marks_.front() = number++;
@@ -54,7 +54,7 @@ class Stretch {
  private:
   const FusionSettings& settings_;
   std::vector<PlanItem> items_;
-  std::vector<std::uint32_t*> marks_;  // one for each item
+  std::vector<std::uint32_t*> marks_;  // one per item
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ std::vector<wire::Slot> LearnedBatches::ready(std::uint32_t number, wire::Slot s
   if (++batch.been_ready >= batch.slots.size()) {
     std::vector<wire::Slot> all = std::exchange(batch.held, {});
     all.push_back(slot);
-    if (all.size() == batch.slots.size()) all = batch.slots;  // as every rank reports them
+    if (all.size() == batch.slots.size()) all = batch.slots;  // in the order in which every rank reports them
     batch.been_ready = 0;
     batch.loose = false;
     batch.deadline = kNever;

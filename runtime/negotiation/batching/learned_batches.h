@@ -1,8 +1,9 @@
-// What a rank does with the batches that the root has learned: it reports a batch's tensors together.
+// A rank's use of the batches that the root has learned: it reports a batch's tensors together.
 //
-// The first of a batch to become ready here is kept back until the last is, or until the batch's time is
-// over, or somebody wants one of them. From then on until all of the batch have been ready once, the others
-// are not kept back. So nothing depends on the guess being right. Pure.
+// The first tensor of a batch that becomes ready here is kept back until the last one is. It is reported
+// earlier when the batch's time is over, or when a thread waits for one of the tensors. Then the others are
+// not kept back either, until all of the batch have been ready once. So nothing depends on a right guess.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ namespace dabke::negotiation {
 
 class LearnedBatches {
  public:
-  /// Returns what was kept back under the old ones.
+  /// Replaces the batches. Returns the slots that were kept back for the old ones.
   std::vector<wire::Slot> learn(const std::vector<wire::LearnedBatch>& batches);
   bool any() const { return !batches_.empty(); }
 
-  /// `batch`: counted from 1. Returns what is to be reported now, in the order of the batch.
+  /// `batch` counts from 1. Returns the slots to report now, in the order of the batch.
   std::vector<wire::Slot> ready(std::uint32_t batch, wire::Slot slot, TimePoint now);
-  /// What was kept back too long.
+  /// Returns the slots that were kept back too long.
   std::vector<wire::Slot> overdue(TimePoint now);
   std::vector<wire::Slot> release(std::uint32_t batch);
   std::vector<wire::Slot> release_all();
@@ -32,8 +33,8 @@ class LearnedBatches {
     std::vector<wire::Slot> slots;
     Duration hold{};
     std::vector<wire::Slot> held;
-    std::size_t been_ready = 0;  // how many of `slots`, this time round
-    bool loose = false;          // given up this time round
+    std::size_t been_ready = 0;  // how many of `slots`, in this round
+    bool loose = false;          // given up in this round
     TimePoint deadline = kNever;
   };
   std::vector<wire::Slot> release(Batch& batch);

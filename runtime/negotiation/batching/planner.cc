@@ -5,7 +5,7 @@
 namespace dabke::negotiation {
 namespace {
 
-/// Whether that is all in which they differ.
+/// True if two keys differ only in their learned batches.
 bool are_of_two_learned(const FusionKey& a, FusionKey b) {
   if (a.learned == 0 || b.learned == 0) return false;
   b.learned = a.learned;

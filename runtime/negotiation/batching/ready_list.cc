@@ -6,13 +6,13 @@
 namespace dabke::negotiation {
 namespace {
 
-/// Whether it takes along only what the host's data plane has.
+/// True if the order takes along only what the host's data plane has.
 bool is_the_hosts(const ReadyOrder& ready) {
   if (ready.order.kind != wire::Order::Kind::run) return false;
   return ready.request->kind == CollectiveKind::barrier || adds_set(ready.request->kind);
 }
 
-/// Priority decides among what is ready at the same time; what moves no data keeps its turn.
+/// Priority decides among orders that are ready at the same time. Orders that move no data keep their turn.
 void sort_by_priority(std::vector<ReadyOrder>& orders) {
   const auto more_urgent = [](const ReadyOrder& a, const ReadyOrder& b) {
     return a.request->priority > b.request->priority;

@@ -25,7 +25,7 @@ Status GroupInspector::add(const RequestRef& member, const std::string& group, s
   return {};
 }
 
-/// When the root is to hear of it next.
+/// The time at which to notify the root next.
 TimePoint GroupInspector::next_check(const IncompleteGroup& group, TimePoint now) const {
   TimePoint next = group.asked + std::max<Duration>(kSuspectAfter, group.asked - group.since);
   const auto at_age = [&](Duration age) {
@@ -57,7 +57,7 @@ void GroupInspector::look(TimePoint now) {
   }
 }
 
-/// Whether a warning is due, or the end.
+/// Returns 1 if a warning is due, 2 if the end is due, and 0 if neither is.
 int GroupInspector::stage_of(Duration age) const {
   if (state_.options.stall_check <= Duration::zero()) return 0;
   if (state_.options.stall_shutdown > Duration::zero() && age >= state_.options.stall_shutdown) return 2;
@@ -159,7 +159,7 @@ void GroupInspector::judge(const GroupInquiry& inquiry, TimePoint now) {
   const auto text = incomplete_group_text(inquiry, *state_.options.topology);
   if (!text) return;
   if (stage == 2) return endings_.abort({Code::stalled, *text});
-  if (is_whole_somewhere(inquiry)) return;  // reported as any name that somebody waits for
+  if (is_whole_somewhere(inquiry)) return;  // reported like any name that some rank waits for
   History& history = history_[{inquiry.process_set, inquiry.group}];
   if (now < history.warned + state_.options.stall_check) return;
   history.warned = now;

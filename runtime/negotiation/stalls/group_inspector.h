@@ -1,10 +1,10 @@
 // One rank's watch over groups whose members come one by one (incomplete_groups.h).
 //
-//   1. A rank on which a group stays incomplete tells the root: after a second, then whenever the time has
-//      doubled, and when it is time for a warning or for the end.
+//   1. A rank on which a group stays incomplete notifies the root: after a second, then whenever the time has
+//      doubled, and when a warning or the end is due.
 //   2. The root asks the ranks of the set what they have of it.
-//   3. Ranks that can never make the same group of it get a mismatch, all others a warning, or the end of the
-//      job.
+//   3. Groups that can never become the same on all ranks fail with a mismatch. All others get a warning, or
+//      end the job.
 #pragma once
 
 #include <map>
@@ -27,25 +27,25 @@ class GroupInspector {
         next_check_(state.deadlines, [this](TimePoint now) { look(now); }),
         answers_due_(state.deadlines, [this](TimePoint now) { judge(now); }) {}
 
-  /// Not ok: the group has failed, and so does the member.
+  /// Returns an error if the group has failed, and the member with it.
   Status add(const RequestRef& member, const std::string& group, std::uint32_t group_size, TimePoint now);
-  /// The root only: some rank waits for members.
+  /// Root only: some rank waits for members.
   void inquire(const wire::GroupNoticeMessage& notice, TimePoint now);
   /// Passes the question on, and answers it for this rank.
   void answer(const wire::GroupInquiryMessage& message, TimePoint now);
-  /// The root only.
+  /// Root only.
   void take_answer(wire::GroupAnswerMessage answer);
-  /// An order of this name: answers may have been given before it, and some after it.
+  /// Called for an order of this name: some answers may be from before it, and some from after it.
   void note_order(const TensorEntry& entry) {
     if (!inquiries_.empty()) forget_inquiry(entry);
   }
-  /// Decides what has been answered by everybody, or for long enough.
+  /// Decides the inquiries that all ranks have answered, or that have waited long enough.
   void judge(TimePoint now);
 
  private:
-  /// Tells the root of those that are due.
+  /// Notifies the root of groups that are due.
   void look(TimePoint now);
-  /// Some of the inquiries are gone.
+  /// Called when some of the inquiries are gone.
   void note_deadline();
   TimePoint next_check(const IncompleteGroup& group, TimePoint now) const;
   void forget_inquiry(const TensorEntry& entry);
@@ -57,15 +57,15 @@ class GroupInspector {
   Endings& endings_;
   DumpRequests& dumps_;
   Deadline next_check_;
-  Deadline answers_due_;                 // of any of the inquiries
-  std::vector<GroupInquiry> inquiries_;  // the root's
+  Deadline answers_due_;                 // of any inquiry
+  std::vector<GroupInquiry> inquiries_;  // on the root
   std::uint32_t next_id_ = 1;
   struct History {
     TimePoint inquired{};
     TimePoint warned{};
     Duration age{};
   };
-  std::map<IncompleteGroups::Key, History> history_;  // the root's
+  std::map<IncompleteGroups::Key, History> history_;  // on the root
 };
 
 }  // namespace dabke::negotiation

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kStackTime = std::chrono::seconds(3);
 constexpr std::size_t kShownInstead = 6;
 
-/// "allreduce 'x'", "barrier"; of a name that waits here.
+/// "allreduce 'x'", "barrier": for a name that waits here.
 std::string with_collective(const TensorEntry& entry) {
   const CollectiveKind kind = entry.waiting.front().request->kind;
   return moves_data(kind) ? fmt::format("{} {}", name_of(kind), shown(entry.name)) : shown(entry.name);
@@ -22,7 +22,7 @@ std::string with_collective(const TensorEntry& entry) {
 
 std::optional<wire::AnswerMessage> StallAnswers::answer(const wire::InquiryMessage& message, TimePoint now) {
   if (state_.over || (!message.everybody && !state_.takes_part_in(message.process_set))) return std::nullopt;
-  // Only those that are waited for are asked, but a question goes to all that report through the same rank.
+  // Only awaited ranks are asked, but a question goes to all ranks that report through the same rank.
   const auto members = members_named(message.name);
   if (members && std::ranges::find(*members, state_.options.rank) == members->end()) return std::nullopt;
   wire::AnswerMessage mine;
@@ -40,7 +40,7 @@ std::optional<wire::AnswerMessage> StallAnswers::answer(const wire::InquiryMessa
   if (without_stack_.empty()) {
     stack_due_.set(now + kStackTime);
     outbox_.add(StackAction());
-  } else {  // the same moment, or nearly
+  } else {  // asked at the same moment, or nearly
     mine.inside = without_stack_.front().inside;
     mine.inside_number = without_stack_.front().inside_number;
     mine.inside_ms = without_stack_.front().inside_ms;

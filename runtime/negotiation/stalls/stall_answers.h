@@ -1,5 +1,5 @@
-// What this rank answers when the root asks after a stall: whether it has what is waited for, what it waits for
-// itself, and, where others wait for it, where its threads are.
+// This rank's answer when the root asks about a stall: whether it has what is awaited, and what it waits for
+// itself. If others wait for it, the answer reports where its threads are.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace dabke::negotiation {
 
 /// A batch that this rank runs.
 struct RunningBatch {
-  std::uint64_t number = 0;  // its order's
+  std::uint64_t number = 0;  // of its order
   ProcessSetId process_set = kWorldSet;
   std::string what;  // "allreduce 'x' and 3 more (order 4)"
   TimePoint since{};
@@ -21,16 +21,16 @@ struct RunningBatch {
 
 class StallAnswers {
  public:
-  /// `stack_due`: set to when the answers wait no longer for a stack.
+  /// `stack_due` is set to the time when the answers stop waiting for a stack.
   StallAnswers(const NegotiationState& state, Outbox& outbox, Deadline& stack_due)
       : state_(state), outbox_(outbox), stack_due_(stack_due) {}
 
   void note_submit(TimePoint now) { last_submit_ = now; }
-  /// Nothing where it is not asked, or where the answer waits for a stack that has been asked for.
+  /// Returns nothing if this rank is not asked, or if the answer waits for a stack that was requested.
   std::optional<wire::AnswerMessage> answer(const wire::InquiryMessage& message, TimePoint now);
-  /// What the answers that wait for give_stack() are to say.
+  /// Sets the running batch in the answers that wait for give_stack().
   void note_running(const RunningBatch& running, TimePoint now);
-  /// The answers that have waited for it.
+  /// Returns the answers that have waited for the stack.
   std::vector<wire::AnswerMessage> give_stack(const std::string& text);
 
  private:

@@ -16,13 +16,14 @@ std::string process_of(const NegotiationState& state, Rank rank) {
 void StallInquiries::open(Inquiry inquiry, TimePoint now) {
   if (is_known(inquiry, now) || state_.sets.ranks_of(inquiry.process_set) == nullptr) return;
   const bool is_tensor = inquiry.subject == wire::StallSubject::tensor;
-  // Who is asked before the error comes would answer for requests that it ends, when the next are there.
+  // Not asked: the answers would be about the requests that the error ends, and come when the next requests
+  // of the name are there.
   if (is_tensor && state_.sequencer->is_being_failed(inquiry.process_set, inquiry.name)) return;
   ask(std::move(inquiry), now);
   judge(now);
 }
 
-/// Whether it is being asked, or has been told not long ago.
+/// True if the inquiry is open, or was reported not long ago.
 bool StallInquiries::is_known(const Inquiry& inquiry, TimePoint now) {
   const bool mismatch = inquiry.purpose == Inquiry::Purpose::process_set_mismatch;
   const auto same = std::ranges::find_if(inquiries_, [&](const Inquiry& other) {
@@ -50,7 +51,7 @@ void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
   bool ask_self = false;
   std::vector<bool> ask(static_cast<std::size_t>(state_.collector.reporters()));
   const auto members = members_named(inquiry.name);
-  // A mismatch is between this set and another, whose ranks know of it.
+  // A mismatch is between this set and another one, whose ranks have the answers.
   for (const Rank rank :
        members && !mismatch ? *members : *state_.sets.ranks_of(mismatch ? kWorldSet : inquiry.process_set)) {
     const int reporter = state_.collector.reporter_of(rank);
@@ -99,7 +100,7 @@ void StallInquiries::judge(TimePoint now) {
   const auto is_done = [now](const Inquiry& inquiry) {
     return inquiry.everybody_answered() || now >= inquiry.deadline;
   };
-  while (!state_.over) {  // judging one may settle others
+  while (!state_.over) {  // to judge one may settle others
     const auto done = std::ranges::find_if(inquiries_, is_done);
     if (done == inquiries_.end()) return note_deadline();
     const Inquiry inquiry = std::move(*done);
@@ -108,7 +109,7 @@ void StallInquiries::judge(TimePoint now) {
   }
 }
 
-/// Several ranks tell of one wait, each when its own patience ends.
+/// Several ranks report one wait, each when its own time limit is over.
 bool StallInquiries::has_been_reported(const Inquiry& inquiry, TimePoint now) const {
   if (inquiry.purpose != Inquiry::Purpose::stall_report) return false;
   const StallLog::Reported* const last_report = log_.find(inquiry.key(), inquiry.since);
@@ -132,7 +133,7 @@ void StallInquiries::judge_mismatch(const Inquiry& inquiry, TimePoint now) {
   if (!mismatch) return;
   for (const ProcessSetId set : {inquiry.process_set, mismatch->other}) {
     state_.sequencer->force_error(set, inquiry.name, Code::mismatch, mismatch->text, now);
-    std::erase_if(inquiries_, [&](const Inquiry& other) {  // its answers are about what has just been failed
+    std::erase_if(inquiries_, [&](const Inquiry& other) {  // its answers are about what has just failed
       return other.process_set == set && other.name == inquiry.name;
     });
   }

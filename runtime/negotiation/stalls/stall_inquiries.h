@@ -1,4 +1,4 @@
-// The root's inquiries after stalls: whom it asks, and what it makes of the answers (inquiry.h).
+// The root's inquiries about stalls: which ranks it asks, and what it concludes from the answers (inquiry.h).
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace dabke::negotiation {
 
-/// What is known of the process of a rank that does not answer.
+/// Returns what is known of the process of a rank that does not answer.
 std::string process_of(const NegotiationState& state, Rank rank);
 
 class StallInquiries {
@@ -25,13 +25,13 @@ class StallInquiries {
         answers_(answers),
         answers_due_(state.deadlines, [this](TimePoint now) { judge(now); }) {}
 
-  /// Asks, unless it has been asked or told.
+  /// Asks, unless the same was asked or reported before.
   void open(Inquiry inquiry, TimePoint now);
   void take(wire::AnswerMessage answer);
-  /// Decides what has been answered by everybody, or for long enough.
+  /// Decides the inquiries that all ranks have answered, or that have waited long enough.
   void judge(TimePoint now);
   bool empty() const { return inquiries_.empty(); }
-  /// Something of this set has been ordered: whoever has joined it does not wait in vain.
+  /// Something of this set has been ordered, so ranks that have joined it do not wait in vain.
   void forget_join(ProcessSetId set);
 
  private:
@@ -41,7 +41,7 @@ class StallInquiries {
   void judge(const Inquiry& inquiry, TimePoint now);
   void judge_mismatch(const Inquiry& inquiry, TimePoint now);
   void report(const Inquiry& inquiry, const Stall& stall, TimePoint now);
-  /// Some of the inquiries are gone.
+  /// Called when some of the inquiries are gone.
   void note_deadline();
 
   const NegotiationState& state_;
@@ -49,7 +49,7 @@ class StallInquiries {
   Endings& endings_;
   DumpRequests& dumps_;
   StallAnswers& answers_;  // this rank's own
-  Deadline answers_due_;   // of any of the inquiries
+  Deadline answers_due_;   // of any inquiry
   std::vector<Inquiry> inquiries_;
   std::uint32_t next_id_ = 1;
   StallLog log_;

@@ -11,9 +11,10 @@
 namespace dabke::negotiation {
 namespace {
 
-constexpr std::size_t kMostFound = 16;  // told of at the same time
+constexpr std::size_t kMostFound = 16;  // reported at the same time
 
-/// Dumps that no root has counted, by the rank that does not answer: equal on all who miss it.
+/// The numbers of dumps that no root has counted, by the rank that does not answer: equal on all ranks that
+/// miss it.
 constexpr std::uint64_t kSilentIncidents = std::uint64_t{1} << 32;
 
 }  // namespace
@@ -38,7 +39,7 @@ void StallInspector::look_for_stalls(TimePoint now) {
       found.push_back(inquiry);
     }
     if (state_.options.stall_check <= Duration::zero()) return;
-    // What is waited for among the ranks below this one alone the root does not know of.
+    // The root has no record of a name for which only ranks below this one wait.
     if (state_.options.stall_shutdown > Duration::zero() &&
         due(collection.since + state_.options.stall_shutdown)) {
       next_check_.set_by(now + kAnswerTime);
@@ -87,7 +88,7 @@ void StallInspector::look_for_long_waits(TimePoint now) {
     if (oldest == nullptr || order(entry) < order(*oldest)) oldest = &entry;
   };
   if (!state_.is_root())
-    state_.tensors.for_each(look_at);  // the root sees its own among those that are incomplete
+    state_.tensors.for_each(look_at);  // the root finds its own among the incomplete names
   if (oldest != nullptr) {
     notify({wire::StallSubject::tensor, oldest->process_set, 0, oldest->name,
             age_ms(oldest->waiting.front().since, now), false},
@@ -101,7 +102,7 @@ void StallInspector::look_for_long_waits(TimePoint now) {
   }
 }
 
-/// How long a wait may last until it is looked at.
+/// The time that a wait may last before it is checked.
 Duration StallInspector::patience() const {
   if (state_.options.stall_shutdown <= Duration::zero()) return state_.options.stall_check;
   return std::min(state_.options.stall_check, state_.options.stall_shutdown);
@@ -111,7 +112,7 @@ bool StallInspector::is_to_fail(Duration age) const {
   return state_.options.stall_shutdown > Duration::zero() && age >= state_.options.stall_shutdown;
 }
 
-/// When a wait that has lasted since then is to be looked at next.
+/// The next time to check a wait that has lasted since `since`.
 TimePoint StallInspector::next_look(TimePoint since, TimePoint now) const {
   const TimePoint warned = since + state_.options.stall_check;
   TimePoint next = warned > now ? warned : now + state_.options.stall_check;
@@ -127,7 +128,7 @@ void StallInspector::note_long_run(const RunningBatch& running, TimePoint now) {
          now);
 }
 
-/// The root hears of it, by a message from elsewhere.
+/// Passes the notice up to the root, which acts on it.
 void StallInspector::notify(const wire::NoticeMessage& notice, TimePoint now) {
   if (state_.is_root()) return heed(notice, now);
   outbox_.send(state_.parent(), notice);

@@ -1,14 +1,14 @@
-// One rank's watch over what does not become ready, and over what it waits for itself.
+// One rank's watch over names that do not become ready, and over its own waits.
 //
-//   1. A name that stays incomplete in this rank's subtree past the warning time, and whatever waits here for as
-//      long, is told to the parent in the tree (NoticeMessage), which says that it has heard (HeardMessage) and
-//      passes it on. So it comes to the root.
-//   2. The root asks the ranks that it has not heard of (stall_inquiries.h), each answers for itself
-//      (stall_answers.h), and the verdict is a warning, an error, or the end of the job.
-//   3. Whoever hears nothing at all from its parent for a while after it has told it something tells by
-//      itself that the parent does not answer, writes a dump with those below it, and ends the job when the
-//      wait has lasted long enough for that. So a root or a host's leader that stands still is found by those
-//      who report through it, though it is the one who would ask.
+//   1. A name may stay incomplete in this rank's subtree past the warning time, or a request may wait here
+//      for as long. The rank then notifies its parent in the tree (NoticeMessage). The parent acknowledges
+//      the notice (HeardMessage) and passes it on, so that it comes to the root.
+//   2. The root asks the ranks that have not reported to it (stall_inquiries.h), and each answers for itself
+//      (stall_answers.h). The verdict is a warning, an error, or the end of the job.
+//   3. A rank may receive nothing at all from its parent for a while after a notice. It then reports by
+//      itself that the parent does not answer, and writes a dump with the ranks below it. It ends the job
+//      when the wait has lasted long enough for that. So a root or a host's leader that has stopped is found
+//      by the ranks that report through it, although it is the one that would ask.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +38,12 @@ class StallInspector {
         inquiries_(state, outbox, endings, dumps, answers_) {}
 
   void note_submit(TimePoint now) { answers_.note_submit(now); }
-  /// A request of this kind waits here.
+  /// Notes that a request of this kind waits here.
   void note_wait(CollectiveKind kind, TimePoint now) {
     if (next_wait_check_.is_set() || state_.options.stall_check <= Duration::zero()) return;
     if (!state_.is_root() || kind == CollectiveKind::join) next_wait_check_.set(now + patience());
   }
-  /// Not everybody in this subtree has it.
+  /// Notes a name that is incomplete in this subtree.
   void note_incomplete(const TensorEntry& entry) {
     const Collection& collection = entry.collection;
     const MachineOptions& options = state_.options;
@@ -60,25 +60,25 @@ class StallInspector {
     if (!inquiries_.empty()) inquiries_.forget_join(set);
   }
   void note_running(const RunningBatch& running, TimePoint now) { answers_.note_running(running, now); }
-  /// It has taken long; again after a while, as long as it does.
+  /// Notes a run that has taken long. Called again after a while, as long as the run lasts.
   void note_long_run(const RunningBatch& running, TimePoint now);
-  /// The answer to every StackAction until now.
+  /// Answers every StackAction until now.
   void give_stack(const std::string& text, TimePoint now);
 
-  /// A child tells of a wait.
+  /// Passes a notice of a wait on to the root.
   void notify(const wire::NoticeMessage& notice, TimePoint now);
-  /// Whatever the parent says, it says that it is there.
+  /// Called for every message of the parent, which shows that it is there.
   void note_parent() {
     if (word_by_.is_set()) parent_is_heard();
   }
   /// Passes the question on, and answers it for this rank.
   void answer(const wire::InquiryMessage& message, TimePoint now);
-  /// The root only.
+  /// Root only.
   void take_answer(wire::AnswerMessage answer, TimePoint now);
 
  private:
-  /// Whether it may have been submitted to another process set. What the caller has given no name, a barrier say,
-  /// tells nothing of that: sets may well have theirs in opposite orders.
+  /// True if the name may have been submitted to another process set. A request that the caller gives no
+  /// name, such as a barrier, shows nothing of that: sets may have theirs in opposite orders.
   bool is_suspect(const TensorEntry& entry) const {
     return entry.slot == wire::kNoSlot && state_.sets.count() > 1 && moves_data(request_of(entry).kind);
   }
@@ -96,14 +96,14 @@ class StallInspector {
   Outbox& outbox_;
   Endings& endings_;
   DumpRequests& dumps_;
-  Deadline next_check_;       // when to look at what is incomplete in this subtree
-  Deadline next_wait_check_;  // when to look at what this rank itself waits for
-  Deadline word_by_;          // when word is due from the parent, which has been told `unheard_`
-  Deadline stack_by_;         // when answers_ goes without a stack
+  Deadline next_check_;       // when to check what is incomplete in this subtree
+  Deadline next_wait_check_;  // when to check what this rank itself waits for
+  Deadline word_by_;          // when a message is due from the parent, which has the notice `unheard_`
+  Deadline stack_by_;         // when answers go without a stack
   StallAnswers answers_;
   StallInquiries inquiries_;
   StallLog reported_of_parent_;
-  wire::NoticeMessage unheard_;  // the longest wait that it was told of
+  wire::NoticeMessage unheard_;  // the longest wait in a notice to the parent
   TimePoint unheard_at_{};
 };
 

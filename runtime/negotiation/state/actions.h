@@ -1,4 +1,4 @@
-// What the negotiation wants done: the Negotiator's output.
+// The actions that the negotiation asks for: the output of the Negotiator.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ struct OrderedRequest {
   std::uint64_t number = 0;
   Token token = Token::none;
   RequestRef agreed;   // the same on every rank
-  RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first
-                       // dimension is free
+  RequestRef request;  // this rank's own; on a joined rank the others', without rows if the first dimension
+                       // is free
   int contributors = 0;
 };
-/// Where one tensor of an ExecuteAction travels.
+/// The batch in which one tensor of an ExecuteAction travels.
 struct BatchedTensor {
   std::uint32_t batch;
   std::uint32_t request;  // index in `requests`
@@ -35,9 +35,8 @@ struct SendAction {
   Rank peer;
   std::shared_ptr<const std::vector<std::byte>> message;
 };
-/// Equal on every rank of a process set as far as that set's requests go, batches and their order included:
-/// the root has decided them, because a rank that planned from what it sees would plan from what others do
-/// not see.
+/// On all ranks of a process set, that set's requests, batches and their order are equal. The root has
+/// decided the batches: a rank that planned them would plan from what it sees, which others do not see.
 struct ExecuteAction {
   std::vector<OrderedRequest> requests;
   std::vector<BatchedTensor> tensors;  // those of a batch are neighbours, and batches lie as they run
@@ -49,37 +48,38 @@ struct CompleteAction {
 };
 struct ProcessSetAction {
   ProcessSetId id;
-  std::vector<Rank> ranks;  // empty: removed
+  std::vector<Rank> ranks;  // empty if the set is removed
 };
 struct WarnAction {
   std::string text;
-  std::string brief = {};  // for a log beside which a launcher tells the rest; empty: the text
+  std::string brief = {};  // for a log if a launcher reports the rest; if empty: the text
 };
-/// This rank is to write down what it has been doing; comes before the tokens of `snapshot` complete.
+/// This rank is to write down what it has been doing. Comes before the completion of `snapshot`'s tokens.
 struct DumpAction {
   std::string reason;
   std::uint64_t incident = 0;  // equal on all ranks
-  bool job_fails = false;      // and that is the reason
-  bool asked = false;          // somebody wants it, and not a warning
+  bool job_fails = false;      // `reason` is then the cause
+  bool asked = false;          // a user wants it; false after a warning
   Snapshot snapshot;
 };
-/// The members of this group that have come fail; it was incomplete, so the negotiator had no token of it.
+/// Fails the members of this group that have come. The group was incomplete, so the negotiator had no token
+/// for it.
 struct FailGroupAction {
   ProcessSetId process_set;
   std::string group;
   Status status;
 };
-/// The timeline changes here: after what has been executed before, and before what comes later.
+/// The timeline changes here: after all earlier executions, and before all later ones.
 struct TimelineAction {
   wire::TimelineChange change;
 };
-/// Asks where this rank's threads are; give_stack() answers. No thread is to be disturbed for it.
+/// Asks where this rank's threads are; give_stack() answers. No thread may be disturbed for that.
 struct StackAction {};
 /// Asks for this rank's figures; give_figures() answers.
 struct FiguresAction {};
-/// The negotiation is over; the actions that follow complete everything that was pending.
-/// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
-/// the last runs after a clean goodbye comes as a second OverAction.
+/// The negotiation is over. The actions that follow complete everything that was pending. `cause` is ok after
+/// a clean goodbye; otherwise runs in flight are to be aborted with it. If the last runs fail after a clean
+/// goodbye, a second OverAction comes.
 struct OverAction {
   Status cause;
 };

@@ -8,7 +8,7 @@
 namespace dabke::negotiation {
 namespace {
 
-/// What was under way when the others left has waited for them, whatever the clock says.
+/// A request that fails this soon after the departure was in flight then, whatever the clock shows.
 constexpr Duration kAtOnce = std::chrono::milliseconds(50);
 
 }  // namespace

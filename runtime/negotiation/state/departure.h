@@ -1,4 +1,4 @@
-// What is said of ranks that have shut down while this one still has something to do with them.
+// The errors of requests that need ranks which have shut down.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace dabke::negotiation {
 
-/// Who of these ranks has left: the first of all where it is one of them.
+/// Returns which of these ranks has left: the first of all that left, if it is one of them.
 Departure departure_from(const NegotiationState& state, const std::vector<Rank>& ranks);
 
-/// Why `what` of this rank, as in "allreduce 'x'", cannot run.
+/// Returns why `what` of this rank, such as "allreduce 'x'", cannot run.
 Status departed(const NegotiationState& state, const Departure& departure, const std::string& what,
                 TimePoint now);
 

@@ -1,4 +1,4 @@
-// Dumps of all ranks: whoever wants them asks the root, which numbers them and tells everybody.
+// Dumps of all ranks. A rank that wants them asks the root, which numbers them and notifies every rank.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ class DumpRequests {
 
   DumpRequests(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
-  /// Every rank is to write a dump, unless all have a moment ago.
+  /// Asks every rank to write a dump, unless all have written one a moment ago.
   void ask(const std::string& reason, Why why, TimePoint now);
-  /// The same after a warning of the root's, unless another had it done not long ago.
+  /// The same after a warning of the root, unless another warning has caused it not long ago.
   void ask_after_warning(const std::string& text, TimePoint now);
-  /// This rank is to, and all below it.
+  /// Makes this rank and all ranks below it write a dump.
   void obey(const wire::DumpMessage& message);
-  /// Adds what was asked for since the last call: only then all that was submitted before is known.
+  /// Adds the actions for dumps that were requested since the last call. Only then is everything known that
+  /// was submitted before.
   void add_actions() {
     if (!obeyed_.empty()) add_obeyed();
   }
@@ -32,7 +33,7 @@ class DumpRequests {
 
   const NegotiationState& state_;
   Outbox& outbox_;
-  std::uint64_t incidents_ = 0;  // the root's: dumps that it has asked for
+  std::uint64_t incidents_ = 0;  // on the root: dumps that it has asked for
   TimePoint next_{};
   TimePoint next_after_warning_{};
   std::vector<wire::DumpMessage> obeyed_;

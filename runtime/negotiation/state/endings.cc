@@ -71,7 +71,7 @@ void Endings::end(const Status& cause, const Status& over, TimePoint now) {
                                        : departed(state_, state_.ended_by, what, now);
   };
   if (!over.is_ok()) outbox_.add(DumpAction{cause.message(), 0, true, false, snapshot_of(state_)});
-  // First: who learns of it by an operation may end the process at once.
+  // First, because a program that learns of the end by an operation may end the process at once.
   outbox_.add(OverAction{over});
   state_.over = true;
   state_.deadlines.clear();

@@ -1,7 +1,7 @@
-// How requests, process sets and the job end.
+// The ends of requests, of process sets and of the job.
 //
-// Whoever learns of a failure tells all its neighbours. The first cause ends everything: each pending token
-// completes exactly once, later ones at once.
+// A rank that learns of a failure notifies all its neighbours. The first cause ends everything: each pending
+// token completes exactly once, and later ones at once.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,19 @@ class Endings {
   void complete(Token token, Status status, std::int64_t value = 0);
   /// Ends the job on every rank with this cause, unless it is over.
   void abort(const Status& cause);
-  /// The same, and when it was over, ends the last runs. `except` has said so, and is not told; -1: nobody.
+  /// Like abort(), but also ends the last runs if the job is over. `except` has sent the cause, and is not
+  /// notified; -1: no rank.
   void fail(const Status& cause, Rank except);
-  /// Why something cannot run, which is named as in "allreduce 'x'".
+  /// Returns why something cannot run. Its argument names it, as in "allreduce 'x'".
   using Why = std::function<Status(const std::string& what)>;
-  /// All that waits there on this rank.
+  /// Fails all requests that wait in the set on this rank.
   void fail_set(ProcessSetId set, const Why& why);
-  /// Incomplete groups of one set, or all where `set` is nothing. Nobody waits for the members that are still
-  /// to come.
+  /// Fails incomplete groups of one set, or of all sets if `set` is empty. The members that are still to come
+  /// are not awaited.
   void fail_incomplete_groups(std::optional<ProcessSetId> set, const Status& cause);
-  /// An error that all ranks have agreed on finds this group without some of its members.
+  /// Fails a group that lacks some of its members here, with an error that all ranks have agreed on.
   void fail_incomplete_group(ProcessSetId set, const std::string& key, const Status& why);
-  /// Nothing more is negotiated on this rank. `over`: ok after a clean goodbye.
+  /// Ends the negotiation on this rank. `over` is ok after a clean goodbye.
   void end(const Status& cause, const Status& over, TimePoint now = {});
 
  private:

@@ -7,7 +7,7 @@
 namespace dabke::negotiation {
 namespace {
 
-/// As all ranks know them from the start.
+/// Adds the sets that all ranks have from the start.
 void add_static_sets(NegotiationState& state) {
   for (const std::vector<Rank>& ranks : state.options.static_sets) {
     const ProcessSetId id = state.sets.next_id();

@@ -1,13 +1,14 @@
-// What the roles of one rank's negotiation share: its tables, as of the last order that it has applied.
+// The state that the roles of one rank's negotiation share: its tables, as of the last order that the rank
+// has applied.
 //
-// The roles, each a class that takes events and leaves actions in the Outbox:
-//   UpwardReporter  reports what is ready in this rank's subtree;
-//   Sequencer       the root's: makes orders of what is ready everywhere;
-//   OrderFollower   passes orders on, and does what they say;
-//   StallInspector  finds out what is late, and who it waits for;
-//   GroupInspector  the same for groups whose members come one by one;
-//   Endings         ends requests, process sets and the job.
-// The Negotiator owns them, and tells each what concerns it.
+// Each role is a class that takes events and leaves actions in the Outbox:
+//   UpwardReporter  reports what is ready in this rank's subtree
+//   Sequencer       on the root: makes orders of what is ready everywhere
+//   OrderFollower   passes orders on, and carries them out
+//   StallInspector  finds what is late, and which ranks it waits for
+//   GroupInspector  the same for groups whose members come one by one
+//   Endings         ends requests, process sets and the job
+// The Negotiator owns the roles, and hands each of them the events that concern it.
 #pragma once
 
 #include <map>
@@ -32,14 +33,14 @@ inline constexpr Rank kRootRank = 0;
 
 struct MachineOptions {
   Rank rank = 0;
-  std::shared_ptr<const Topology> topology;  // shared: it is the same on every rank
+  std::shared_ptr<const Topology> topology;  // shared: equal on every rank
   bool duplicates_are_errors = false;
   Duration stall_check{};                      // zero: off
   Duration stall_shutdown{};                   // zero: never
   bool gives_stacks = false;                   // StackAction is answered
-  ProcessOf process_of;                        // asked for neighbours in the tree; empty: nothing is known
+  ProcessOf process_of;                        // called for neighbours in the tree; empty: nothing is known
   std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
-  DeviceTypes serves;  // what it can take part with once it has joined; the host always
+  DeviceTypes serves;  // with which it can take part once it has joined; the host always
   Sequencer::Options sequencer;
 };
 
@@ -59,38 +60,41 @@ struct NegotiationState {
   const std::vector<Rank>& children() const { return options.topology->children(options.rank); }
   /// "rank 3 on host-b".
   std::string who(Rank rank) const { return options.topology->name(rank); }
-  /// Whether this rank is in the set.
+  /// True if this rank is in the set.
   bool takes_part_in(ProcessSetId set) const { return sets.contains(set, options.rank); }
-  /// Whether it has shut down, by an order.
+  /// True if the rank has shut down, by an order.
   bool has_left(Rank rank) const { return left[static_cast<std::size_t>(rank)]; }
 
   struct Join {
     Token token;
-    TimePoint moved_at;  // when it was called, or something of the set was last ordered
+    TimePoint moved_at;  // when join was called, or when something of the set was last ordered
   };
 
   const MachineOptions options;
-  Deadlines deadlines;                  // the roles'; none is set once the negotiation is over
-  DeviceTypes serves = options.serves;  // as long as it has not joined
+  Deadlines deadlines;                  // of the roles; none is set once the negotiation is over
+  DeviceTypes serves = options.serves;  // until this rank has joined
   ProcessSets sets;
   ResponseCache cache;
   TensorTable tensors{cache};
   Collector collector;
   LearnedBatches learned;
   IncompleteGroups groups;
-  std::unique_ptr<Sequencer> sequencer;  // the root's; null elsewhere
-  std::map<ProcessSetId, Join> joins;    // pending here
-  std::uint64_t last_order = 0;          // its number
+  std::unique_ptr<Sequencer> sequencer;  // on the root; null elsewhere
+  std::map<ProcessSetId, Join> joins;    // pending on this rank
+  std::uint64_t last_order = 0;          // the number of the last order applied
   std::vector<bool> left;
-  std::vector<TimePoint> left_at;  // when this rank learned of it
-  Rank first_left = -1;            // without which the others could not go on, so that they left as well
-  Departure ended_by;   // the job, for this rank; empty: it goes on, has failed, or this rank has left itself
+  std::vector<TimePoint> left_at;  // when this rank learned of the departure
+  Rank first_left = -1;            // the others could not go on without it, so they left as well
+  /// The departure that ended the job for this rank. Empty if the job goes on, has failed, or this rank left
+  /// it.
+  Departure ended_by;
   bool over = false;    // nothing more is negotiated
-  bool failed = false;  // and the job has failed
-  Status cause;         // why everything submitted after the end fails
+  bool failed = false;  // over, and the job has failed
+  Status cause;         // the error of everything that is submitted after the end
 };
 
-/// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
+/// Returns what this rank and the root disagree in, while no message is in flight; empty if nothing. For
+/// tests.
 std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root);
 
 }  // namespace dabke::negotiation

@@ -9,12 +9,12 @@
 
 namespace dabke::negotiation {
 
-/// What one rank's negotiation wants done, in order.
+/// The actions that one rank's negotiation asks for, in order.
 class Outbox {
  public:
   explicit Outbox(int size) : gone_(static_cast<std::size_t>(size)) {}
 
-  template <class Given>  // not as an Action: made from a temporary it makes g++ 12 warn falsely at -O3
+  template <class Given>  // not an Action: one made from a temporary makes g++ 12 warn falsely at -O3
   void add(Given&& action) {
     actions_.emplace_back(std::forward<Given>(action));
   }
@@ -26,7 +26,7 @@ class Outbox {
   void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes) {
     if (!gone_[static_cast<std::size_t>(peer)]) actions_.emplace_back(SendAction{peer, std::move(bytes)});
   }
-  /// Nothing is sent to it any more.
+  /// Stops all sends to this peer.
   void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
 
   std::size_t size() const { return actions_.size(); }

@@ -14,7 +14,7 @@ namespace {
 
 bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == CollectiveKind::barrier; }
 
-/// Why its rank has refused it, without the name of the call where that begins the text already.
+/// Returns why the rank has refused the request, without the name of the call if the text begins with it.
 std::string_view reason_of(const Request& request) {
   const std::string call = name_of_call(request) + ": ";
   std::string_view reason = request.refused.message();
@@ -22,7 +22,7 @@ std::string_view reason_of(const Request& request) {
   return reason;
 }
 
-/// What is to be done there first.
+/// Returns what is to be done first on that rank.
 std::string_view remedy_for(Code code) {
   return code == Code::out_of_memory ? "free memory there, or let the allocator give it, and"
                                      : "correct the call there, and let every rank";
@@ -62,14 +62,15 @@ void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code,
 void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code, std::string text,
                             TimePoint now) {
   const TensorEntry* known = tensors_.find(set, name);
-  if (known != nullptr && known->in_ready_list) return;  // everybody has come meanwhile
+  if (known != nullptr && known->in_ready_list) return;  // all ranks have come meanwhile
   push_error(set, name, code, std::move(text), true, now);
 }
 
 void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint now) {
   const auto* ranks = sets_.ranks_of(entry.process_set);
-  if (ranks == nullptr) return;  // its removal is under way, and fails what waits there
-  // Its reports are void when the error is ordered; another order would meet the next request of the name.
+  if (ranks == nullptr) return;  // the set's removal is under way, and fails what waits there
+  // The entry's reports are void when the error is ordered. Another order would meet the next request of the
+  // name.
   if (is_being_failed(entry.process_set, entry.name)) return;
   wire::Order order;
   if (taken.by_slot) {
@@ -109,7 +110,8 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
   push(std::move(order), now, &entry, request);
 }
 
-/// Beside ranks that have joined; each of these is known to run where they have not.
+/// Refuses what DABKE_JOIN=horovod forbids beside ranks that have joined. Any of it could run if they had
+/// not.
 Status Sequencer::check_joined(const TensorEntry& entry, const wire::Report& report) const {
   const CollectiveKind kind = report.variants.front().request->kind;
   if (!options_.joins_as_horovod || !moves_data(kind) || kind == CollectiveKind::allreduce) return {};
@@ -156,12 +158,12 @@ Status Sequencer::remove_set(const Request& request, wire::Order& order) {
                                    : "added among its members alone, and is removed among them")};
   }
   if (!(by_members ? holds_.release_by_members(id) : holds_.release_by_job(id))) return {};
-  sets_.remove(id);  // its ranks fail what is pending there when they see this order
+  sets_.remove(id);  // the set's ranks fail what is pending there when they receive this order
   order.new_set = id;
   return {};
 }
 
-/// Why some rank cannot run it; ok when all can.
+/// Returns why some rank cannot run the request; ok if all can.
 Status Sequencer::refusal_in(const wire::Report& report) const {
   std::string why;
   Code code = Code::ok;
@@ -233,7 +235,7 @@ void Sequencer::wanted(wire::Slot slot, TimePoint now) {
   push(std::move(order), now);
 }
 
-/// The step stays as it was learned: ranks are often late by themselves, and then it comes out the same.
+/// The learned step stays: ranks are often late by themselves, and the step then comes out the same.
 void Sequencer::awaited(const TensorEntry& entry, TimePoint now) {
   if (entry.in_ready_list || !learner_.has_learned()) return;
   wire::Order order;
@@ -295,12 +297,13 @@ void Sequencer::sequence(ReadyOrder ready, std::vector<wire::Order>& orders) {
   ready.entry->in_ready_list = false;
   if (order.request) {
     if (moves_data(ready.request->kind)) learner_.disturbed();
-    // A rank that has joined may not know the signature, so there it travels in full and means this once.
+    // A rank that has joined may not know the signature. So the order has it in full, and it is valid this
+    // once.
     if (order.contributors == 0 && has_a_signature(ready.request->kind)) {
       if (ready.entry->slot != wire::kNoSlot)
         slots_.give_back(ready.entry->slot);  // the signature has changed
       order.slot = take_slot(ready.entry->process_set, orders).value_or(wire::kNoSlot);
-      // Its old slot is free then, so the old signature never stays for want of a new one.
+      // The old slot is free then, so the old signature never stays for lack of a new slot.
       assert(order.slot != wire::kNoSlot || ready.entry->slot == wire::kNoSlot);
     }
   } else {
@@ -318,7 +321,7 @@ std::optional<wire::Slot> Sequencer::take_slot(ProcessSetId set, std::vector<wir
 bool Sequencer::evict_one(std::vector<wire::Order>& orders) {
   for (const wire::Slot slot : slots_.by_age()) {
     const TensorEntry* entry = cache_.find(slot);
-    // One that was given in this very list is not known there yet.
+    // A slot that was given in this same list is not in the cache yet.
     if (entry == nullptr || entry->in_ready_list || !entry->collection.empty()) continue;
     wire::Order order;
     order.kind = wire::Order::Kind::evict;

@@ -1,11 +1,11 @@
-// The root's half of the negotiation: turns what has become ready everywhere into the job's one sequence of
-// orders.
+// The root's half of the negotiation. It makes the job's one sequence of orders from what has become ready
+// everywhere.
 //
-// Pure: no threads, sockets or clocks. Time comes in as an argument.
-//   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names
-//      the difference and the ranks.
+// Pure: it has no threads, sockets or clocks. Time comes in as an argument.
+//   1. complete() decides what becomes of a name that all its ranks have reported: a run, or an error that
+//      names the difference and the ranks.
 //   2. take_orders() numbers what is ready and need not wait for the data plane (ready_list.h).
-//   3. There a signature gets its slot (response_cache.h).
+//   3. It also gives a signature its slot (response_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -44,25 +44,25 @@ class Sequencer {
     holds_.hold_by_job(id);
   }
   void complete(TensorEntry& entry, Collector::Taken taken, TimePoint now);
-  /// All ranks of the set have joined.
+  /// Called when all ranks of the set have joined.
   void all_joined(ProcessSetId id, Rank last, TimePoint now);
-  /// The rank, and all that report through it, submit nothing more.
+  /// The rank, and all ranks that report through it, submit nothing more.
   void goodbye(Rank rank, TimePoint now);
-  /// Fails a name that not everybody has reported.
+  /// Fails a name that not all ranks have reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
-  /// Whether such an error waits to be ordered.
+  /// True if such an error waits to be ordered.
   bool is_being_failed(ProcessSetId set, const std::string& name) const {
     return ready_.is_being_failed(set, name);
   }
   void wanted(wire::Slot slot, TimePoint now);
-  /// A thread waits for a name that its rank has reported.
+  /// Called when a thread waits for a name that its rank has reported.
   void awaited(const TensorEntry& entry, TimePoint now);
   void change_timeline(wire::TimelineChange change, TimePoint now);
-  /// The slot is being taken back: what is ready under it is ordered with the whole signature.
+  /// Called when the slot is taken back: what is ready under it is ordered with the whole signature.
   void spell_out(wire::Slot slot) { ready_.spell_out(slot); }
 
-  /// Whether the root's own data plane of this type has enough to do, so that waiting for more tensors costs
-  /// nothing.
+  /// Sets whether the root's own data plane of this type has enough to do, so that waiting for more tensors
+  /// costs nothing.
   void set_data_plane_busy(DeviceType type, bool busy) { ready_.set_busy(type, busy); }
   const ReadyList& ready() const { return ready_; }
   std::vector<wire::Order> take_orders(TimePoint now);
@@ -89,8 +89,8 @@ class Sequencer {
   std::shared_ptr<const Topology> topology_;
   const TensorTable& tensors_;
   const ResponseCache& cache_;
-  ProcessSets sets_;  // as they are after all that is in the ready list
-  SetHolds holds_;    // of these
+  ProcessSets sets_;  // as they are after all orders in the ready list
+  SetHolds holds_;    // of these sets
   SlotAllocator slots_;
   StepLearner learner_;
   struct Learned {
@@ -99,7 +99,7 @@ class Sequencer {
   };
   std::vector<Learned> learned_;  // announced; by slot index
   ReadyList ready_;
-  std::vector<ReadyOrder> going_;  // take_orders() alone uses it
+  std::vector<ReadyOrder> going_;  // used by take_orders() only
   std::uint64_t next_number_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// What one rank waits for, at one moment.
+// The requests that one rank waits for at one moment.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Snapshot {
   };
   std::vector<Pending> pending;
   std::vector<Group> groups;
-  std::map<ProcessSetId, std::vector<Rank>> sets;  // that these name
+  std::map<ProcessSetId, std::vector<Rank>> sets;  // that the entries above name
 };
 
 Snapshot snapshot_of(const NegotiationState& state);

@@ -21,8 +21,8 @@ bool ChildProgress::find_void(ProcessSetId set, const std::string& key, std::uin
       voids_, [&](const Void& one) { return one.set == set && seen < one.until && one.key == key; });
 }
 
-/// The last order that all children know that report anything of this set. Of a set that has ended nothing
-/// counts any more, so who has left the job is in none that is looked at.
+/// Returns the last order that was seen by all children that report anything of this set. In a set that has
+/// ended nothing counts any more, so ranks that have left the job are never considered.
 std::uint64_t ChildProgress::seen_by_all(ProcessSetId set, std::uint64_t last_order) const {
   std::uint64_t by_all = last_order;
   if (!collector_.is_open(set)) return by_all;
@@ -33,7 +33,8 @@ std::uint64_t ChildProgress::seen_by_all(ProcessSetId set, std::uint64_t last_or
   return by_all;
 }
 
-/// What all who need it know of by now, since the reporter has seen the orders up to `seen`.
+/// Drops entries whose order has been seen by all children that need them. Called when the reporter has seen
+/// the orders up to `seen`.
 void ChildProgress::forget(int reporter, std::uint64_t before, std::uint64_t seen, std::uint64_t last_order) {
   if (cache_.count_evicted() != 0) {
     cache_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {

@@ -1,5 +1,5 @@
-// What the children of this rank know of the order stream. Reports cross orders on their way: one that was
-// sent before its sender knew of an order may mean what the order has ended.
+// How far the children of this rank are in the order stream. Reports and orders cross on their way. A report
+// that was sent before its sender had an order may mean what that order has ended.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@ class ChildProgress {
   ChildProgress(const Collector& collector, ResponseCache& cache)
       : collector_(collector), cache_(cache), seen_(static_cast<std::size_t>(collector.reporters())) {}
 
-  /// Whether children may have reported something of this set that an order ends before they know of it.
+  /// True if children may have reported something of this set that an order ends before they have that order.
   bool has_reporters_below(ProcessSetId set) const;
-  /// Reports of this name from before the order of this number mean nothing.
+  /// Reports of this name that were sent before the order of number `until` are void.
   void void_reports(ProcessSetId set, const std::string& key, std::uint64_t until);
-  /// Whether that is so of a report whose sender had `seen` this order last.
+  /// True if a report is void whose sender had `seen` this order last.
   bool is_void(ProcessSetId set, const std::string& key, std::uint64_t seen) const {
     return !voids_.empty() && find_void(set, key, seen);
   }
-  /// The child knows the orders up to this number; what none needs any more is forgotten.
+  /// Notes that the child has seen the orders up to this number. Entries that no child needs any more are
+  /// dropped.
   void note_seen(int reporter, std::uint64_t seen, std::uint64_t last_order) {
     const std::uint64_t before = std::exchange(seen_[static_cast<std::size_t>(reporter)], seen);
     if (cache_.count_evicted() != 0 || !voids_.empty()) forget(reporter, before, seen, last_order);
   }
-  /// How many names are remembered whose reports are void.
+  /// The number of names whose void reports are remembered.
   std::size_t count_void() const { return voids_.size(); }
 
  private:
@@ -45,7 +46,7 @@ class ChildProgress {
 
   const Collector& collector_;
   ResponseCache& cache_;
-  std::vector<std::uint64_t> seen_;  // by reporter: the last order that each child knows
+  std::vector<std::uint64_t> seen_;  // by reporter: the last order that each child has seen
   std::vector<Void> voids_;
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// Whether it may be an error that ranks have joined, whose text names them.
+/// True if joined ranks may make the request an error, whose text names them.
 bool names_joined(CollectiveKind kind) { return moves_data(kind) && kind != CollectiveKind::allreduce; }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::optional<Collector::Set> Collector::own_set_of(const Request& request) cons
   return set;
 }
 
-/// What is reported by slot is never of that kind.
+/// A request that is reported by slot is never of that kind.
 std::optional<Collector::Set> Collector::own_set_of(const TensorEntry& entry) const {
   const auto& candidates = entry.collection.candidates;
   return candidates.empty() ? std::nullopt : own_set_of(*candidates.front().request);
@@ -211,8 +211,8 @@ std::vector<Rank> Collector::joined_beside(const Set& set, const Collection& col
   return joined;
 }
 
-/// Where all of them contribute, nobody takes part without data. A rank without a device submits nothing for
-/// it, so one that has joined is never among those that contribute.
+/// If all ranks of the set contribute, no rank takes part without data. A rank submits nothing for a device
+/// type that it lacks. So a joined rank without the device is never among the contributors.
 std::optional<Rank> Collector::not_served_in(const Set& set, const wire::Report& report) const {
   const Request& first = *report.variants.front().request;
   const int ranks = std::accumulate(set.ranks_behind.begin(), set.ranks_behind.end(), 0);

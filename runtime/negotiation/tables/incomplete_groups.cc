@@ -30,8 +30,8 @@ bool is_whole(const wire::GroupAnswerMessage& answer) {
   return answer.size > 0 && answer.came == answer.size;
 }
 
-/// "rank 0 on ada has submitted 2 of 3 members: 'a', 'b'; ranks 1, 2 none". `union_of`: null, or what has
-/// come on any rank; then what each lacks of it is named too.
+/// "rank 0 on ada has submitted 2 of 3 members: 'a', 'b'; ranks 1, 2 none". `union_of` is null, or has the
+/// members that have come on any rank; then the text also names what each rank lacks.
 std::string parts_text(const GroupInquiry& inquiry, const Topology& topology,
                        const std::set<std::string>* union_of) {
   using Part = std::pair<std::uint32_t, std::vector<std::string>>;
@@ -102,7 +102,7 @@ Status IncompleteGroups::add(const RequestRef& member, const std::string& group,
                              TimePoint now) {
   const auto key = Key(member->process_set, group);
   auto found = groups_.find(key);
-  // A member that had come before the failure came again: the caller has begun the next group.
+  // A member that had come before the failure has come again, so the caller has begun the next group.
   if (found != groups_.end() && !found->second.failed.is_ok() && holds(found->second, *member)) {
     groups_.erase(found);
     found = groups_.end();
@@ -160,7 +160,7 @@ Status group_failure(const GroupInquiry& inquiry, const Topology& topology) {
     sizes.insert(answer.size);
     any_incomplete = any_incomplete || !is_whole(answer);
   }
-  if (!any_incomplete) return {};  // complete everywhere: agreed on, or an error, by order
+  if (!any_incomplete) return {};  // complete everywhere: an order decides, with a run or an error
   if (refusing != nullptr) {
     return {
         refusing->refused.code(),

@@ -23,7 +23,7 @@ bool has_joined(const wire::AnswerMessage& answer, ProcessSetId set) {
   return std::ranges::find(answer.joined, set) != answer.joined.end();
 }
 
-/// Whether the rank is where the others wait.
+/// True if the rank is where the others wait.
 bool is_there(const Inquiry& inquiry, const wire::AnswerMessage& answer) {
   switch (inquiry.subject) {
     case wire::StallSubject::tensor: return signature_in(answer, inquiry.process_set) != nullptr;
@@ -33,7 +33,7 @@ bool is_there(const Inquiry& inquiry, const wire::AnswerMessage& answer) {
   return false;
 }
 
-/// What a rank that is waited for does instead: in words that time alone does not change, and the times.
+/// The activity of an awaited rank: `what` in words that time alone does not change, `text` with the times.
 struct Instead {
   std::string what;
   std::string text;
@@ -76,12 +76,12 @@ std::string subject_of(const Inquiry& inquiry, const std::string& signature) {
   return signature.empty() ? shown(inquiry.name) : fmt::format("{} ({})", shown(inquiry.name), signature);
 }
 
-/// The ranks that have come to what is waited for, by the answers of those that were asked.
+/// The ranks that have come to the subject of an inquiry, according to the answers.
 struct Attendance {
   std::vector<Rank> have;
   std::vector<Rank> missing;
   std::string signature;
-  bool is_elsewhere = false;  // somebody is inside something else
+  bool is_elsewhere = false;  // some rank is inside another batch
 };
 
 Attendance attendance_of(const Inquiry& inquiry) {
@@ -91,7 +91,7 @@ Attendance attendance_of(const Inquiry& inquiry) {
     const bool answered = answer != inquiry.answers.end();
     if (answered && inquiry.subject == wire::StallSubject::tensor && !members_named(inquiry.name) &&
         has_joined(answer->second, inquiry.process_set))
-      continue;  // nobody waits for it
+      continue;  // no rank waits for it
     if (!answered || !is_there(inquiry, answer->second)) {
       of.missing.push_back(rank);
       of.is_elsewhere = of.is_elsewhere || (answered && !answer->second.inside.empty());
@@ -167,9 +167,10 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
   const ProcessSetId here = inquiry.process_set;
   for (const ProcessSetId other : sets.ids()) {
     if (other == here) continue;
-    // Somebody waits in the other set and is waited for here, and the other way round; and nobody is still to
-    // come, for whoever came after the error would meet the others' next request of the name. Who has submitted
-    // something not long ago may submit this, too: two sets may have one name in opposite orders.
+    // One rank waits in the other set and is awaited here; another rank does the reverse. And no rank is
+    // still to come: one that came after the error would meet the others' next request of the name. A rank
+    // that has submitted something recently may still submit this name, because two sets may have one name in
+    // opposite orders.
     bool waited_for_here = false;
     bool waited_for_there = false;
     bool somebody_is_to_come = false;

@@ -22,14 +22,14 @@ class Check {
   Status operator()(const wire::ReadyMessage& message) const {
     if (message.late_rank != -1) DABKE_RETURN_IF_ERROR(rank(message.late_rank));
     for (const wire::Slot slot : message.wanted)
-      DABKE_RETURN_IF_ERROR(cached(slot));  // the others must stand for known names
+      DABKE_RETURN_IF_ERROR(cached(slot));  // slots of the other lists must represent known names
     for (const wire::Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
     for (const wire::JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR((*this)(join));
     return {};
   }
   Status operator()(const wire::OrdersMessage& message) const {
     for (const wire::Order& order : message.orders) {
-      if (wire::is_plain_cached(order)) continue;  // nearly all
+      if (wire::is_plain_cached(order)) continue;  // nearly all orders
       DABKE_RETURN_IF_ERROR((*this)(order));
     }
     return {};
@@ -64,7 +64,7 @@ class Check {
     if (is_rank(rank)) return {};
     return impossible(fmt::format("there is no rank {} in a job of {}", rank, topology_.size()));
   }
-  /// Only those that report through a neighbour speak through it.
+  /// A neighbour sends only messages of ranks that report through it.
   Status from_below(Rank rank) const {
     DABKE_RETURN_IF_ERROR(this->rank(rank));
     if (rank == peer_ || topology_.is_below(rank, peer_)) return {};
@@ -105,11 +105,11 @@ class Check {
   Status operator()(const wire::Order& order) const {
     if (order.kind == wire::Order::Kind::left) return rank(order.rank);
     DABKE_RETURN_IF_ERROR(contributors(order.contributors));
-    if (order.kind != wire::Order::Kind::run || !order.request) return {};  // an error has a key alone
+    if (order.kind != wire::Order::Kind::run || !order.request) return {};  // an error has only a key
     DABKE_RETURN_IF_ERROR((*this)(*order.request));
     if (order.slot != wire::kNoSlot) DABKE_RETURN_IF_ERROR(cached(order.slot));
     if (order.request->kind == CollectiveKind::join) return rank(order.rank);
-    // Sets among members may be those that there are.
+    // Sets among members may exist already.
     const ProcessSetId least = order.request->kind == CollectiveKind::add_set_among_members ? kWorldSet
                                : removes_set(order.request->kind)                           ? -1
                                                                                             : kWorldSet + 1;
@@ -122,7 +122,7 @@ class Check {
   Status operator()(const Request& request) const {
     const auto has_no_rows = [](const TensorSpec& tensor) { return tensor.shape.rank() == 0; };
     if (adds_set(request.kind) || removes_set(request.kind)) return change_of_sets(request);
-    if (!request.refused.is_ok()) return {};  // it will not run, and may lack what made its rank refuse it
+    if (!request.refused.is_ok()) return {};  // it will not run, and may be incomplete
     if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
       return impossible(name_of_call(request) + " has no tensor");

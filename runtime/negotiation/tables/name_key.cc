@@ -40,7 +40,7 @@ std::string NameKey::made_of(const Request& request) {
   if (request.is_group) return group_key(request.name);
   if (is_among_members(request.kind))
     return fmt::format("{} of ranks {}{}", name_of(request.kind), fmt::join(request.ranks, ","), kAmong);
-  // One key whatever the request is called: the n-th barrier of a rank is the n-th of all.
+  // One key, whatever the request's name: the n-th barrier of a rank is the n-th of all ranks.
   return std::string(name_of(request.kind)) + std::string(kCall);
 }
 

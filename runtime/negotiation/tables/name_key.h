@@ -1,9 +1,10 @@
-// What a request is known by within its process set, in every rank's tables and in the messages.
+// The key that identifies a request within its process set, in every rank's tables and in the messages.
 //
-// A tensor, and a group that is submitted in one call, are known by the tensor's name. Everything else has a
-// name space of its own, so that no choice of tensor names can collide with it: a barrier and a tensor named
+// The key of a tensor, and of a group that is submitted in one call, is the tensor's name. Everything else
+// has a name space of its own, so that no tensor name can collide with it. A barrier and a tensor named
 // "barrier" may be in flight at the same time, and so may a group and a tensor of one name. Such a key is
-// text, then a NUL, which the name of a tensor cannot hold (it comes as a C string), then the name space.
+// text, then a NUL, then the name space. The name of a tensor cannot contain a NUL, because it comes as a C
+// string.
 #pragma once
 
 #include <optional>
@@ -19,14 +20,14 @@ namespace dabke::negotiation {
 std::string group_key(const std::string& group);
 bool is_group_key(std::string_view key);
 
-/// The ranks that alone are waited for, where the key is of such a request, which is known by their list; else
-/// nothing.
+/// Returns the only ranks that are awaited, if the key is of a request that is identified by their list.
+/// Returns nothing for other keys.
 std::optional<std::vector<Rank>> members_named(std::string_view key);
 
-/// How messages call what has this key: "'x'", "group 'g'", "barrier".
+/// Returns how messages call the request with this key: "'x'", "group 'g'", "barrier".
 std::string shown(std::string_view key);
 
-/// A request's key, for as long as the request lives. A tensor's needs no memory.
+/// A request's key, valid as long as the request. A tensor's key needs no memory.
 class NameKey {
  public:
   explicit NameKey(const Request& request) : name_(&request.name) {

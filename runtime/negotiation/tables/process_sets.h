@@ -1,4 +1,4 @@
-// The process sets that there are. Every rank holds the same table at the same point of the order sequence.
+// The process sets that exist. Every rank has the same table at the same point of the order sequence.
 #pragma once
 
 #include <map>
@@ -15,25 +15,25 @@ class ProcessSets {
  public:
   using Ranks = std::shared_ptr<const std::vector<Rank>>;
 
-  /// `everybody`: ranks 0 to size - 1.
+  /// `everybody` has ranks 0 to size - 1.
   explicit ProcessSets(Ranks everybody);
 
-  /// Null when there is no such set.
+  /// Returns null if there is no such set.
   const std::vector<Rank>* ranks_of(ProcessSetId id) const {
     const auto found = sets_.find(id);
     return found == sets_.end() ? nullptr : found->second.get();
   }
-  /// The rank's rank within the set; -1 when the set does not exist or does not hold it.
+  /// Returns the rank's index in the set; -1 if the set does not exist, or if the rank is not in it.
   int set_rank(ProcessSetId id, Rank rank) const { return id == kWorldSet ? rank : set_rank_in(id, rank); }
   bool contains(ProcessSetId id, Rank rank) const { return set_rank(id, rank) >= 0; }
   std::optional<ProcessSetId> find(const std::vector<Rank>& ranks) const;
   std::vector<ProcessSetId> ids() const;
   std::size_t count() const { return sets_.size(); }
 
-  /// `ranks` ascending and unique.
+  /// `ranks` are ascending and unique.
   void add(ProcessSetId id, std::vector<Rank> ranks);
   void remove(ProcessSetId id);
-  /// Never used before in this init.
+  /// Returns an id that was never used before in this init.
   ProcessSetId next_id() const { return next_id_; }
 
  private:

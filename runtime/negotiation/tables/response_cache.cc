@@ -7,7 +7,8 @@ namespace dabke::negotiation {
 void ResponseCache::prefetch_after(wire::SlotIndex index) const {
   constexpr wire::SlotIndex kAhead = 2;
   if (index + kAhead >= entries_.size()) return;
-  // The address is a number, because nothing may lie there: the processor does not mind, the language does.
+  // The address is a number, because there may be no object at it. The processor allows that, the language
+  // does not.
   const auto first = reinterpret_cast<std::uintptr_t>(entries_[index + kAhead]);
   for (std::size_t at = 0; at < sizeof(TensorEntry); at += alignof(TensorEntry))
     __builtin_prefetch(reinterpret_cast<const void*>(first + at));

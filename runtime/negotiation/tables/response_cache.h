@@ -1,11 +1,12 @@
-// What slots stand for: a tensor that has been ordered before is negotiated by its slot alone.
+// The signatures that slots represent: a tensor that has been ordered before is negotiated by its slot alone.
 //
-//   1. The root's SlotAllocator gives a slot to a signature when it is first ordered, and takes slots back, the
-//      one that was ordered longest ago first; always inside the order stream. A rank that did so by itself
-//      would take later slots for other tensors.
-//   2. Every rank's ResponseCache holds what each slot means here, as of the last order that it has applied.
-//   3. A slot that is taken back may still be reported by ranks that have not seen that order: its signature is
-//      remembered until all who might do so have.
+//   1. The root's SlotAllocator gives a slot to a signature when it is first ordered. It takes slots back,
+//      the one that was ordered longest ago first. Both happen only inside the order stream: a rank that did
+//      so by itself would take later slots for other tensors.
+//   2. Every rank's ResponseCache holds what each slot means here, as of the last order that the rank has
+//      applied.
+//   3. Ranks that have not seen the order which takes a slot back may still report the slot. Its signature is
+//      remembered until all such ranks have seen that order.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +25,20 @@ struct TensorEntry;
 
 class ResponseCache {
  public:
-  /// Null when the slot means nothing any more.
+  /// Returns null if the slot has no meaning any more.
   TensorEntry* find(wire::Slot slot) const;
-  /// Lets `slot` stand for this signature of this tensor from now on.
+  /// Makes `slot` represent this signature of this tensor from now on.
   void bind(TensorEntry& entry, wire::Slot slot, RequestRef agreed);
-  /// The entry's slot means nothing from now on.
+  /// Ends the meaning of the entry's slot.
   void unbind(TensorEntry& entry);
-  /// The same, but who reports it without having seen the order of this number is still understood, until
-  /// forget_evicted(). The numbers grow.
+  /// Like unbind(), but reports from ranks that have not seen the order of number `until` are still
+  /// understood, until forget_evicted(). The numbers grow.
   void evict(TensorEntry& entry, std::uint64_t until);
-  /// What the slot stood for; null when nobody may still report it.
+  /// Returns what the slot represented; null if no rank may still report it.
   RequestRef evicted(wire::Slot slot) const;
   std::size_t count_evicted() const { return evicted_.size(); }
-  /// `seen_by_all(set, oldest)`: the last order of which all have heard who might report a slot of that set.
-  /// `oldest` is the number of the first order that matters.
+  /// `seen_by_all(set, oldest)` is the last order that was seen by all ranks that might report a slot of that
+  /// set. `oldest` is the number of the first order that matters.
   template <class SeenByAll>
   void forget_evicted(SeenByAll seen_by_all) {
     for (auto& [set, evictions] : evictions_) {
@@ -48,12 +49,12 @@ class ResponseCache {
       }
     }
   }
-  /// What was evicted of this set is forgotten too.
+  /// Also drops what was evicted of this set.
   void remove_set(ProcessSetId set);
   void clear();
 
-  /// The entry whose slot has this index; null when there is none. Prefetches what is likely to be looked at
-  /// soon.
+  /// Returns the entry whose slot has this index; null if there is none. Prefetches the entry that is likely
+  /// to be read soon.
   TensorEntry* at(wire::SlotIndex index) const;
 
  private:
@@ -65,22 +66,22 @@ class ResponseCache {
     std::uint64_t until;
     wire::Slot slot;
   };
-  std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // those of evicted_, the oldest first
+  std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // of evicted_, the oldest first
 };
 
-/// The root's slots: which are in use, and for how long unused.
+/// The root's slots: which are in use, and how long each is unused.
 class SlotAllocator {
  public:
-  /// `capacity`: slots in use at one time; 0: none.
+  /// `capacity` is the number of slots in use at one time; 0 for none.
   explicit SlotAllocator(std::size_t capacity) : capacity_(capacity) {}
 
-  /// Nothing when all are in use.
+  /// Returns nothing if all slots are in use.
   std::optional<wire::Slot> take(ProcessSetId set);
   void give_back(wire::Slot slot);
   void give_back_all(ProcessSetId set);
-  /// It was ordered just now.
+  /// Notes that the slot was ordered just now.
   void touch(wire::Slot slot) { by_age_.splice(by_age_.end(), by_age_, slots_[wire::index_of(slot)].by_age); }
-  /// Those in use, the longest unused first.
+  /// The slots in use, the longest unused first.
   const std::list<wire::Slot>& by_age() const { return by_age_; }
 
  private:

@@ -1,7 +1,7 @@
-// Who keeps each process set, which ends when nobody does any more. The root's.
+// The holds of each process set, on the root. A set ends when nobody holds it any more.
 //
-// The whole job keeps a set at most once: by its configuration, or by an add over the world. The set's members
-// may keep the same set as often as they like, for owners that know nothing of each other.
+// The whole job holds a set at most once: by its configuration, or by an add over the world. The set's
+// members may hold the same set any number of times, for owners that are independent of each other.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class SetHolds {
   bool is_held_by_members(ProcessSetId id) const { return find(id).by_members != 0; }
   void hold_by_job(ProcessSetId id) { holds_[id].by_job = true; }
   void hold_by_members(ProcessSetId id) { ++holds_[id].by_members; }
-  // What is released is held. Whether the set ends by it.
+  // The set is held. Returns true if it ends by this release.
   bool release_by_job(ProcessSetId id) {
     holds_[id].by_job = false;
     return end(id);

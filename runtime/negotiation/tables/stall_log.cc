@@ -5,7 +5,7 @@
 namespace dabke::negotiation {
 namespace {
 
-constexpr std::size_t kMostTold = 256;  // where there are more, some are told in full again
+constexpr std::size_t kMostTold = 256;  // if there are more, some are reported in full again
 
 }  // namespace
 

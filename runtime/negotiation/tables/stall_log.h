@@ -1,5 +1,5 @@
-// What the root has told of names that do not become ready: the whole story once, and from then on a line
-// that refers to it.
+// The root's reports on names that do not become ready: the whole story once, and from then on a line that
+// refers to it.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace dabke::negotiation {
 class StallLog {
  public:
   struct Reported {
-    std::string what;  // the wait's key: two waits that differ in it have nothing to do with each other
+    std::string what;  // the wait's key: two waits with different keys are independent
     TimePoint at{};    // when the last line was written
     TimePoint full_at{};
-    std::string story;  // who is missing and what these do instead: when it changes it is told again
+    std::string story;  // the missing ranks and what they do instead; any change is reported again
   };
 
-  /// What was told of the wait that has lasted since `since`; null: nothing. One that has ended and begun
-  /// again is another.
+  /// Returns the report on the wait that has lasted since `since`; null if there is none. A wait that has
+  /// ended and begun again is another wait.
   const Reported* find(const std::string& what, TimePoint since) const;
   void note(const std::string& what, const std::string& story, bool in_full, TimePoint now);
 

@@ -1,5 +1,5 @@
-// What one rank knows of one tensor, group or call without a tensor: its slot, who waits for it here, and who
-// below has reported it.
+// One rank's entry for a tensor, a group or a call without a tensor: its slot, the requests that wait here,
+// and the ranks below that have reported it.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace dabke::negotiation {
 
-/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
-/// when nothing has resolved it for this long is it looked at as the mistake of passing different process
-/// sets; then again whenever the time has doubled.
+/// Two ranks may submit one name to two overlapping sets in opposite order, and wait for neither. If
+/// nothing has resolved this for so long, it is examined as a mistake, in which ranks pass different process
+/// sets. It is examined again whenever the time has doubled.
 inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 
-/// A set of small numbers; of those below 64 without memory of its own.
+/// A set of small numbers. Numbers below 64 need no memory of its own.
 class ReporterSet {
  public:
   bool contains(int reporter) const { return reporter < 64 ? (low_ >> reporter & 1) != 0 : high(reporter); }
@@ -40,15 +40,15 @@ class ReporterSet {
   bool high(int reporter) const;
   void insert_high(int reporter);
   std::uint64_t low_ = 0;
-  std::unique_ptr<std::vector<bool>> high_;  // those from 64 on
+  std::unique_ptr<std::vector<bool>> high_;  // numbers from 64 on
 };
 
-/// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th
-/// child.
+/// The readiness of one name on its way through one rank. A reporter is 0 for the rank itself, and 1 + i for
+/// its i-th child.
 struct Collection {
   struct Part {  // one reporter's share of a variant
     int reporter;
-    std::vector<Rank> ranks;  // empty: all that report through it
+    std::vector<Rank> ranks;  // empty: all ranks that report through it
   };
   struct Candidate {
     RequestRef request;
@@ -61,22 +61,22 @@ struct Collection {
   int count = 0;                      // reporters
   std::int32_t contributors = 0;      // ranks
   bool root_absent = false;           // broadcast: its root rank has joined
-  std::vector<Rank> joined;           // below the reporters; as in a report
-  std::vector<Candidate> candidates;  // none: all reports came by slot
-  TimePoint since{};                  // the first report
-  TimePoint warned{};                 // the last stall report, or `since`
-  TimePoint suspect_at{};             // when to look for a process-set mismatch
+  std::vector<Rank> joined;           // ranks below the reporters; as in a report
+  std::vector<Candidate> candidates;  // empty if all reports came by slot
+  TimePoint since{};                  // of the first report
+  TimePoint warned{};                 // of the last stall report, or `since`
+  TimePoint suspect_at{};             // when to check for a process-set mismatch
   std::uint64_t recording = 0;        // the number of the timeline that has its beginning
 };
 
 struct Submitted {
   Token token = Token::none;
   RequestRef request;
-  TimePoint since{};  // it was submitted, or became the first of its name
+  TimePoint since{};  // when it was submitted, or became the first of its name
 };
 
-/// What was submitted here under one name and is not ordered yet, in order. Nearly always one at most, which
-/// lies here itself.
+/// The requests that were submitted here under one name and are not ordered yet, in order. There is nearly
+/// always at most one, which needs no other memory.
 class Submissions {
  public:
   bool empty() const { return front_.token == Token::none; }
@@ -90,7 +90,7 @@ class Submissions {
       queue(std::move(submitted));
     }
   }
-  /// What comes to the front by it waits from `now` on.
+  /// Takes the front request. The request that comes to the front waits from `now` on.
   Submitted pop(TimePoint now) {
     Submitted first = std::exchange(front_, {});
     if (later_) fill_front(now);
@@ -105,22 +105,22 @@ class Submissions {
   std::unique_ptr<std::deque<Submitted>> later_;
 };
 
-/// What nearly every look at it needs is in its first cache line.
+/// The first cache line has what nearly every access needs.
 struct alignas(64) TensorEntry {
   std::string name;  // the key (name_key.h)
   ProcessSetId process_set;
-  std::uint32_t batch = 0;  // learned; 0: none
+  std::uint32_t batch = 0;  // the learned batch; 0: none
   wire::Slot slot = wire::kNoSlot;
-  RequestRef agreed;             // what the slot stands for
+  RequestRef agreed;             // the signature that the slot represents
   Submissions waiting;           // here; the front one is announced, unless `held`
-  bool held = false;             // ready here, kept back for its learned batch
-  bool awaited = false;          // until its next order: a thread somewhere waits, so nobody keeps it back
+  bool held = false;             // ready here, but kept back for its learned batch
+  bool awaited = false;          // until its next order: a thread somewhere waits, so no rank keeps it back
   std::uint64_t ordered_at = 0;  // the number of its last order
-  bool in_ready_list = false;    // root only: decided, not numbered yet
+  bool in_ready_list = false;    // on the root: decided, but not numbered yet
   Collection collection;
 };
 
-/// What somebody has reported of it.
+/// Returns the request of one of its reports.
 inline const Request& request_of(const TensorEntry& entry) {
   const auto& candidates = entry.collection.candidates;
   return candidates.empty() ? *entry.agreed : *candidates.front().request;

@@ -33,7 +33,7 @@ void TensorTable::grow() {
   }
 }
 
-/// What was pushed away from its cell by what is gone moves up.
+/// Moves up the entries that the removed entry had pushed away from their cells.
 void TensorTable::erase(std::size_t hole) {
   const std::size_t mask = cells_.size() - 1;
   cells_[hole].entry.reset();

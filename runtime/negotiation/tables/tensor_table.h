@@ -1,4 +1,4 @@
-// The tensors, groups and calls without a tensor that one rank knows of, by process set and key (name_key.h).
+// One rank's tensors, groups and calls without a tensor, by process set and key (name_key.h).
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@ namespace dabke::negotiation {
 
 class TensorTable {
  public:
-  /// `cache` knows which entry is likely to be asked for next.
+  /// `cache` has the entry that is likely to be needed next.
   explicit TensorTable(const ResponseCache& cache) : cache_(cache) {}
 
-  /// Null when there is none.
+  /// Returns null if there is none.
   TensorEntry* find(ProcessSetId set, const std::string& key) const;
-  /// Finds it, or makes it. Steps repeat, so the keys of one mostly come in the order in which they came
-  /// first, which is that of their slots: where that is so nothing is searched for.
+  /// Finds the entry, or makes it. Steps repeat, so the keys of one step mostly come in the order in which
+  /// they first came, which is that of their slots. As long as this is so, nothing is searched.
   TensorEntry& get(ProcessSetId set, const std::string& key);
 
-  /// Drops it if nothing is known of it.
+  /// Drops the entry if it holds nothing.
   void tidy(TensorEntry& entry);
   void remove_set(ProcessSetId set);
   void clear();
@@ -35,7 +35,7 @@ class TensorTable {
   }
 
  private:
-  // A hash table with linear probing: of a tensor that is looked up one cell is read and the entry itself.
+  // A hash table with linear probing: a lookup reads one cell, and the entry itself.
   struct Cell {
     std::size_t hash = 0;
     std::unique_ptr<TensorEntry> entry;
@@ -48,10 +48,10 @@ class TensorTable {
 
   const ResponseCache& cache_;
   std::vector<Cell> cells_;  // a power of two of them; at least a third is free
-  /// Whoever has an entry in hand when the job fails goes on with it for a moment, so cleared ones live on.
+  /// When the job fails, a caller may use an entry a moment longer, so cleared entries live on.
   std::vector<std::unique_ptr<TensorEntry>> cleared_;
   std::size_t count_ = 0;
-  wire::SlotIndex next_ = 0;  // whose entry get() is likely to be asked for next
+  wire::SlotIndex next_ = 0;  // of the entry that get() is likely to need next
 };
 
 }  // namespace dabke::negotiation

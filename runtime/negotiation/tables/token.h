@@ -4,8 +4,8 @@
 
 namespace dabke::negotiation {
 
-/// What the caller of the negotiation knows a request by. It comes back in exactly one action; nothing here
-/// looks inside it.
+/// The caller's identifier of a request. It comes back in exactly one action; the negotiation does not
+/// interpret it.
 enum class Token : std::uint64_t { none = 0 };
 
 }  // namespace dabke::negotiation

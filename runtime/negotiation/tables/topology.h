@@ -1,4 +1,4 @@
-// Who reports to whom: the tree along which readiness travels up and orders travel down.
+// The tree along which readiness travels up and orders travel down.
 //
 // The ranks of a host report to its lowest rank, the host's leader; beyond 32 of them, through each other.
 // The leaders form a tree of the given radix in the order of their ranks. Rank 0 is the root. Every rank
@@ -18,7 +18,7 @@ class Topology {
  public:
   static constexpr int kLocalRadix = 32;
 
-  /// `hosts` by rank; empty: all on one host. `radix` 0: everybody reports to rank 0.
+  /// `hosts` are by rank; empty if all ranks are on one host. With `radix` 0 every rank reports to rank 0.
   Topology(int size, std::vector<std::string> hosts, int radix);
 
   int size() const { return static_cast<int>(parents_.size()); }
@@ -27,18 +27,18 @@ class Topology {
   /// Ascending.
   const std::vector<Rank>& children(Rank rank) const { return children_[at(rank)]; }
   bool is_below(Rank rank, Rank above) const;
-  /// `above` itself and all below it, ascending.
+  /// Returns `above` itself and all ranks below it, ascending.
   std::vector<Rank> subtree(Rank above) const;
-  /// How many they are.
+  /// The number of ranks in subtree().
   int subtree_size(Rank above) const { return sizes_[at(above)]; }
-  /// Whom `rank` exchanges messages with.
+  /// Returns the ranks with which `rank` exchanges messages.
   std::vector<Rank> neighbours(Rank rank) const;
-  /// Longest way from the root, in hops.
+  /// The longest way from the root, in hops.
   int depth() const;
 
   /// "rank 3 on host-b".
   std::string name(Rank rank) const;
-  /// The same of one, "ranks 0-3, 7" of several; ascending.
+  /// The same for one rank; "ranks 0-3, 7" for several, which are ascending.
   std::string names(const std::vector<Rank>& ranks) const;
   const std::shared_ptr<const std::vector<Rank>>& everybody() const { return everybody_; }
 

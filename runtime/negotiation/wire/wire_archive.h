@@ -1,4 +1,4 @@
-// How the negotiation's messages are written and read, below what they mean: numbers, text and lists.
+// Writes and reads the parts of the negotiation's messages: numbers, text and lists.
 #pragma once
 
 #include <bit>
@@ -20,8 +20,8 @@ namespace dabke::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is the native one here");
 
-// One list of fields serves three archives: `archive(field)` writes it, reads it, or counts the fewest bytes
-// that it can take.
+// One list of fields serves three archives: `archive(field)` writes the field, reads it, or counts the fewest
+// bytes that it can take.
 
 template <class T, class Plain>
 concept Is = std::is_same_v<std::remove_const_t<T>, Plain>;
@@ -52,8 +52,8 @@ class Writer {
   std::vector<std::byte>& out_;
 };
 
-/// Counts what a default-constructed thing takes on the wire. That is the least that any can: fields of a
-/// fixed width always take it; text, lists and varints take a byte at least; what is optional is absent.
+/// Counts the bytes of a default-constructed value on the wire. No value takes fewer: fields of a fixed width
+/// always take it, text, lists and varints take at least a byte, and optional parts are absent.
 class Sizer {
  public:
   static constexpr bool kReading = false;
@@ -90,7 +90,7 @@ class Reader {
     const std::size_t n = count(1);
     if (const std::byte* from = take(n)) text.assign(reinterpret_cast<const char*>(from), n);
   }
-  /// A list's length; each element takes at least `least_bytes`, so a length that cannot be true is refused
+  /// Reads a list's length. Each element takes at least `least_bytes`, so an impossible length is refused
   /// before anything is allocated for it.
   std::size_t count(std::size_t least_bytes) {
     const std::uint64_t n = varint();
@@ -117,8 +117,8 @@ class Reader {
     if (wide > std::numeric_limits<std::uint32_t>::max()) fail("a number of more than 32 bits");
     value = static_cast<std::uint32_t>(wide);
   }
-  /// Whether `count` numbers from `first` on may follow. The whole message has one allowance, because a few
-  /// bytes can stand for a million of them.
+  /// True if `count` numbers from `first` on may follow. The whole message has one allowance, because a few
+  /// bytes can represent a million of them.
   bool allows_numbered(std::uint64_t first, std::uint64_t count, std::string_view what) {
     if (count <= numbered_left_ && count <= kNoSlot - first) {
       numbered_left_ -= count;

@@ -52,7 +52,7 @@ void fields(Archive& archive, O& order) {
 
 enum OrderForm : std::uint8_t { kCachedRun, kFull, kEnd };
 
-/// How far `next` goes on where a run of cached orders stood after `before`.
+/// True if `next` continues a run of cached orders that ends with `before`.
 inline bool continues(const Order& before, const Order& next, std::uint32_t batch_step) {
   return is_plain_cached(next) && next.number == before.number + 1 && next.slot == before.slot + 1 &&
          next.batch == before.batch + batch_step;

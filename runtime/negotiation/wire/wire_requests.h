@@ -1,4 +1,4 @@
-// The bytes of requests and of slots, of which messages up and orders down consist.
+// The bytes of requests and slots, which messages up and orders down contain.
 #pragma once
 
 #include <algorithm>

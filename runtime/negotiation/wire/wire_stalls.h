@@ -1,4 +1,4 @@
-// The bytes of what ranks ask and tell each other about what takes too long, and about failures.
+// The bytes of failures, and of questions and answers about what takes too long.
 #pragma once
 
 #include "runtime/negotiation/wire/wire_archive.h"

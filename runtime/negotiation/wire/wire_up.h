@@ -1,4 +1,4 @@
-// The bytes of what goes up: reports and joins, and a rank's last word.
+// The bytes of messages that go up: reports and joins, and a rank's goodbye.
 #pragma once
 
 #include "runtime/negotiation/wire/wire_requests.h"
