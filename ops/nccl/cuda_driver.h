@@ -1,9 +1,10 @@
-// The functions of the CUDA driver that we call, in declarations of our own: nothing of CUDA is needed to compile
-// this, and nothing is linked. tests/ops/nccl/cuda_declarations.cc holds them against cuda.h where that is there.
+// The functions of the CUDA driver that we call, in our own declarations: this file compiles without CUDA,
+// and nothing is linked. tests/ops/nccl/cuda_declarations.cc compares the declarations with cuda.h if that is
+// installed.
 //
-// Only the driver API is called, through libcuda.so.1 as the machine has it, by the exported names of the versions
-// that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t a CUevent, and a device pointer an address, so
-// that what a program has made with the CUDA runtime can be given to the driver.
+// Only the driver API is called, through the machine's libcuda.so.1, by the exported names of the versions
+// that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t is a CUevent, and a device pointer is
+// an address. So objects that a program has made with the CUDA runtime can be given to the driver.
 #pragma once
 
 #include <cstddef>
@@ -47,11 +48,12 @@ inline constexpr Error kUnknown = 999;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr int kCaptureThreadLocal = 1;  // a thread's mode
+inline constexpr int kCaptureThreadLocal = 1;  // mode of a thread
 inline constexpr int kCaptureRelaxed = 2;
-inline constexpr int kNotCapturing = 0;  // a stream's status
+inline constexpr int kNotCapturing = 0;  // status of a stream
 inline constexpr int kCapturing = 1;
-// Handles that are no address: the legacy stream of the current context, and the calling thread's own there.
+// Handles that are not addresses: the legacy stream of the current context, and the calling thread's own
+// stream there.
 inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
@@ -90,7 +92,7 @@ inline constexpr std::uintptr_t kPerThreadStream = 2;
   X(load_module,          cuModuleLoadData,              "cuModuleLoadData",                  (Module*, const void*)) \
   X(module_function,      cuModuleGetFunction,           "cuModuleGetFunction",               (Function*, Module, const char*)) \
   X(launch,               cuLaunchKernel,                "cuLaunchKernel",                    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
-//   null where the driver is older than the version behind it
+// null if the driver is older than the version in the comment
 #define DABKE_LATER_CUDA_DRIVER(X)                                                                                    \
   X(load_function,        cuFuncLoad,                    "cuFuncLoad",                        (Function))  /* 12.4 */
 // clang-format on
@@ -105,15 +107,16 @@ struct Driver {
   std::string text;  // "CUDA driver 13.0"
 };
 
-/// Loads and initialises it. Never closed.
-///   errors  unsupported: there is none here, or it finds no device; the text says what to do
+/// Loads and initialises the driver. Never closed.
+///   errors  unsupported: there is no driver here, or it finds no device; the text gives the remedy
 Result<Driver> load_driver(std::string_view file = "libcuda.so.1");
 
-/// What an error means: "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected". What is known of its cause,
-/// and what to do, comes behind.
+/// Returns the meaning of an error: "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected". The
+/// likely cause and the remedy follow, if they are known.
 std::string describe(const Driver& driver, Error error);
 
-/// ok, or code transport with "cuEventQuery: " and the description; code out_of_memory where that is what it says.
+/// Returns ok, or an error with "cuEventQuery: " and the description. Its code is out_of_memory if the driver
+/// has reported that, else transport.
 Status check(const Driver& driver, std::string_view call, Error error);
 
 }  // namespace dabke::cuda
