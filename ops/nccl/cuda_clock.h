@@ -11,7 +11,7 @@
 // The error of a time is the sum of three terms:
 // * half the distance between the host's two readings, a distance of at most kPatience
 // * the device's own resolution, half a microsecond
-// * the drift between the clocks of host and device in twice kLife: 20 us if they drift by one part in 10,000.
+// * the drift between the clocks of host and device in twice kLife: 20 us at a drift of one part in 10,000.
 // If the host does not see an anchor reached within kPatience, the last anchor stays, and the next try comes
 // after kPause. Without any anchor, events have no time.
 #pragma once

@@ -58,43 +58,51 @@ inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
 // clang-format off
-//   member               in cuda.h                      exported                             parameters
-#define DABKE_CUDA_DRIVER(X)                                                                                          \
-  X(init,                 cuInit,                        "cuInit",                            (unsigned))             \
-  X(driver_version,       cuDriverGetVersion,            "cuDriverGetVersion",                (int*))                 \
-  X(error_name,           cuGetErrorName,                "cuGetErrorName",                    (Error, const char**))  \
-  X(error_text,           cuGetErrorString,              "cuGetErrorString",                  (Error, const char**))  \
-  X(device_count,         cuDeviceGetCount,              "cuDeviceGetCount",                  (int*))                 \
-  X(device,               cuDeviceGet,                   "cuDeviceGet",                       (DeviceHandle*, int))   \
-  X(device_name,          cuDeviceGetName,               "cuDeviceGetName",                   (char*, int, DeviceHandle)) \
-  X(retain_context,       cuDevicePrimaryCtxRetain,      "cuDevicePrimaryCtxRetain",          (Context*, DeviceHandle)) \
-  X(release_context,      cuDevicePrimaryCtxRelease,     "cuDevicePrimaryCtxRelease_v2",      (DeviceHandle))         \
-  X(push_context,         cuCtxPushCurrent,              "cuCtxPushCurrent_v2",               (Context))              \
-  X(pop_context,          cuCtxPopCurrent,               "cuCtxPopCurrent_v2",                (Context*))             \
-  X(priority_range,       cuCtxGetStreamPriorityRange,   "cuCtxGetStreamPriorityRange",       (int*, int*))           \
-  X(create_stream,        cuStreamCreateWithPriority,    "cuStreamCreateWithPriority",        (Stream*, unsigned, int)) \
-  X(destroy_stream,       cuStreamDestroy,               "cuStreamDestroy_v2",                (Stream))               \
-  X(wait_event,           cuStreamWaitEvent,             "cuStreamWaitEvent",                 (Stream, Event, unsigned)) \
-  X(is_capturing,         cuStreamIsCapturing,           "cuStreamIsCapturing",               (Stream, int*))         \
-  X(exchange_capture,     cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*))             \
-  X(create_event,         cuEventCreate,                 "cuEventCreate",                     (Event*, unsigned))     \
-  X(destroy_event,        cuEventDestroy,                "cuEventDestroy_v2",                 (Event))                \
-  X(record_event,         cuEventRecord,                 "cuEventRecord",                     (Event, Stream))        \
-  X(query_event,          cuEventQuery,                  "cuEventQuery",                      (Event))                \
-  X(elapsed_time,         cuEventElapsedTime,            "cuEventElapsedTime",                (float*, Event, Event)) \
-  X(allocate,             cuMemAlloc,                    "cuMemAlloc_v2",                     (Pointer*, std::size_t)) \
-  X(free,                 cuMemFree,                     "cuMemFree_v2",                      (Pointer))              \
-  X(allocate_host,        cuMemHostAlloc,                "cuMemHostAlloc",                    (void**, std::size_t, unsigned)) \
-  X(free_host,            cuMemFreeHost,                 "cuMemFreeHost",                     (void*))                \
-  X(copy_to_device,       cuMemcpyHtoDAsync,             "cuMemcpyHtoDAsync_v2",              (Pointer, const void*, std::size_t, Stream)) \
-  X(copy_to_host,         cuMemcpyDtoHAsync,             "cuMemcpyDtoHAsync_v2",              (void*, Pointer, std::size_t, Stream)) \
-  X(fill_bytes,           cuMemsetD8Async,               "cuMemsetD8Async",                   (Pointer, unsigned char, std::size_t, Stream)) \
-  X(load_module,          cuModuleLoadData,              "cuModuleLoadData",                  (Module*, const void*)) \
-  X(module_function,      cuModuleGetFunction,           "cuModuleGetFunction",               (Function*, Module, const char*)) \
-  X(launch,               cuLaunchKernel,                "cuLaunchKernel",                    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
+//  member           in cuda.h                    exported                        parameters
+#define DABKE_CUDA_DRIVER(X)                                                                                 \
+  X(init,            cuInit,                      "cuInit",                       (unsigned))                \
+  X(driver_version,  cuDriverGetVersion,          "cuDriverGetVersion",           (int*))                    \
+  X(error_name,      cuGetErrorName,              "cuGetErrorName",               (Error, const char**))     \
+  X(error_text,      cuGetErrorString,            "cuGetErrorString",             (Error, const char**))     \
+  X(device_count,    cuDeviceGetCount,            "cuDeviceGetCount",             (int*))                    \
+  X(device,          cuDeviceGet,                 "cuDeviceGet",                  (DeviceHandle*, int))      \
+  X(device_name, cuDeviceGetName, "cuDeviceGetName",                                                         \
+    (char*, int, DeviceHandle))                                                                              \
+  X(retain_context,  cuDevicePrimaryCtxRetain,    "cuDevicePrimaryCtxRetain",     (Context*, DeviceHandle))  \
+  X(release_context, cuDevicePrimaryCtxRelease,   "cuDevicePrimaryCtxRelease_v2", (DeviceHandle))            \
+  X(push_context,    cuCtxPushCurrent,            "cuCtxPushCurrent_v2",          (Context))                 \
+  X(pop_context,     cuCtxPopCurrent,             "cuCtxPopCurrent_v2",           (Context*))                \
+  X(priority_range,  cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange",  (int*, int*))              \
+  X(create_stream,   cuStreamCreateWithPriority,  "cuStreamCreateWithPriority",   (Stream*, unsigned, int))  \
+  X(destroy_stream,  cuStreamDestroy,             "cuStreamDestroy_v2",           (Stream))                  \
+  X(wait_event,      cuStreamWaitEvent,           "cuStreamWaitEvent",            (Stream, Event, unsigned)) \
+  X(is_capturing,    cuStreamIsCapturing,         "cuStreamIsCapturing",          (Stream, int*))            \
+  X(exchange_capture, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",                \
+    (int*))                                                                                                  \
+  X(create_event,    cuEventCreate,               "cuEventCreate",                (Event*, unsigned))        \
+  X(destroy_event,   cuEventDestroy,              "cuEventDestroy_v2",            (Event))                   \
+  X(record_event,    cuEventRecord,               "cuEventRecord",                (Event, Stream))           \
+  X(query_event,     cuEventQuery,                "cuEventQuery",                 (Event))                   \
+  X(elapsed_time,    cuEventElapsedTime,          "cuEventElapsedTime",           (float*, Event, Event))    \
+  X(allocate,        cuMemAlloc,                  "cuMemAlloc_v2",                (Pointer*, std::size_t))   \
+  X(free,            cuMemFree,                   "cuMemFree_v2",                 (Pointer))                 \
+  X(allocate_host, cuMemHostAlloc, "cuMemHostAlloc",                                                         \
+    (void**, std::size_t, unsigned))                                                                         \
+  X(free_host,       cuMemFreeHost,               "cuMemFreeHost",                (void*))                   \
+  X(copy_to_device, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                               \
+    (Pointer, const void*, std::size_t, Stream))                                                             \
+  X(copy_to_host, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                 \
+    (void*, Pointer, std::size_t, Stream))                                                                   \
+  X(fill_bytes, cuMemsetD8Async, "cuMemsetD8Async",                                                          \
+    (Pointer, unsigned char, std::size_t, Stream))                                                           \
+  X(load_module,     cuModuleLoadData,            "cuModuleLoadData",             (Module*, const void*))    \
+  X(module_function, cuModuleGetFunction, "cuModuleGetFunction",                                             \
+    (Function*, Module, const char*))                                                                        \
+  X(launch, cuLaunchKernel, "cuLaunchKernel",                                                                \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
 // null if the driver is older than the version in the comment
-#define DABKE_LATER_CUDA_DRIVER(X)                                                                                    \
-  X(load_function,        cuFuncLoad,                    "cuFuncLoad",                        (Function))  /* 12.4 */
+#define DABKE_LATER_CUDA_DRIVER(X)                                                                           \
+  X(load_function,   cuFuncLoad,                  "cuFuncLoad",                   (Function))  /* 12.4 */
 // clang-format on
 
 /// The driver of this process.
