@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time that a reader gets for the output of a job that was signalled to end, once its ranks have ended;
-/// and the time for dabkerun's own messages after that.
+/// The time limits after a signal to end the job, once its ranks have ended: for the reader of their output,
+/// and then for dabkerun's own messages.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
 /// The last lines of a job's output that count as still visible.

@@ -14,7 +14,7 @@ class RepeatedTexts {
  public:
   /// Returns a line of a rank's standard error in the form to show. Applies to lines of Dabke's log and of
   /// its exceptions. If another line contained most of it within the last ten seconds, that part ends in "...
-  /// (as rank 0 has told)".
+  /// (as rank 0 reported)".
   std::string shown(std::string_view line, int rank, TimePoint now);
 
  private:

@@ -48,7 +48,6 @@ struct Options {
 /// word that is neither a flag nor a flag's value. If the very first word is "doctor", that is the action,
 /// and there is no command. A value in the file of --config-file counts if no flag and no variable of
 /// `environment` sets it. The error is one line that names flag and value, and the remedy.
-/// of --config-file says counts where no flag and no variable of `environment` says it.
 Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment);
 
 }  // namespace dabke::launcher

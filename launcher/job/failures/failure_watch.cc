@@ -100,8 +100,8 @@ std::vector<RankEnd> FailureWatch::ends() const {
     const bool is_good = !is_failure(end);
     if (is_good || end.our_signal != 0) end.early_leave = early_leave(blame->second, is_good);
   }
-  // What a rank does after another has left early is a consequence of that, even if others name it as the
-  // cause.
+  // A rank's failure after another rank has left early is a consequence of that, even if others name it as
+  // the cause.
   const auto has_left_early = [&](Rank rank) {
     const auto end = std::ranges::find(ends, rank, &RankEnd::rank);
     return end != ends.end() && !end->early_leave.empty();
