@@ -32,7 +32,7 @@ std::string greeting_text(const Greeting& greeting) {
 std::optional<Greeting> take_greeting(std::string& bytes, std::string& before) {
   for (;;) {
     const auto at = bytes.find(kAgentMagic);
-    if (at == std::string::npos) {  // the begin of a greeting may be there
+    if (at == std::string::npos) {  // the beginning of a greeting may be there
       move_front(bytes, bytes.size() - std::min(bytes.size(), kAgentMagic.size() - 1), before);
       return std::nullopt;
     }

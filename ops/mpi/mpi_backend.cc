@@ -43,7 +43,7 @@ bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
 }
 
 Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {
-  constexpr int kTags = 32767;                       // the largest tag range that the standard promises
+  constexpr int kTags = 32767;                       // tags that the standard guarantees
   const int tag = (set.id % kTags + kTags) % kTags;  // parts of sets of several hosts have negative ids
   const std::lock_guard lock(mutex_);
   if (comms_.contains(set.id)) return {};

@@ -75,7 +75,7 @@ Result<bool> MpiMembership::advance(std::size_t index, std::span<const char> min
     return false;
   }
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  if (!gatherings.empty()) gatherings.back().is_done = true;  // the request that has ended was its
+  if (!gatherings.empty()) gatherings.back().is_done = true;  // the request that has ended was this one's
   if (gatherings.size() <= index) {
     Gathering& next = gatherings.emplace_back();
     next.mine.assign(mine.begin(), mine.end());
@@ -287,7 +287,7 @@ Result<std::unique_ptr<modules::MpiCommunicator>> MpiProcess::make_communicator(
 }
 
 Result<std::unique_ptr<modules::MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
-  constexpr std::uint64_t kTags = 32768;  // the smallest range that the standard promises
+  constexpr std::uint64_t kTags = 32768;  // tags that the standard guarantees
   const std::lock_guard lock(mutex_);
   const auto pass = gate_.enter();
   if (!pass) return MpiGate::is_over();

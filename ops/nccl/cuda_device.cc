@@ -150,7 +150,7 @@ Status CudaDevice::state() const {
 
 void* CudaMemory::allocate(std::size_t bytes) noexcept {
   const CudaScope current = device_->scope();
-  cuda::Pointer memory = 0;  // aligned to 256
+  cuda::Pointer memory = 0;  // aligned to 256 bytes
   const cuda::Error error = device_->driver().allocate(&memory, std::max<std::size_t>(bytes, 1));
   if (error == cuda::kSuccess) return reinterpret_cast<void*>(memory);
   device_->note_no_memory("cuMemAlloc", error);

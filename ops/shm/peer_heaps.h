@@ -31,7 +31,7 @@ class PeerHeaps {
 
   /// Returns this rank's heap; null if there is none.
   const shm::SharedHeap* own() const { return heap_; }
-  /// Returns the begin of the memory of rank `index` of the domain; valid until the next reach().
+  /// Returns the start of the memory of rank `index` of the domain; valid until the next reach().
   std::byte* base(std::size_t index) const { return peers_[index].base; }
 
   /// Maps at least `extents[set_rank]` bytes of each member (0: nothing new). Collective over the members,

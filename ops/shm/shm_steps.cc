@@ -301,7 +301,8 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
 void ShmSteps::abort(const Status& cause) {
   latch_.abort(cause);
   ShmProgress* const peer = sleeps_on_.load(std::memory_order_seq_cst);
-  if (peer == nullptr) return;  // a rank that is about to sleep checks the latch after this store
+  if (peer == nullptr)
+    return;  // a thread that is about to sleep checks the latch after it has set sleeps_on_
   peer->bell.fetch_add(1, std::memory_order_seq_cst);
   wake_all(peer->bell);
 }

@@ -56,7 +56,7 @@ class StoreChoice {
 
   bool chosen_ = false;
   bool is_trial_ = false;
-  unsigned periods_ = 0;  // since the last trial, or since its begin
+  unsigned periods_ = 0;  // since the last trial ended, or the current one began
   unsigned until_next_ = 0;
   float cost_ = 0;      // recent cost of the chosen way; 0: not known yet
   float at_trial_ = 0;  // its cost at the last trial; 0: there was none
