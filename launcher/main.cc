@@ -22,7 +22,7 @@
 
 namespace {
 
-/// Whoever started dabkerun may have closed them; a pipe of a rank must not take their place.
+/// Opens closed standard descriptors, because a pipe of a rank must not get their numbers.
 void open_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
@@ -55,8 +55,8 @@ int run(const std::vector<std::string>& arguments) {
   return dabke::launcher::launch(*options);
 }
 
-/// The supervisors see that nobody listens to them any more, and end the ranks. Signals end dabkerun as they
-/// end any program, should nobody take its last words.
+/// Ends dabkerun. The supervisors notice that their agent is gone, and end the ranks. Signals then end
+/// dabkerun like any program, in case writing its message blocks.
 int end_with(const char* why) {
   sigset_t none;
   ::sigemptyset(&none);

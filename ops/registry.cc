@@ -21,7 +21,7 @@ bool is_on_one_host(const World& world) {
   return std::ranges::all_of(world.hosts, [&](const auto& host) { return host == world.hosts.front(); });
 }
 
-/// The names that DABKE_CPU_OPERATIONS may have in this build.
+/// The values of DABKE_CPU_OPERATIONS that this build supports.
 std::vector<std::string_view> host_backends_built() {
   std::vector<std::string_view> names;
   for (const BuildPart& part : kBackends) {
@@ -30,7 +30,7 @@ std::vector<std::string_view> host_backends_built() {
   return names;
 }
 
-/// The error where the job has no use of the one backend that was asked for.
+/// The error if the user asked for one backend by name and the job has no use for it.
 Status no_use_of(std::string_view name, std::string_view why) {
   return {Code::unsupported, fmt::format("DABKE_CPU_OPERATIONS={}: {}; leave the variable unset", name, why)};
 }
@@ -47,10 +47,11 @@ Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendCo
   const bool by_tcp = by_hosts || asked == "tcp";
   const bool by_gloo = by_tcp || asked == "gloo";
   const bool by_mpi = asked == "mpi";
-  // MPI by name means between the hosts; inside one it is by far the slower.
+  // MPI by name means MPI between the hosts: inside a host it is far slower.
   const bool by_mpi_between = by_mpi && !is_on_one_host(context.world);
 
-  // What others are put together from comes first. Each may be null: this rank has no use of it.
+  // Backends of which others are composed come first. A null pointer means that this rank has no use for the
+  // backend.
   std::unique_ptr<Backend> shm, mpi, tcp, gloo, compressed, hierarchical;
   if (by_hosts || asked == "shm" || by_mpi_between) {
     DABKE_ASSIGN_OR_RETURN(shm, open_shm_backend(context));
@@ -84,7 +85,7 @@ Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendCo
   }
   const auto built = host_backends_built();
   if (backends.empty() && is_alone && std::ranges::count(built, asked) != 0) {
-    // A single rank has nothing to share, and whatever is there serves it.
+    // A single rank has no data to exchange, so any backend of the build serves it.
     DABKE_ASSIGN_OR_RETURN(gloo, open_gloo_backend(context));
     backends.push_back(std::move(gloo));
   }

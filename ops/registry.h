@@ -9,20 +9,20 @@
 
 namespace dabke::ops {
 
-/// Whether this build has a backend of this name.
+/// True if this build has a backend of this name.
 bool is_backend_built(std::string_view name);
 
-/// The backends of host tensors in order of preference, as far as DABKE_CPU_OPERATIONS lets them. Errors: a
-/// backend was asked for by name, and this build or this job has no use of it.
+/// Returns the backends of host tensors that DABKE_CPU_OPERATIONS allows, in order of preference. Fails if a
+/// backend was requested by name, and this build does not have it or this job has no use for it.
 Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendContext& context);
 
-/// Those, and the backends of tensors on devices.
+/// Returns the backends of host tensors, and the backends of tensors on devices.
 Result<Backends> make_backends(const BackendContext& context);
 
-/// The route of tensors on devices, by DABKE_GPU_OPERATIONS and what this rank's MPI takes.
+/// Returns the route of tensors on devices, from DABKE_GPU_OPERATIONS and what this rank's MPI accepts.
 DeviceRoute device_route(const BackendContext& context);
 
-/// How devices are opened; empty where this build can open none.
+/// Returns the function that opens devices; empty if this build can open none.
 OpenDevice device_opener(const Config& config, const Environment& environment);
 
 }  // namespace dabke::ops

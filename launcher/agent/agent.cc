@@ -32,15 +32,16 @@ namespace {
 
 constexpr int kBadDirectory = 2;
 
-/// By the clock of this host.
+/// The time on this host's steady clock.
 std::int64_t agent_now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
-/// Its time of day, since 1970.
+/// The time of day on this host, since 1970.
 std::int64_t wall_now_ns() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// What this process has and `environment` has not. Nothing of the connection that brought it here.
+/// Adds the variables of this process that `environment` lacks, except those of the ssh connection that
+/// started it.
 void add_own_variables(std::vector<std::string>& environment) {
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string own = *each;
@@ -148,7 +149,7 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
     case FrameKind::store_close:
       if (store_ && from_wire(content, store)) store_->connections().take_close(store.connection);
       return;
-    default: return;  // none that an agent is sent
+    default: return;  // the agent expects no other frame
   }
 }
 
@@ -172,7 +173,7 @@ void Agent::prepare(std::string_view content) {
   send_message(channel_, FrameKind::ready);
 }
 
-/// What ranks read and where they find the store, where that is on the launcher's host.
+/// Carries the ranks' input and their connections to the store, if both are on the launcher's host.
 Status Agent::carry_for(PrepareMessage& job) {
   if (job.rendezvous.empty()) {
     DABKE_ASSIGN_OR_RETURN(store_, StoreProxy::open(channel_));
@@ -228,15 +229,15 @@ void Agent::launcher_is_gone() {
   ranks_.end_all(Command::kEnd);
 }
 
-/// Zero: its silence means nothing.
+/// Returns the limit of the launcher's silence; zero if silence means nothing.
 Duration Agent::silence_limit() const {
   if (peer_timeout_) return *peer_timeout_;
   return ranks_.carries_output() ? kSilenceBeforeOrder : Duration{};
 }
 
 int run_agent(AgentStart start) {
-  ::setsid();  // what the terminal sends is the launcher's alone
-  // Not "dabkerun", so that killing by that name ends the launcher and leaves its agents to clean up.
+  ::setsid();  // signals from the terminal go only to the launcher
+  // Not "dabkerun", so that killing by that name ends the launcher, and leaves its agents to clean up.
   ::prctl(PR_SET_NAME, "dabke-agent");
   start.signals = route_signals(job_signals());
   if (!start.signals) return 1;
@@ -253,7 +254,8 @@ int run_agent_here() {
                    .input = Fd(),
                    .inherited = prepare_process()};
   if (!start.in || !start.out || !stand_in_null({STDIN_FILENO, STDOUT_FILENO})) return 1;
-  // What brought this process has a mask of its own (start_shell()), which is nothing to the ranks.
+  // The program that started this process has its own signal mask (start_shell()), which the ranks must not
+  // inherit.
   ::sigemptyset(&start.inherited.signal_mask);
   return run_agent(std::move(start));
 }

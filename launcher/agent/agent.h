@@ -1,5 +1,5 @@
-// The agent of one host: runs the ranks there, each below its supervisor, and speaks with the launcher
-// (launcher/agent_protocol/protocol.h). When the launcher is gone it ends them.
+// The agent of one host: runs the ranks there, each below its supervisor, and communicates with the launcher
+// (launcher/agent_protocol/protocol.h). When the launcher is gone, the agent ends the ranks.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ namespace dabke::launcher {
 struct AgentStart {
   Fd in, out;                       // may be copies of one socket
   std::vector<OutputEnds> outputs;  // by the host's ranks; none: output travels in frames
-  Fd input;                         // what rank 0 reads; empty: nothing, or what comes in frames
+  Fd input;                         // the input of rank 0; empty: none, or it comes in frames
   InheritedState inherited;
-  std::string job_key;  // where it has come by another way than the order
-  Fd signals;           // run_agent() opens it
+  std::string job_key;  // if it has not come in the order
+  Fd signals;           // opened by run_agent()
 };
 
-/// Stays until the launcher has closed the conversation and all that was started has ended. What the process
-/// returns. The process has one thread.
+/// Runs the agent until the launcher has closed the conversation and all that was started has ended. Returns
+/// the exit code of the process. The process has one thread.
 int run_agent(AgentStart start);
-/// As `dabkerun --agent`: the launcher is at the other ends of stdin and stdout.
+/// For `dabkerun --agent`: the launcher is at the other ends of stdin and stdout.
 int run_agent_here();
 
 }  // namespace dabke::launcher

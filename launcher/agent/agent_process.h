@@ -1,4 +1,4 @@
-// The functions that run in the process of an agent: its conversation with the launcher.
+// The process of an agent: its conversation with the launcher.
 #pragma once
 
 #include <poll.h>
@@ -20,7 +20,7 @@
 
 namespace dabke::launcher {
 
-/// One thread, one poll; nothing in it blocks but that.
+/// One thread with one poll(), the only call that blocks.
 class Agent {
  public:
   explicit Agent(AgentStart start)
@@ -35,7 +35,8 @@ class Agent {
   }
 
  private:
-  /// The launcher closes the conversation; where it needs nothing more of us, it need not wait for us to see that.
+  /// True if nothing is left to do. Usually the launcher closes the conversation. Once all ranks are over and
+  /// all frames are sent, the agent need not wait for that.
   bool is_done() const {
     return (is_launcher_gone_ && ranks_.are_none_left()) ||
            (channel_.waiting() == 0 && ranks_.are_all_over());
@@ -65,10 +66,10 @@ class Agent {
   Fd input_;  // of rank 0, until it is started
   const std::string job_key_;
   const Fd signals_;
-  std::optional<Duration> peer_timeout_;  // of the job; none: it has not come
+  std::optional<Duration> peer_timeout_;  // of the job; none: not received yet
   std::unique_ptr<StoreProxy> store_;
   CarriedInput carried_input_;
-  std::unique_ptr<Examination> examination_;  // of a host that runs nothing
+  std::unique_ptr<Examination> examination_;  // of a host that runs no ranks
   bool is_launcher_gone_ = false;
   bool is_paused_ = false;
   TimePoint heard_at_ = Clock::now();

@@ -12,7 +12,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// So much may wait for the other end before nothing more is read.
+/// The bytes that may wait for the other end before reading stops.
 constexpr std::size_t kEnoughOfStore = std::size_t{1} << 20;
 
 void send_store(FrameChannel& channel, FrameKind kind, const StoreMessage& message) {

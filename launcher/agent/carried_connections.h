@@ -1,5 +1,5 @@
-// Connections to the store of a job, carried between an agent, to which ranks connect, and the launcher, which
-// connects to the store: the same at both ends.
+// Connections to the store of a job, carried between an agent, to which ranks connect, and the launcher,
+// which connects to the store. The code is the same at both ends.
 #pragma once
 
 #include <poll.h>
@@ -19,9 +19,9 @@ class CarriedConnections {
  public:
   explicit CarriedConnections(FrameChannel& channel) : channel_(channel) {}
 
-  /// `socket` never blocks.
+  /// `socket` must be non-blocking.
   void add(std::int64_t connection, Fd socket);
-  /// From the other end. A connection that is not known has been closed here meanwhile.
+  /// Takes bytes from the other end. An unknown connection has been closed here meanwhile.
   void take_bytes(std::int64_t connection, std::string_view bytes);
   void take_close(std::int64_t connection);
 
@@ -31,8 +31,8 @@ class CarriedConnections {
  private:
   struct Connection {
     Fd socket;
-    std::string waiting;      // to be written to it
-    bool is_closing = false;  // when that has been
+    std::string waiting;      // bytes to write to the socket
+    bool is_closing = false;  // set when the socket is to be closed after they are written
   };
   void write(std::int64_t number, Connection& connection);
   void read(std::int64_t number, Connection& connection);

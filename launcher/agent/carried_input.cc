@@ -28,7 +28,7 @@ void CarriedInput::add_poll_entries(std::vector<pollfd>& entries) const {
 bool CarriedInput::handle(const pollfd& entry) {
   if (!pipe_ || entry.revents == 0 || entry.fd != pipe_.get()) return false;
   const ssize_t wrote = ::write(pipe_.get(), waiting_.data(), waiting_.size());
-  if (wrote < 0 && errno != EAGAIN && errno != EINTR) pipe_ = Fd();  // nobody reads it any more
+  if (wrote < 0 && errno != EAGAIN && errno != EINTR) pipe_ = Fd();  // the reader is gone
   if (wrote > 0) waiting_.erase(0, static_cast<std::size_t>(wrote));
   return pipe_ && waiting_.empty();
 }

@@ -1,4 +1,4 @@
-// What rank 0 reads, on its way from the launcher in frames.
+// The input of rank 0, on its way from the launcher in frames.
 #pragma once
 
 #include <poll.h>
@@ -14,14 +14,14 @@ namespace dabke::launcher {
 
 class CarriedInput {
  public:
-  /// Makes the pipe; take_end() is the rank's.
+  /// Makes the pipe. take_end() returns the rank's end.
   Status open();
   Fd take_end() { return std::move(rank_end_); }
 
-  /// Empty: the end.
+  /// Takes bytes for the rank; none mean the end of input.
   void take(std::string_view bytes);
   void add_poll_entries(std::vector<pollfd>& entries) const;
-  /// Whether the rank has now taken all there was: more may come.
+  /// True if the rank has now taken all bytes: more may come.
   bool handle(const pollfd& entry);
 
  private:

@@ -10,7 +10,7 @@ namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kOutputChunk = 64 << 10;
-/// More than a dead rank can have left in its pipe; /proc/sys/fs/pipe-max-size unless root raised it.
+/// More than a dead rank can leave in its pipe: /proc/sys/fs/pipe-max-size, unless root has raised it.
 constexpr std::size_t kLargestOfPipes = std::size_t{1} << 20;
 
 void send_output(FrameChannel& channel, FrameKind kind, const OutputMessage& message) {

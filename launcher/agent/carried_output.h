@@ -1,4 +1,4 @@
-// An output stream of a rank on its way to the launcher, in frames.
+// An output stream of a rank, on its way to the launcher in frames.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class CarriedOutput {
   bool is_error_output() const { return is_error_output_; }
   int pipe() const { return pipe_.get(); }
 
-  /// Reads once. At end of file the launcher is told. How many bytes came.
+  /// Reads once, and returns the number of bytes. Reports end of file to the launcher.
   std::size_t read(FrameChannel& channel);
-  /// Sends what the pipe still has, and the end: no process of the rank is left that should write.
+  /// Sends the rest of the pipe, and the end. Called when no process of the rank is left that could write.
   void finish(FrameChannel& channel);
 
  private:

@@ -36,7 +36,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Until srun's stdin has come: no sooner than it starts on all hosts.
+/// The limit for srun's stdin, which arrives only after srun has started on all hosts.
 constexpr auto kMessageLimit = 60s;
 constexpr auto kAgain = 200ms;
 
@@ -80,7 +80,7 @@ void begin(Attempt& attempt, const links::Handshake::Self& self) {
   attempt.socket = Fd();
 }
 
-/// Whether this is the connection.
+/// True if the attempt has become the connection.
 bool advance(Attempt& attempt) {
   const links::HandshakeTurn turn = links::converse_over(attempt.socket.get(), *attempt.handshake);
   if (attempt.handshake->done() && attempt.handshake->outgoing().empty()) return true;
@@ -128,7 +128,7 @@ Result<Fd> dial(const DialMessage& message, const links::Handshake::Self& self) 
                             tried));
 }
 
-/// The step's own variables are about this process, and would be taken by ranks for theirs.
+/// Unsets the variables of the Slurm step: they describe this process, but the ranks would use them.
 void forget_step() {
   std::vector<std::string> names;
   for (char** each = environ; *each != nullptr; ++each) {

@@ -23,13 +23,13 @@
 namespace dabke::launcher {
 namespace {
 
-/// What numerical libraries read.
+/// The variable that numerical libraries read.
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
-/// So much may wait for the launcher before no more output is read.
+/// The bytes that may wait for the launcher before reading output stops.
 constexpr std::size_t kEnoughWaits = std::size_t{1} << 20;
 
-/// By the clock of this host.
+/// The time on this host's steady clock.
 std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -46,7 +46,8 @@ void HostRanks::prepare(PrepareMessage job, std::string program, Fd input) {
   input_ = std::move(input);
 }
 
-/// Among all ranks of the machine, though another agent may run some of them, under another name of it.
+/// Shares the cores among all ranks of the machine, although another agent may run some of them under another
+/// name of the machine.
 CoreShares HostRanks::core_shares() {
   if (job_.bind_to == BindTo::none || job_.ranks.empty()) return {};
   CoreShares shares =
@@ -192,7 +193,7 @@ void HostRanks::send_to_supervisors(std::int32_t command) {
   }
 }
 
-/// Supervisors see to the end of their ranks from now on, and to that of one that does not end.
+/// From now on the supervisors end their ranks, by force if a rank does not end.
 void HostRanks::end_all(std::int32_t command) {
   is_asked_to_end_ = true;
   send_to_supervisors(command);
@@ -216,8 +217,8 @@ void HostRanks::take_reports(Worker& worker) {
       take_report(worker, report);
       continue;
     }
-    // A supervisor that ends with a command unread resets the channel; this is said once, before its last
-    // reports.
+    // A supervisor that ends before it has read a command resets the channel. recv() reports that once,
+    // before the supervisor's last reports.
     if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (got < 0 && errno == EAGAIN) return;
     break;
@@ -252,7 +253,7 @@ void HostRanks::supervisor_ended(Worker& worker) {
   worker.channel = Fd();
   if (worker.has_ended) return;
   worker.has_ended = true;
-  // What the supervisor had sent is not known.
+  // The supervisor's last reports are lost.
   send_message(channel_, FrameKind::ended,
                EndedMessage{worker.rank, EndedMessage::How::supervisor_lost, 0, now_ns(),
                             is_asked_to_end_ ? SIGKILL : 0});
@@ -269,7 +270,8 @@ void HostRanks::kill_orphans() {
         left));
 }
 
-/// Also what a killed supervisor has left is over then.
+/// Reports the ranks that are over. Waits until the processes that a killed supervisor has left are over,
+/// too.
 void HostRanks::report_who_is_over() {
   if (orphans_.due() != kNever) return;
   for (Worker& worker : workers_) {

@@ -1,5 +1,5 @@
-// The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all that
-// they have started.
+// The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all
+// processes that they have started.
 #pragma once
 
 #include <poll.h>
@@ -29,31 +29,31 @@ namespace dabke::launcher {
 /// Started once, by prepare() and start(). The process has one thread.
 class HostRanks {
  public:
-  /// Ranks are reported into `channel`, which is borrowed. `outputs` are their stdouts and stderrs, by rank;
-  /// none: what they print goes into the channel, too.
+  /// Reports ranks into `channel`, which outlives this object. `outputs` are the ranks' stdouts and stderrs,
+  /// by rank; none: their output goes into the channel, too.
   HostRanks(FrameChannel& channel, std::vector<OutputEnds> outputs, InheritedState inherited);
 
   const InheritedState& inherited() const { return inherited_; }
   bool carries_output() const { return carries_output_; }
 
-  /// `job.rendezvous` and `job.job_key` are what ranks get. `input` is what rank 0 reads; empty: nothing.
+  /// The ranks get `job.rendezvous` and `job.job_key`. `input` is the input of rank 0; empty: none.
   void prepare(PrepareMessage job, std::string program, Fd input);
-  /// What was prepared. After an error those that were started before run.
+  /// Starts the prepared ranks. After an error, the ranks that were started before still run.
   Status start();
   /// The command is one of CommandMessage.
   void command(std::int32_t command);
-  /// With all that they have started: Command::kEnd or kKill.
+  /// Ends the ranks with all processes that they have started. `command` is Command::kEnd or kKill.
   void end_all(std::int32_t command);
-  /// Answers `look`.
+  /// Answers the frame `look`.
   void report_states();
   void take_window(const WindowMessage& window);
   void hold(bool is_error_output, bool is_held) { is_held_[is_error_output ? 1 : 0] = is_held; }
-  /// The launcher is gone: nobody takes what they print.
+  /// Drops output from now on, because the launcher is gone.
   void drop_output();
 
-  /// Ranks have been started, and the launcher has been sent the end of each.
+  /// True if ranks have been started and the end of each was sent to the launcher.
   bool are_all_over() const;
-  /// Whether no rank has left anything that this process has to see to.
+  /// True if no rank has left a process that this process must handle.
   bool are_none_left() const;
 
   TimePoint deadline() const;
@@ -68,7 +68,7 @@ class HostRanks {
     Fd channel;  // closed: the supervisor has ended
     pid_t pid = 0;
     bool has_ended = false;
-    bool is_over = false;  // and the launcher knows it
+    bool is_over = false;  // reported to the launcher
     CarriedOutput output, error_output;
   };
 
@@ -94,8 +94,8 @@ class HostRanks {
   std::vector<Worker> workers_;
   std::map<int, TerminalSize> windows_;  // by rank
   bool is_held_[2] = {false, false};     // stdout, stderr
-  bool is_asked_to_end_ = false;         // a signal of ours may have ended what ends now
-  std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
+  bool is_asked_to_end_ = false;         // a rank that ends now may have ended by our signal
+  std::optional<TimePoint> abandon_at_;  // for supervisors that do not answer
 };
 
 }  // namespace dabke::launcher

@@ -1,5 +1,5 @@
-// Where the ranks of a host find the store: a port of the loopback interface, whose connections the agent
-// carries to the launcher.
+// The store's address for the ranks of a host: a port of the loopback interface. The agent carries its
+// connections to the launcher.
 #pragma once
 
 #include <poll.h>
@@ -21,7 +21,7 @@ class StoreProxy {
  public:
   static Result<std::unique_ptr<StoreProxy>> open(FrameChannel& channel);
 
-  /// As in DABKE_RENDEZVOUS.
+  /// In the form of DABKE_RENDEZVOUS.
   const std::string& url() const { return url_; }
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);

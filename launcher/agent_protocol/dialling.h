@@ -1,4 +1,5 @@
-// What is said where an agent comes to the launcher by itself (launcher/agent/dial.h), and who is who in the handshake.
+// The message for an agent that connects to the launcher by itself (launcher/agent/dial.h), and the numbers
+// of the two sides in the handshake.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace dabke::launcher {
 struct DialMessage {
   std::vector<std::string> addresses;  // of the launcher, with ports
   std::string job_id, job_key;         // in hexadecimal digits
-  std::vector<std::string> hosts;      // Slurm's names of those that dial
+  std::vector<std::string> hosts;      // Slurm's names of the hosts that connect
   std::int64_t timeout_ms = 0;
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
@@ -24,10 +25,10 @@ struct DialMessage {
 };
 inline constexpr std::uint8_t kDialFrame = 1;
 
-/// In these handshakes the launcher is number 0, and the host at place i of the list is i + 1.
+/// The numbers in these handshakes: the launcher is 0, and the host at index i of the list is i + 1.
 inline constexpr Rank kLauncherNumber = 0;
 inline Rank number_of_host(std::size_t place) { return static_cast<Rank>(place + 1); }
-/// Errors: the id or the key is no such thing.
+/// Fails if the id or the key is malformed.
 Result<links::Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key,
                                              Rank number);
 

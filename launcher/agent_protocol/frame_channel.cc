@@ -43,7 +43,7 @@ void FrameChannel::flush() {
     const ssize_t wrote = ::write(out_.get(), waiting_.data() + written_, waiting());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
-    if (wrote < 0) out_ = Fd();  // read() tells the caller that the other end is gone
+    if (wrote < 0) out_ = Fd();  // read() then reports that the other end is gone
     if (wrote > 0) written_ += static_cast<std::size_t>(wrote);
   }
   constexpr std::size_t kWorthMoving = std::size_t{1} << 18;

@@ -1,4 +1,4 @@
-// Frames over two descriptors, none of which ever blocks the caller.
+// Frames over two descriptors. No call blocks.
 //
 // A frame is the length of its content (4 bytes, little-endian), its kind (1 byte) and its content.
 #pragma once
@@ -28,35 +28,35 @@ class FrameChannel {
   FrameChannel(Fd in, Fd out) { open(std::move(in), std::move(out)); }
   void open(Fd in, Fd out);
 
-  /// Puts a frame behind those that wait, and writes what can be written at once.
+  /// Appends a frame to the waiting ones, and writes as much as possible at once.
   void send(std::uint8_t kind, std::string_view content);
-  /// How many bytes wait to be written.
+  /// The number of bytes that wait to be written.
   std::size_t waiting() const { return waiting_.size() - written_; }
-  /// Writes what can be written. What waits for an end that is gone is dropped.
+  /// Writes as much as possible. If the other end is gone, drops the waiting bytes.
   void flush();
-  /// Both ends: the other one sees the end of file.
+  /// Closes both directions: the other end sees the end of file.
   void close();
   bool is_open() const { return static_cast<bool>(in_); }
 
   void add_poll_entries(std::vector<pollfd>& entries) const;
   int in() const { return in_.get(); }
 
-  /// Reads what has come. False once the other end is gone.
+  /// Reads all that has arrived. False once the other end is gone.
   bool read();
-  /// The next whole frame that has been read.
+  /// Returns the next complete frame that has been read.
   std::optional<Frame> next();
-  /// What came is no frame: too long for one.
+  /// True if the bytes received are not a frame: too long for one.
   bool is_broken() const { return broken_; }
 
-  /// What has been read and not been taken, as it came: before the first frame something else may come.
+  /// The bytes that have been read and not been taken: other bytes may come before the first frame.
   std::string& raw() { return read_; }
 
  private:
   Fd in_, out_;
   std::string read_;
-  std::size_t taken_ = 0;  // of it
+  std::size_t taken_ = 0;  // bytes of `read_`
   std::string waiting_;
-  std::size_t written_ = 0;  // of it
+  std::size_t written_ = 0;  // bytes of `waiting_`
   bool broken_ = false;
 };
 

@@ -10,9 +10,9 @@
 namespace dabke::launcher {
 namespace {
 
-/// Versions differ behind it.
+/// The text before the version.
 constexpr std::string_view kAgentMagic = "\ndabke-agent ";
-/// What the frames of launcher/agent_protocol/protocol.h are.
+/// The version of the frames in launcher/agent_protocol/protocol.h.
 constexpr int kProtocol = 3;
 constexpr std::size_t kLongestGreeting = 400;
 
@@ -32,7 +32,7 @@ std::string greeting_text(const Greeting& greeting) {
 std::optional<Greeting> take_greeting(std::string& bytes, std::string& before) {
   for (;;) {
     const auto at = bytes.find(kAgentMagic);
-    if (at == std::string::npos) {  // its beginning may be there
+    if (at == std::string::npos) {  // the beginning of a greeting may be there
       move_front(bytes, bytes.size() - std::min(bytes.size(), kAgentMagic.size() - 1), before);
       return std::nullopt;
     }

@@ -1,5 +1,5 @@
-// The first bytes of an agent: they tell it from what a shell prints before, and say which version it is of and which
-// machine it is on. Pure.
+// The first bytes of an agent. They separate its frames from the earlier output of a shell, and state its
+// version and its machine. Pure.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,18 @@ namespace dabke::launcher {
 
 struct Greeting {
   std::string version;
-  std::string machine;  // as this_machine() has it
+  std::string machine;  // as returned by this_machine()
 };
 
-/// The version of this build and of what it speaks (launcher/agent_protocol/protocol.h). Another one speaks otherwise.
+/// The version of this build and of its protocol (launcher/agent_protocol/protocol.h). Another version has
+/// another protocol.
 std::string agent_version();
 
-/// "\ndabke-agent 0.1.0/2 MACHINE\n"
+/// "\ndabke-agent 0.1.0/3 MACHINE\n"
 std::string greeting_text(const Greeting& greeting);
 
-/// Looks for a greeting in `bytes`, to which the caller adds what comes, and moves what stands before it to `before`.
-/// With the greeting, `bytes` begins after it.
+/// Searches for a greeting in `bytes`, to which the caller appends received bytes. Moves the text before it
+/// to `before`. If it returns a greeting, `bytes` begins after it.
 std::optional<Greeting> take_greeting(std::string& bytes, std::string& before);
 
 }  // namespace dabke::launcher

@@ -1,4 +1,4 @@
-// Messages (launcher/agent_protocol/protocol.h) on their way into a channel of frames.
+// Sends messages (launcher/agent_protocol/protocol.h) into a channel of frames.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ void send_message(FrameChannel& channel, FrameKind kind, const Message& message)
   channel.send(static_cast<std::uint8_t>(kind), to_wire(message));
 }
 
-/// One whose kind says all.
+/// Sends a message without content.
 inline void send_message(FrameChannel& channel, FrameKind kind) {
   channel.send(static_cast<std::uint8_t>(kind), {});
 }

@@ -1,28 +1,35 @@
-// What the launcher and the agent of a host say to each other, in frames (launcher/agent_protocol/frame_channel.h).
+// The messages between the launcher and the agent of a host, in frames
+// (launcher/agent_protocol/frame_channel.h).
 //
-// 1. The agent greets (launcher/agent_protocol/greeting.h). Whatever comes before that is not the agent's: a shell may greet, too.
-// 2. When every agent has greeted, and it is clear which hosts are one machine, the launcher sends `prepare` with all
-//    that the host is to run. The agent answers `ready`, or `failed` with the reason and the exit code that it makes.
-// 3. When every host is ready, `go`: the agent starts its ranks, each below a supervisor
-//    (launcher/process/supervisor.h), and tells `started`, `ended` and `over` of each.
-// 4. Output comes in frames where the launcher has not kept the pipes itself, as it does on its own host; `hold`
-//    stops a stream while nobody has room for it. Where a rank's stdout is a pseudo-terminal, `window` has its size: before
-//    `go`, and again whenever the launcher's terminal has another. `input` is what rank 0 reads, where it is on another host;
-//    each is answered by `input_taken`, so that one is under way at a time.
-// 5. `look` asks for the state of the ranks' processes, as /proc has it, and is answered by `states`.
-// 6. Connections to the store are made to the agent, which carries them in `store_*` frames. So the launcher
-//    listens on its own loopback interface alone.
-// 7. Between hosts the launcher sends `beat` once a second, and the agent answers with its clock (`clock`). An end
-//    of file, or silence for longer than the peer timeout, ends everything on the agent's host; before `prepare`, which
-//    has that time, kSilenceBeforeOrder counts. On one host there
-//    are no beats: a stopped process is slow, not gone. `pause`: the launcher is being stopped by Ctrl-Z, and
-//    its silence means nothing until it speaks again.
-// 8. To examine a host (launcher/doctor/) it sends `examine` in the place of `prepare`, answered by `examined` with what the
-//    host is like and where it listens; then `reach`, answered by `reached`, and `measure`, answered by `measured`, one at
-//    a time (launcher/examination/examination.h).
-// 9. Signals for the ranks come in `command`. One that the agent gets itself, because a batch system signals all processes of a
-//    step, it passes on as `signalled`; what it means for the job, on all hosts, is the launcher's to say.
-// 10. The launcher ends the conversation by closing it, once every rank is over.
+// 1. The agent greets (launcher/agent_protocol/greeting.h). Bytes before the greeting are not the agent's: a
+//    shell may print text, too.
+// 2. The launcher waits until every agent has greeted and it is clear which hosts are one machine. Then it
+//    sends `prepare` with all that the host is to run. The agent answers `ready`, or `failed` with the reason
+//    and the exit code for it.
+// 3. When every host is ready, the launcher sends `go`. The agent starts its ranks, each below a supervisor
+//    (launcher/process/supervisor.h), and reports `started`, `ended` and `over` of each.
+// 4. Output comes in frames, unless the launcher has kept the pipes itself, as it does on its own host.
+//    `hold` stops a stream while there is no room for it.
+// 5. If a rank's stdout is a pseudo-terminal, `window` has its size: before `go`, and again whenever the size
+//    of the launcher's terminal changes.
+// 6. `input` is the input of rank 0, if rank 0 is on another host. The agent answers each with `input_taken`,
+//    so that only one is in flight.
+// 7. `look` asks for the state of the ranks' processes, as /proc shows it. The agent answers `states`.
+// 8. Ranks connect to the agent to reach the store. The agent carries these connections in `store_*` frames.
+//    So the launcher listens only on its own loopback interface.
+// 9. Between hosts the launcher sends `beat` once a second, and the agent answers with its clock (`clock`).
+//    An end of file, or silence for longer than the peer timeout, ends everything on the agent's host. Before
+//    `prepare`, which has that timeout, kSilenceBeforeOrder applies. On one host there are no beats: a
+//    stopped process is slow, not gone.
+// 10. `pause` announces that Ctrl-Z stops the launcher. Its silence means nothing until its next frame.
+// 11. To examine a host (launcher/doctor/) the launcher sends `examine` instead of `prepare`. The agent
+//     answers `examined` with the properties of the host and its listening addresses. Then follow `reach`,
+//     answered by `reached`, and `measure`, answered by `measured`, one at a time
+//     (launcher/examination/examination.h).
+// 12. Signals for the ranks come in `command`. A batch system may signal all processes of a step. The agent
+//     passes a signal that it gets itself on as `signalled`. The launcher decides what it means for the job,
+//     on all hosts.
+// 13. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
 #include <chrono>
@@ -80,7 +87,7 @@ enum class FrameKind : std::uint8_t {
 
 struct RankOrder {
   RankPlacement placement;
-  std::vector<std::pair<std::string, std::string>> variables;  // of this rank alone
+  std::vector<std::pair<std::string, std::string>> variables;  // of this rank only
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     auto& at = self.placement;
@@ -90,17 +97,18 @@ struct RankOrder {
 
 struct PrepareMessage {
   std::vector<std::string> command;
-  std::string directory;                 // empty: where the agent is
+  std::string directory;                 // empty: the agent's own directory
   std::vector<std::string> environment;  // NAME=value
   std::string rendezvous;                // empty: the agent carries connections to the store
-  std::string job_id, job_key;  // the key is empty where the agent has it already (launcher/agent/dial.h)
+  // The key is empty if the agent has it already (launcher/agent/dial.h).
+  std::string job_id, job_key;
   std::vector<std::pair<std::string, std::string>> variables;
   std::vector<RankOrder> ranks;
   BindTo bind_to = BindTo::none;
   bool verbose = false;
-  StdoutKind stdout_kind = StdoutKind::pipe;  // where output comes in frames
+  StdoutKind stdout_kind = StdoutKind::pipe;  // if output comes in frames
   bool carries_input = false;                 // for rank 0
-  bool keeps_own_variables = false;           // those that `environment` lacks, as the agent has them
+  bool keeps_own_variables = false;           // the agent's variables that `environment` lacks
   std::int64_t peer_timeout_ms = 0;           // 0: silence means nothing
   std::int64_t grace_ms = 0;                  // from SIGTERM to SIGKILL
   template <class Io, class Self>
@@ -167,7 +175,7 @@ struct EndedMessage {
   std::int32_t rank = 0;
   How how = How::exited;
   std::int32_t value = 0;    // as from waitpid, or errno
-  std::int64_t time_ns = 0;  // by the clock of its host
+  std::int64_t time_ns = 0;  // by the clock of the rank's host
   std::int32_t our_signal = 0;
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
@@ -194,14 +202,14 @@ struct TextMessage {
 struct RankState {
   std::int32_t rank = 0;
   bool is_ending = false;
-  std::string state;  // as process_state() has it
+  std::string state;  // as returned by process_state()
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.rank, self.is_ending, self.state);
   }
 };
 
-/// Of those that have not ended.
+/// The states of the ranks that have not ended.
 struct StatesMessage {
   std::vector<RankState> ranks;
   template <class Io, class Self>
@@ -222,7 +230,7 @@ struct OutputMessage {
 
 /// The beat, and its answer.
 struct ClockMessage {
-  std::int64_t asked_ns = 0;  // the launcher's, when it asked
+  std::int64_t asked_ns = 0;  // the launcher's time of asking
   std::int64_t time_ns = 0;   // the agent's
   std::int64_t wall_ns = 0;   // the agent's time of day, since 1970
   template <class Io, class Self>
@@ -232,8 +240,8 @@ struct ClockMessage {
 };
 
 struct ExamineMessage {
-  std::string job_id, job_key;  // as PrepareMessage has them
-  std::int32_t number = 0;      // of this host among those that are examined
+  std::string job_id, job_key;  // as in PrepareMessage
+  std::int32_t number = 0;      // of this host among the examined hosts
   std::string network_interfaces;
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
@@ -241,18 +249,18 @@ struct ExamineMessage {
   }
 };
 
-/// What an agent finds of its host. Of what it does not find out, -1.
+/// The findings of an agent about its host. -1 stands for an unknown value.
 struct ExaminedMessage {
   std::string host_name;
-  std::int32_t usable_units = -1, all_units = -1;  // of the affinity mask, and online
-  std::int64_t quota_thousandths = 0;  // of a unit that the control group grants; 0: as many as there are
-  std::int64_t memory = -1, free_memory = -1;  // bytes, as the next two
-  std::int64_t shm = -1, free_shm = -1;        // of /dev/shm
+  std::int32_t usable_units = -1, all_units = -1;  // in the affinity mask, and online
+  std::int64_t quota_thousandths = 0;              // of a unit, the control group's quota; 0: no quota
+  std::int64_t memory = -1, free_memory = -1;      // bytes, as the next two
+  std::int64_t shm = -1, free_shm = -1;            // of /dev/shm
   bool is_shm_writable = false;
   std::int64_t open_files = -1, processes = -1, locked_memory = -1;  // hard limits; INT64_MAX: none
-  std::int32_t first_port = -1, last_port = -1;                      // of those that the system gives out
+  std::int32_t first_port = -1, last_port = -1;                      // of the ports that the system assigns
   std::vector<std::string> addresses;                                // at which the agent listens, with ports
-  std::vector<std::string> troubles;                                 // why it does not at others
+  std::vector<std::string> troubles;                                 // why it does not listen at others
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.host_name, self.usable_units, self.all_units, self.quota_thousandths, self.memory,
@@ -272,7 +280,7 @@ struct ExaminedPeer {
 
 struct ReachMessage {
   std::vector<ExaminedPeer> peers;
-  std::int64_t wait_limit_ms = 0;  // for each 64 of them
+  std::int64_t wait_limit_ms = 0;  // for each 64 peers
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.peers, self.wait_limit_ms);
@@ -281,8 +289,8 @@ struct ReachMessage {
 
 struct ReachedPeer {
   std::int32_t number = 0;
-  std::string address;  // the likeliest at which it has proved itself; empty: none
-  std::string trouble;  // then, with each address
+  std::string address;  // the most likely address at which it has proved itself; empty: none
+  std::string trouble;  // if there is none, with each address
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.number, self.address, self.trouble);
@@ -301,7 +309,7 @@ struct MeasureMessage {
   std::int32_t number = 0;
   std::string address;
   std::int64_t wait_limit_ms = 0;
-  std::int64_t duration_ms = 0;  // for which bytes are sent
+  std::int64_t duration_ms = 0;  // of the sending
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.number, self.address, self.wait_limit_ms, self.duration_ms);
@@ -311,7 +319,7 @@ struct MeasureMessage {
 struct MeasuredMessage {
   std::int64_t round_trip_ns = 0;  // the shortest
   std::int64_t bytes_per_s = 0;
-  std::string trouble;  // empty: both are known
+  std::string trouble;  // empty: both values are valid
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.round_trip_ns, self.bytes_per_s, self.trouble);

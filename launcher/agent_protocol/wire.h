@@ -1,5 +1,5 @@
-// How the values in a frame are written: whole numbers in eight bytes, little-endian; strings and lists after
-// their length. A struct travels if it has `fields`, the one list that both directions are made of.
+// The encoding of the values in a frame. Whole numbers take eight bytes, little-endian; strings and lists
+// follow their length. A struct can be sent if it has `fields`, the list from which both directions are made.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-/// Reads what WireWriter wrote. What does not fit leaves the rest as it was, and is_good() says so.
+/// Reads what WireWriter wrote. After a malformed value the remaining values are unchanged, and is_good() is
+/// false.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -59,7 +60,7 @@ class WireReader {
   void operator()(T&... values) {
     (get(values), ...);
   }
-  /// All of it has been read, and nothing was missing.
+  /// True if all bytes have been read and none was missing.
   bool is_good() const { return good_ && bytes_.empty(); }
 
  private:
@@ -75,7 +76,8 @@ class WireReader {
     bytes_.remove_prefix(8);
     return value;
   }
-  /// How many elements follow; each takes a byte at least, so no number makes us reserve what is not there.
+  /// Reads the number of elements that follow. Each takes at least a byte, so a wrong number never reserves
+  /// too much.
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > bytes_.size()) good_ = false;
@@ -110,7 +112,7 @@ class WireReader {
   bool good_ = true;
 };
 
-/// The bytes of a frame of `message`.
+/// Returns the bytes of a frame of `message`.
 template <class T>
 std::string to_wire(const T& message) {
   WireWriter writer;
@@ -118,7 +120,7 @@ std::string to_wire(const T& message) {
   return writer.take();
 }
 
-/// False when the bytes are no such message.
+/// False if the bytes are not such a message.
 template <class T>
 bool from_wire(std::string_view bytes, T& message) {
   WireReader reader(bytes);

@@ -55,13 +55,13 @@ std::string python_text(const PythonPackages& found) {
 
 }  // namespace
 
-/// Modules are in a folder beside libdabke.so.
+/// Returns the folders that may have the modules: each is beside a libdabke.so.
 std::vector<std::filesystem::path> module_folders(const std::filesystem::path& own) {
   const std::filesystem::path above = own.parent_path().parent_path();
   std::vector<std::filesystem::path> folders{above / "bindings" / "c" / "dabke",
                                              above / DABKE_LIBDIR_NAME / "dabke", above / "lib" / "dabke",
                                              std::filesystem::path(DABKE_LIBDIR) / "dabke"};
-  // Several of them may be one.
+  // Several entries may be the same folder.
   std::vector<std::filesystem::path> once;
   for (auto& folder : folders) {
     if (std::ranges::find(once, folder) == once.end()) once.push_back(std::move(folder));
@@ -74,13 +74,13 @@ std::string version_text() { return "dabkerun " DABKE_VERSION "\n"; }
 std::string build_report() {
   const Environment environment = process_environment();
   std::string out = "Dabke v" DABKE_VERSION ":\n";
-  // Scripts that read horovodrun's report look for lines such as "    [X] Gloo".
+  // Scripts that read horovodrun's report search for lines such as "    [X] Gloo".
   const auto add = [&out](std::span<const BuildPart> parts) {
     for (const BuildPart& part : parts)
       out += fmt::format("    [{}] {}\n", part.is_built ? 'X' : ' ', part.title);
   };
   const PythonPackages python = find_python_packages(environment);
-  // Those of Horovod, of which Dabke serves one.
+  // The frameworks of Horovod, of which Dabke serves one.
   out += fmt::format("\nAvailable Frameworks:\n    [ ] TensorFlow\n    [{}] PyTorch\n    [ ] MXNet\n",
                      python.dabke.empty() || python.torch.empty() ? ' ' : 'X');
   out += "\nAvailable Controllers:\n";

@@ -1,4 +1,4 @@
-// What this build of Dabke is and has.
+// Reports on this build of Dabke.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,11 @@ namespace dabke::launcher {
 
 /// "dabkerun 0.1.0"
 std::string version_text();
-/// What --check-build prints.
+/// Returns the output of --check-build.
 std::string build_report();
-/// Where the modules of the dabkerun at `own` may be, the likeliest first: in the build, beside an installation, which may have been
-/// moved, in a Python package, and where this build is to be installed.
+/// Returns the folders that may have the modules of the dabkerun at `own`, the most likely first. They are in
+/// the build, beside an installation, which may have been moved, in a Python package, and at this build's
+/// install location.
 std::vector<std::filesystem::path> module_folders(const std::filesystem::path& own);
 
 }  // namespace dabke::launcher

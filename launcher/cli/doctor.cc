@@ -27,7 +27,8 @@ int fail(int exit_code, const std::string& message) {
   return exit_code;
 }
 
-/// Without any that are named, this one, with as many slots as processors.
+/// Returns the hosts to examine. If no host is named, this is the local host, with as many slots as
+/// processors.
 Result<JobHosts> hosts_to_examine(Options options) {
   const Environment environment = process_environment();
   const auto allocation = find_allocation(environment);

@@ -5,7 +5,7 @@
 
 namespace dabke::launcher {
 
-/// What dabkerun returns: 0 where nothing is wrong, 1 where something is, 2 where it was asked wrongly.
+/// Returns dabkerun's exit code: 0 if nothing is wrong, 1 if something is, 2 if the command line is wrong.
 int run_doctor(const Options& options);
 
 }  // namespace dabke::launcher

@@ -1,4 +1,4 @@
-// What --dry-run prints.
+// The output of --dry-run.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace dabke::launcher {
 
-/// What would run where, and how it would be brought there. Nothing secret is in it: there is no job yet.
+/// Describes what would run where, and how it would be started there. Contains no secrets: there is no job
+/// yet.
 std::string dry_run_text(const Options& options, const JobHosts& hosts,
                          const std::vector<RankPlacement>& placements, const RemoteShell& shell);
 

@@ -12,7 +12,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// Errors only where the command line asks for what cannot be.
+/// True if srun starts the agents. Fails only if the command line requests it and it is impossible.
 Result<bool> starts_by_slurm(const Options& options, const JobHosts& job,
                              const std::optional<Allocation>& allocation, const Environment& environment) {
   if (options.launcher == "ssh" || options.launcher == "mpi" ||
@@ -69,7 +69,7 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
       found.source = "this host";
     }
   }
-  // Names that no rank runs under are not looked up.
+  // Names of hosts without ranks are not resolved.
   if (!found.is_allocated) found.hosts = first_hosts(merge_hosts(found.hosts), options.num_proc);
   MergedHosts merged = merge_this_host(found.hosts);
   found.hosts = std::move(merged.hosts);

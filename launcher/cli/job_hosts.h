@@ -1,4 +1,4 @@
-// Where the hosts of a job come from, and who brings its agents there.
+// The hosts of a job, and the way in which their agents are started.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ namespace dabke::launcher {
 struct JobHosts {
   std::vector<Host> hosts;             // each once
   std::string source;                  // "-H", "Slurm job 4711"
-  bool is_allocated = false;           // a batch system has given them
-  std::string here;                    // which of them is this one; empty: none
-  std::vector<std::string> own_names;  // all that were given for this one, if there are several
-  bool by_slurm = false;               // one srun brings the agents of other hosts; else ssh
+  bool is_allocated = false;           // assigned by a batch system
+  std::string here;                    // the name of this host; empty: it is not in the job
+  std::vector<std::string> own_names;  // all names given for this host, if there are several
+  bool by_slurm = false;               // one srun starts the agents of other hosts; else ssh
 };
 
-/// From -H, a host file or the batch system in whose job dabkerun runs; without any of them, this host. Errors name the
-/// flag, or the batch system's variable.
+/// Returns the hosts from -H, from a host file, or from the batch system in whose job dabkerun runs; without
+/// them, this host. Errors name the flag, or the batch system's variable.
 Result<JobHosts> hosts_of_job(const Options& options, const Environment& environment);
 
 }  // namespace dabke::launcher

@@ -89,7 +89,7 @@ MaybeRefusal JobPlanner::place() {
 
 MaybeRefusal JobPlanner::set_up() {
   const std::string& here = job.hosts.here;
-  // On this host alone the ranks say themselves what is wrong with their variables.
+  // On a single host, the ranks themselves report errors in their variables.
   if (!std::ranges::all_of(job.placements, [&](const auto& each) { return each.host == here; })) {
     const auto config = config_of(options_, environment_);
     if (!config.is_ok()) return refuse_usage(config.status());
@@ -104,7 +104,7 @@ MaybeRefusal JobPlanner::set_up() {
     job.stdout_kind = StdoutKind::terminal_if_any;
   }
   job.may_erase = environment_("TERM").value_or("dumb") != "dumb";
-  // Colours where the terminal has some and the user does not object (https://no-color.org).
+  // Uses colours if the terminal supports them and the user does not object (https://no-color.org).
   job.style = {.prefix = options_.prefix,
                .timestamps = options_.timestamps,
                .is_coloured = job.may_erase && environment_("NO_COLOR").value_or("").empty()};
@@ -119,7 +119,7 @@ MaybeRefusal JobPlanner::set_up() {
   return std::nullopt;
 }
 
-/// On other hosts their agents look for it.
+/// Checks that the program exists on this host. The agents of other hosts check it there.
 MaybeRefusal JobPlanner::find_program() const {
   if (std::ranges::none_of(job.parts, &HostPlan::is_here)) return std::nullopt;
   const auto& own = surroundings_.environment;
@@ -133,9 +133,10 @@ MaybeRefusal JobPlanner::find_program() const {
       program.message + (is_doctor ? "; the doctor goes before all flags: dabkerun doctor" : "")};
 }
 
-/// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
+/// Refuses a job with too many ranks. A job that runs out of descriptors half-way ends much later, with ranks
+/// that wait for each other.
 MaybeRefusal JobPlanner::check_descriptors() const {
-  // Standard streams, signals, dumps, the store's own, and what a fork takes for a moment.
+  // Standard streams, signals, dumps, the store's own descriptors, and those of a fork in progress.
   constexpr rlim_t kOwn = 16;
   // The channel, two streams and a connection to the store; two files.
   const rlim_t of_rank = options_.output_directory.empty() ? 4 : 6;
@@ -177,7 +178,7 @@ PrepareMessage JobPlanner::order_for(const std::vector<RankPlacement>& placement
   return order;
 }
 
-/// Those that flags set, and what dabkerun reports of itself.
+/// Returns the variables that flags set, and those with which dabkerun describes itself.
 std::vector<std::pair<std::string, std::string>> JobPlanner::variables() const {
   auto variables = options_.knobs;
   if (!job.timeline.empty()) variables.emplace_back("DABKE_MERGES_TIMELINE", job.timeline);

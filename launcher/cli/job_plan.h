@@ -1,5 +1,5 @@
-// From a command line to what is to be started where, or to why nothing is. No process is started here and
-// nothing is opened.
+// Plans a job from its command line: what starts where, or why nothing starts. Starts no process and opens
+// nothing.
 #pragma once
 
 #include <string>
@@ -23,8 +23,7 @@ namespace dabke::launcher {
 struct HostPlan {
   std::string host;
   bool is_here = false;
-  /// What its agent is to run. Store, id and key of the job are not there yet, nor whether rank 0 reads
-  /// anything.
+  /// The order for its agent. The job's store, id and key are still missing, and whether rank 0 has input.
   PrepareMessage order;
 
   std::vector<RankPlacement> placements() const;
@@ -33,38 +32,38 @@ struct HostPlan {
 struct JobPlan {
   enum class Kind {
     run,          // by agents
-    mpirun,       // it takes over; only `placements` are planned
+    mpirun,       // mpirun takes over; only `placements` are planned
     description,  // --dry-run
   };
   Kind kind = Kind::run;
   JobHosts hosts;
   std::vector<RankPlacement> placements;
   std::vector<HostPlan> parts;  // in the order of ranks
-  Config config;                // the defaults where all ranks are here
+  Config config;                // the defaults if all ranks are on this host
   RemoteShell shell;
   StdoutKind stdout_kind = StdoutKind::pipe;
   OutputStyle style;
-  bool may_erase = false;  // the terminal takes control sequences
-  std::string timeline;    // what the ranks record is merged into it; empty: nothing is
+  bool may_erase = false;  // the terminal accepts control sequences
+  std::string timeline;    // the ranks' records are merged into it; empty: none
 
   std::vector<std::string> names_elsewhere() const;
 };
 
-/// Why there is no job.
+/// The reason why there is no job.
 struct JobRefusal {
   int exit_code = 0;
-  std::string message;  // one line, with what to do
+  std::string message;  // one line, with the remedy
 };
 
 struct Planning {
-  std::vector<std::string> notices;  // for stderr, before anything else
+  std::vector<std::string> notices;  // for stderr, before any other output
   std::variant<JobPlan, JobRefusal> result;
 };
 
 inline constexpr int kUsageError = 2;
 
-/// `surroundings` are asked in the order in which a user expects complaints: the command line first, the
-/// system's limits last.
+/// Checks `surroundings` in the order in which a user expects errors: the command line first, the system's
+/// limits last.
 Planning plan_job(const Options& options, const Surroundings& surroundings);
 
 }  // namespace dabke::launcher

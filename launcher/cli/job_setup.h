@@ -1,4 +1,4 @@
-// What the command line and the environment say of how a job is set up, beside its hosts and ranks.
+// The setup of a job from the command line and the environment, apart from its hosts and ranks.
 #pragma once
 
 #include <string>
@@ -14,13 +14,14 @@
 
 namespace dabke::launcher {
 
-/// What the launcher itself needs of the knobs, as the ranks will have them. `environment` is dabkerun's.
+/// Returns the settings that the launcher itself needs, with the values that the ranks get. `environment` is
+/// dabkerun's.
 Result<Config> config_of(const Options& options, const Environment& environment);
 
-/// The file that this process runs.
+/// Returns the file that this process runs.
 Result<std::string> own_program();
 
-/// `own`: what hosts run that are not told another one; an error of it counts for those alone.
+/// `own` is the program for hosts without a configured one. An error of `own` matters only for those hosts.
 Result<RemoteShell> shell_of(const Options& options, const Result<std::string>& own);
 
 struct Secrets {
@@ -29,16 +30,17 @@ struct Secrets {
 };
 Result<Secrets> make_secrets();
 
-/// NAME=value each.
+/// Each as NAME=value.
 std::vector<std::string> own_environment();
-/// The same to look variables up in.
+/// A lookup in such variables.
 Environment environment_of(std::vector<std::string> variables);
 
-/// Lines that say which names are this host, and of a batch system's hosts whose they are and who brings
-/// agents there.
+/// Returns lines that list the names of this host. If a batch system assigned the hosts, they also name it,
+/// the number of hosts and slots, and the way in which agents start there.
 std::vector<std::string> host_notices(const JobHosts& hosts);
 
-/// For hosts that are not this one. By Slurm, agents come to where this host listens.
+/// Returns the starter of agents on hosts other than this one. Under Slurm, agents connect to the addresses
+/// of this host.
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,
                                    bool by_slurm, const Secrets& secrets, const Config& config);
 

@@ -19,12 +19,12 @@
 namespace dabke::launcher {
 namespace {
 
-/// Nobody may read it any more, which is not to change how dabkerun ends.
+/// Ignores errors of stderr: its reader may be gone, which must not change dabkerun's exit code.
 void log_of_timeline(const std::string& text) {
   std::fputs(fmt::format("dabkerun: timeline: {}\n", text).c_str(), stderr);
 }
 
-/// Reads what has come. A signal that tells dabkerun to end, if one has.
+/// Reads all pending signals. Returns a signal that ends dabkerun, if there is one.
 std::optional<int> take_end(int signals) {
   signalfd_siginfo info{};
   while (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
@@ -66,7 +66,7 @@ std::string recorded_timeline(const Options& options, const Environment& environ
     const auto flag = std::ranges::find(options.knobs, name, &std::pair<std::string, std::string>::first);
     return flag != options.knobs.end() ? flag->second : environment(name);
   });
-  // Where a value is wrong the ranks have said so.
+  // The ranks have already reported a wrong value.
   if (!config || !config->records_timeline() || config->timeline == "DYNAMIC") return {};
   return config->timeline;
 }

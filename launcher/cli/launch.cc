@@ -21,7 +21,7 @@ void log(const std::string& line) { fmt::print(stderr, "dabkerun: {}\n", line); 
 }  // namespace
 
 int print_text(const std::string& text) {
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit of file size (ulimit -f) is an error of fwrite() then
+  ::signal(SIGXFSZ, SIG_IGN);  // then a limit of file size (ulimit -f) is an error of fwrite()
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (is_written && std::fflush(stdout) == 0) return 0;
   log(system_error("cannot write to stdout", errno).message());

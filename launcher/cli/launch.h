@@ -7,11 +7,11 @@
 
 namespace dabke::launcher {
 
-/// Starts the ranks, stays until the last has ended, and returns what dabkerun returns. The process has one
-/// thread so far.
+/// Starts the ranks, and returns dabkerun's exit code after the last rank has ended. The process must still
+/// have one thread.
 int launch(const Options& options);
 
-/// What dabkerun returns once the text is on stdout; where it cannot be written, stderr says so.
+/// Prints the text on stdout and returns dabkerun's exit code. Reports a failed write on stderr.
 int print_text(const std::string& text);
 
 }  // namespace dabke::launcher

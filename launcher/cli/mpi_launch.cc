@@ -21,7 +21,7 @@ extern char** environ;
 namespace dabke::launcher {
 namespace {
 
-/// None where the line does not split, which parse_command_line() has refused.
+/// Returns no words if the line does not split: parse_command_line() has refused such lines.
 std::vector<std::string> words_in(const std::string& text) {
   auto words = split_shell_words(text);
   return words.is_ok() ? words.take() : std::vector<std::string>();
@@ -34,7 +34,7 @@ struct Refused {
   std::string_view flag, instead;
 };
 
-/// The first flag that mpirun cannot honour.
+/// Returns an error for the first flag that mpirun cannot honour.
 Status check_flags(MpiKind kind, const Options& options) {
   const std::array refused{
       Refused{!options.output_directory.empty(), "--output-filename",
@@ -61,7 +61,7 @@ Status check_flags(MpiKind kind, const Options& options) {
   return {};
 }
 
-/// As both write hosts: a:4,b:2.
+/// Returns the hosts in the form that both mpiruns accept: a:4,b:2.
 std::string hosts_of(const std::vector<RankPlacement>& placements) {
   std::string hosts;
   for (const RankPlacement& placement : placements) {
@@ -96,7 +96,7 @@ void add_open_mpi_flags(const Options& options, const std::vector<std::string>& 
   for (const std::string& name : names) words.insert(words.end(), {"-x", name});
 }
 
-/// Of itself Hydra forwards every variable.
+/// Needs no flags for variables: Hydra forwards every variable.
 void add_hydra_flags(const Options& options, MpiCommand& command) {
   auto& words = command.words;
   words.insert(words.end(), {"-bind-to", options.bind_to == BindTo::core ? "core" : "none"});
@@ -147,7 +147,7 @@ Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const O
   } else {
     std::vector<std::string> names;
     for (const std::string& variable : forwarded_environment(environment)) {
-      // Its own go where it sends them.
+      // Open MPI forwards its own variables itself.
       const std::string name = variable.substr(0, variable.find('='));
       if (!name.starts_with("OMPI_") && !name.starts_with("_")) names.push_back(name);
     }

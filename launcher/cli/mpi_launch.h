@@ -1,5 +1,5 @@
-// --launcher mpi: the job is handed over to mpirun, of MPICH (Hydra) or of Open MPI. The ranks meet through MPI then, and
-// dabkerun is no part of the job.
+// --launcher mpi: mpirun of MPICH (Hydra) or of Open MPI takes the job over. The ranks then meet through MPI,
+// and dabkerun is not a part of the job.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace dabke::launcher {
 
 enum class MpiKind { hydra, open_mpi };
 
-/// From what `mpirun --version` prints. An error for neither, with what to do.
+/// Recognises mpirun by the output of `mpirun --version`. For any other program the error gives a remedy.
 Result<MpiKind> mpi_kind_of(std::string_view version_text);
 
 struct MpiCommand {
@@ -24,16 +24,16 @@ struct MpiCommand {
   std::vector<std::pair<std::string, std::string>> variables;  // for mpirun itself and for the ranks
 };
 
-/// mpirun's command line for these ranks. What mpirun cannot do is refused with the flag's name. No value of a variable is
-/// in it: `environment` has NAME=value of this process. Pure.
+/// Returns mpirun's command line for these ranks. Refuses flags that mpirun cannot honour, by name. The line
+/// contains no values of variables. `environment` has NAME=value of this process. Pure.
 Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const Options& options,
                                const std::vector<RankPlacement>& placements,
                                const std::vector<std::string>& environment);
 
-/// The mpirun or mpiexec in PATH, asked which it is.
+/// Finds mpirun or mpiexec in PATH, and detects its kind.
 Result<MpiCommand> find_mpi_command(const Options& options, const std::vector<RankPlacement>& placements);
 
-/// Becomes mpirun. Returns only where that cannot be run: what dabkerun returns.
+/// Becomes mpirun. If mpirun cannot be run, returns dabkerun's exit code.
 int become_mpirun(const MpiCommand& command);
 
 }  // namespace dabke::launcher

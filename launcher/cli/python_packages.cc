@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kPythonLimit = 5s;
 
-/// A line for each package: its name, version and file.
+/// Prints a line for each package: its name, version and file.
 constexpr const char* kScript = R"(
 import importlib.util, importlib.metadata
 for name in ("dabke", "torch"):

@@ -1,4 +1,4 @@
-// Which packages a python has, without importing them: that takes seconds, and may fail.
+// Finds the packages of a python without importing them: an import takes seconds, and may fail.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 namespace dabke::launcher {
 
 struct PythonPackages {
-  std::string python;                    // its path; empty: there is none
+  std::string python;                    // path of the python; empty: there is none
   std::string dabke, dabke_path, torch;  // versions and a path; empty: no such package
-  std::string trouble;                   // why the rest is not known
+  std::string trouble;                   // why the rest is unknown
 };
 
-/// The variable by which the Python package's own dabkerun names the python that runs it.
+/// The variable in which the Python package's own dabkerun names the python that runs it.
 inline constexpr const char* kPythonThatRuns = "DABKE_PYTHON";
 
-/// Of the python that runs dabkerun, else of the one in PATH. Takes seconds at most.
+/// Returns the packages of the python that runs dabkerun, else of the one in PATH. Takes seconds at most.
 PythonPackages find_python_packages(const Environment& environment);
 
 }  // namespace dabke::launcher

@@ -65,7 +65,7 @@ Result<std::vector<OutputFiles>> open_output_files(const std::string& directory,
   return files;
 }
 
-/// What rank 0 reads: nothing (empty), dabkerun's own stdin, or a pipe with what is typed.
+/// The input of rank 0: nothing (empty), dabkerun's own stdin, or a pipe with typed text.
 struct Input {
   Fd of_rank_0;
   std::unique_ptr<TerminalInput> typed;
@@ -83,19 +83,20 @@ Result<Input> open_input(const Options& options) {
   return input;
 }
 
-/// What a job needs of this process beside its agents: the store in which its ranks meet, and what comes from
-/// there.
+/// The objects that a job needs in this process, apart from its agents: the store in which its ranks meet,
+/// and the reports that come from the store.
 struct JobServices {
   Secrets secrets;
   Input input;
   std::unique_ptr<ReportGatherer> gatherer;
-  std::atomic<bool> has_met = false;  // a rank has written to the store: only those that initialise Dabke do
-  std::unique_ptr<store::RendezvousServer> server;  // its thread uses what stands above
+  // A rank has written to the store. Only ranks that initialise Dabke do so.
+  std::atomic<bool> has_met = false;
+  std::unique_ptr<store::RendezvousServer> server;  // its thread uses the members above
 
   std::string key(const std::string& name) const { return fmt::format("{}/{}", to_hex(secrets.id), name); }
 };
 
-/// Nobody is served yet.
+/// Opens the services. The store does not serve yet.
 Result<std::unique_ptr<JobServices>> open_services(const Options& options) {
   auto services = std::make_unique<JobServices>();
   DABKE_ASSIGN_OR_RETURN(services->secrets, make_secrets());
@@ -114,8 +115,8 @@ void log_plan(const JobPlan& plan, const JobServices& services) {
   }
 }
 
-/// The order with what the plan could not know. By Slurm the key comes another way, and elsewhere agents
-/// carry the store.
+/// Completes the order with facts that the plan did not have. Under Slurm the key comes another way. On other
+/// hosts, agents carry the store's connections.
 PrepareMessage order_of(const JobPlan& plan, const HostPlan& part, const JobServices& services,
                         bool has_input) {
   PrepareMessage order = part.order;
@@ -126,7 +127,7 @@ PrepareMessage order_of(const JobPlan& plan, const HostPlan& part, const JobServ
   return order;
 }
 
-/// The ranks of this host print into what is read here, with no detour by frames.
+/// Adds the ranks of this host. Their output is read here directly, without frames.
 Status add_local_host(Job& job, const JobPlan& plan, const HostPlan& part, PrepareMessage order,
                       std::span<OutputFiles> files, Fd input, const InheritedState& inherited) {
   AgentLink& agent = job.add_agent(part.host, std::move(order));
@@ -191,7 +192,7 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
           .grace_after_term = options.grace.value_or(kGraceAfterTerm)};
 }
 
-/// Serves the store. Threads do, so no fork from here on.
+/// Starts to serve the store. This starts threads, so the process must not fork from here on.
 Status serve(const JobPlan& plan, JobServices& services) {
   std::vector<std::string> hosts_by_rank;
   for (const RankPlacement& placement : plan.placements) hosts_by_rank.push_back(placement.host);
@@ -203,7 +204,7 @@ Status serve(const JobPlan& plan, JobServices& services) {
   return services.server->start();
 }
 
-/// Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
+/// Until here a signal ends dabkerun like any program, and nothing else runs yet. From here on no call
 /// blocks.
 int run_by_agents(const Options& options, const JobPlan& plan, JobServices& services,
                   std::span<OutputFiles> files, const InheritedState& inherited) {

@@ -1,4 +1,4 @@
-// From the plan of a job to its end.
+// The way from the plan of a job to its end.
 #pragma once
 
 #include "launcher/cli/flags/options.h"
@@ -7,8 +7,8 @@
 
 namespace dabke::launcher {
 
-/// Does what is planned, and stays until the last rank has ended. Returns what dabkerun returns. The process
-/// has one thread so far. `inherited` is from prepare_process(); ranks get it back.
+/// Runs the plan, and returns dabkerun's exit code after the last rank has ended. The process must still have
+/// one thread. `inherited` is from prepare_process(); ranks get that state back.
 int run_job(const Options& options, const JobPlan& plan, const InheritedState& inherited);
 
 }  // namespace dabke::launcher

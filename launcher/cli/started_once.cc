@@ -17,7 +17,8 @@ std::optional<bootstrap::OtherLauncher> launcher_of(const Environment& environme
     return bootstrap::OtherLauncher{
         .name = "dabkerun", .evidence = "DABKE_SIZE is " + size, .size = std::atoi(size.c_str())};
   auto found = bootstrap::find_other_launcher(environment);
-  // Who runs containers sets WORLD_SIZE and RANK too, and dabkerun may well be started in one of them alone.
+  // Container platforms set WORLD_SIZE and RANK too, and a user may start dabkerun in a single one of the
+  // containers.
   if (found && found->name.starts_with("torchrun") && !environment("TORCHELASTIC_RUN_ID")) found.reset();
   return found;
 }

@@ -1,4 +1,5 @@
-// Whether this is the only dabkerun of its job: another launcher that starts it as one of several gets as many jobs.
+// Checks that dabkerun was started once. If another launcher starts it several times, each one would start a
+// job.
 #pragma once
 
 #include "runtime/base/settings/config.h"
@@ -6,7 +7,7 @@
 
 namespace dabke::launcher {
 
-/// An error where mpirun, srun, torchrun or another dabkerun has started this one as one of several. Pure.
+/// Returns an error if mpirun, srun, torchrun or another dabkerun has started several dabkeruns. Pure.
 Status check_started_once(const Environment& environment);
 
 }  // namespace dabke::launcher

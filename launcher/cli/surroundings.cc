@@ -10,13 +10,13 @@
 namespace dabke::launcher {
 namespace {
 
-/// Those that whoever started dabkerun has left open, beside the standard streams.
+/// Returns the number of descriptors that were left open for dabkerun, apart from the standard streams.
 rlim_t inherited_descriptors() {
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc/self/fd", error);
   rlim_t open = 0;
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++open;
-  const rlim_t known = STDERR_FILENO + 2;  // the iterator's own is one
+  const rlim_t known = STDERR_FILENO + 2;  // one is the iterator's own
   return open > known ? open - known : 0;
 }
 

@@ -14,13 +14,13 @@ using namespace std::chrono_literals;
 
 constexpr int kClockAnswers = 8;
 constexpr Duration kExamineLimit = 15s;
-/// For 64 hosts at a time to prove themselves: a refused or filtered address takes all of it.
+/// The time in which 64 hosts at a time must prove themselves. A refused or filtered address takes all of it.
 constexpr Duration kReachLimit = 3s;
 constexpr std::size_t kReachAtOnce = 64;
-/// All rounds of exchanges together may take about so long.
+/// The approximate limit of all rounds of exchanges together.
 constexpr Duration kAllExchanges = 20s;
 constexpr Duration kLongestExchange = 500ms, kShortestExchange = 50ms;
-/// For an exchange to begin, and for what is on its way to arrive.
+/// The time for an exchange to begin, and for data on its way to arrive.
 constexpr Duration kExchangeLimit = 5s;
 constexpr Duration kProgressPause = 1s;
 
@@ -33,7 +33,7 @@ std::int64_t wall_ns() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// "6 of 8 hosts have answered; waiting for a, b"
+/// Returns a line such as "6 of 8 hosts have answered; waiting for a, b".
 std::string who_is_awaited(const AgentStarter::Links& links) {
   constexpr std::size_t kMostNamed = 3;
   std::vector<std::string> awaited;
@@ -53,7 +53,7 @@ Checkup::Checkup(AgentStarter starter, Settings settings)
     : starter_(std::move(starter)), settings_(std::move(settings)) {}
 
 AgentLink& Checkup::add_host(const Host& host, bool is_here) {
-  PrepareMessage order;  // of which only the limits count: nothing is run
+  PrepareMessage order;  // only its limits matter: nothing is run
   order.peer_timeout_ms = std::llround(settings_.peer_timeout_s * 1000);
   links_.push_back(std::make_unique<AgentLink>(host.name, std::move(order),
                                                seconds_to_duration(settings_.start_timeout_s)));
@@ -240,7 +240,7 @@ void Checkup::take_frame(std::size_t at, const FrameChannel::Frame& frame) {
       patient.measured_route->trouble = measured.trouble;
       patient.is_awaited = false;
       return;
-    default: return;  // none that is sent without a job
+    default: return;  // other frames are not sent without a job
   }
 }
 

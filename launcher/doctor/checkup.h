@@ -1,10 +1,12 @@
-// What `dabkerun doctor` finds out about hosts: through their agents, all at once, and of those that say nothing that they say
-// nothing.
+// The examination of hosts for `dabkerun doctor`, through their agents, all at once. Hosts that do not answer
+// are reported, too.
 //
-// 1. Every agent comes as for a job, or is lost with the same words.
-// 2. `examine`: what each host is like, and where its agent listens; by several round trips, how far its clock is ahead.
-// 3. `reach`: each tries the addresses of all others, as ranks of a job do.
-// 4. `measure`: in as many rounds as there are other hosts each host exchanges bytes with one other, and is asked by one.
+// 1. Every agent is started as for a job. An agent that is lost gets the same error as in a job.
+// 2. `examine`: the properties of each host, and the listening addresses of its agent. Several round trips
+//    measure how far its clock is ahead.
+// 3. `reach`: each host tries the addresses of all others, as ranks of a job do.
+// 4. `measure`: in as many rounds as there are other hosts, each host exchanges bytes with one other host,
+//    and answers one.
 #pragma once
 
 #include <poll.h>
@@ -28,30 +30,30 @@ namespace dabke::launcher {
 
 struct ClockSkew {
   std::int64_t ahead_ns = 0;  // of this host's time of day
-  std::int64_t bound_ns = 0;  // it is off by so much at most: half the shortest round trip
+  std::int64_t bound_ns = 0;  // the largest error of it: half the shortest round trip
 };
 
 struct HostReport {
   Host host;
   bool is_here = false;
   std::string machine;
-  std::vector<std::string> trouble;  // lines, the first the cause; empty: it has answered all
+  std::vector<std::string> trouble;  // lines, the cause first; empty: it has answered everything
   std::optional<ExaminedMessage> facts;
   std::optional<ClockSkew> clock;
 };
 
-/// From one host to another, by their places.
+/// A route from one host to another, by their indices.
 struct RouteReport {
   std::size_t from = 0, to = 0;
   std::string address;  // at which `to` was reached
   std::int64_t round_trip_ns = 0, bytes_per_s = 0;
-  std::string trouble;  // why it was not, or what kept it from being measured
+  std::string trouble;  // why it was not reached, or not measured
 };
 
 struct CheckupReport {
   std::vector<HostReport> hosts;
   std::vector<RouteReport> routes;  // between hosts that have been examined
-  double exchange_s = 0;            // for which bytes were sent on each route; 0: none was
+  double exchange_s = 0;            // the sending time on each route; 0: nothing was sent
 };
 
 class Checkup {
@@ -62,20 +64,20 @@ class Checkup {
     std::string job_id, job_key;  // in hexadecimal digits
     bool key_has_come = false;    // to other hosts, by another way
     std::string network_interfaces;
-    std::function<void(std::string_view)> progress;  // a line
+    std::function<void(std::string_view)> progress;  // takes a line
   };
   Checkup(AgentStarter starter, Settings settings);
   Checkup(const Checkup&) = delete;
   Checkup& operator=(const Checkup&) = delete;
 
-  /// The agent of this host is started by the caller, others by run().
+  /// Adds a host. The caller starts the agent of this host; run() starts the others.
   AgentLink& add_host(const Host& host, bool is_here);
   CheckupReport run();
 
  private:
   struct Patient {
     int clock_answers = 0;
-    bool is_awaited = false;  // an answer is to come
+    bool is_awaited = false;  // an answer is expected
     std::int64_t shortest_trip_ns = INT64_MAX;
     RouteReport* measured_route = nullptr;
   };
@@ -84,7 +86,7 @@ class Checkup {
   void examine();
   void reach();
   void measure();
-  /// Until all that is awaited has come, or is too late.
+  /// Waits until all expected answers have come, or the time is over.
   void await_answers(Duration wait, std::string_view what);
   void turn(TimePoint limit);
   void take_frame(std::size_t at, const FrameChannel::Frame& frame);

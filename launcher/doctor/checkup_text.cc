@@ -10,12 +10,12 @@
 namespace dabke::launcher {
 namespace {
 
-/// More routes than these are not listed, but the slowest of them.
+/// The most routes that are listed; of more routes, only the slowest are.
 constexpr std::size_t kMostRoutesShown = 30;
 
 using Row = std::vector<std::string>;
 
-/// Columns as wide as their widest cell; nothing behind the last one.
+/// Formats a table. Each column is as wide as its widest cell, and no blanks end a line.
 std::string table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {

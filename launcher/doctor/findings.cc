@@ -12,17 +12,17 @@
 namespace dabke::launcher {
 namespace {
 
-/// Of the time of day, beyond what the round trip leaves open.
+/// The difference in the time of day that is reported, beyond the uncertainty of the round trip.
 constexpr std::int64_t kSkewTold = 1'000'000'000;
-/// What a rank's own links, its supervisor, the agent and the launcher take, and a little more.
+/// The descriptors of a rank's own links, its supervisor, the agent and the launcher, and a few more.
 constexpr std::int64_t kFilesOfRank = 64, kFilesOfAgent = 64;
-/// Threads of a rank that trains: the library's, and those of a data loader and of kernels.
+/// The threads of a rank that trains: the library's, those of a data loader and of kernels.
 constexpr std::int64_t kThreadsOfRank = 32;
-/// What NCCL and the data loaders of PyTorch take there, at least; Dabke itself takes nothing of it.
+/// The least shared memory of a rank, for NCCL and PyTorch's data loaders. Dabke itself uses none of it.
 constexpr std::int64_t kSharedOfRank = std::int64_t{64} << 20;
-/// Of a host that does not reach more others these are counted, not named.
+/// The most unreachable hosts that are named for one host; more are only counted.
 constexpr std::size_t kMostNamed = 3;
-/// A route is slow that has less than this part of the median's bandwidth.
+/// A route counts as slow below this fraction of the median bandwidth.
 constexpr double kSlowPart = 0.25;
 
 class Judge {

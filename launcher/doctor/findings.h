@@ -1,4 +1,4 @@
-// What a checkup means: what is wrong, what may be, and what to do about it. Pure.
+// The conclusions from a checkup: what is wrong, what may be, and the remedy. Pure.
 #pragma once
 
 #include <string>
@@ -9,23 +9,23 @@
 namespace dabke::launcher {
 
 struct Finding {
-  bool is_wrong = false;           // a job would fail; else it may be slow, or something else may be
-  std::string what;                // with the host, and what to do
-  std::vector<std::string> words;  // of ssh and the like
+  bool is_wrong = false;           // a job would fail; otherwise it may be slow, or may fail
+  std::string what;                // with the host and the remedy
+  std::vector<std::string> words;  // text of ssh and the like
 };
 
-/// Those that are wrong first.
+/// Returns the findings, with the wrong ones first.
 std::vector<Finding> findings_of(const CheckupReport& report);
 
-/// Whether none is wrong.
+/// True if none is wrong.
 bool is_well(const std::vector<Finding>& findings);
 
-/// As a user reads it: a table of hosts, one of the routes between them, and the findings.
+/// Returns the text for a user: a table of hosts, one of the routes between them, and the findings.
 std::string checkup_text(const CheckupReport& report);
-/// One object: hosts[], routes[], findings[], is_well.
+/// Returns one JSON object: hosts[], routes[], findings[], is_well.
 std::string checkup_json(const CheckupReport& report);
 
-/// "1.5 GiB", "-" where it is not known, "none" where there is no limit.
+/// "1.5 GiB", "-" for an unknown size, "none" for no limit.
 std::string size_text(std::int64_t bytes);
 
 }  // namespace dabke::launcher

@@ -27,7 +27,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// So many hosts are tried at once: each address of each takes a descriptor.
+/// The number of hosts that are tried at once: each address of each takes a descriptor.
 constexpr std::size_t kAtOnce = 64;
 constexpr const char* kSharedMemory = "/dev/shm";
 
@@ -143,7 +143,7 @@ Result<std::unique_ptr<Examination>> Examination::open(const ExamineMessage& mes
 }
 
 Examination::~Examination() {
-  if (thread_.joinable()) thread_.join();  // before what it answers with
+  if (thread_.joinable()) thread_.join();  // before the members that it uses
 }
 
 template <class Work>

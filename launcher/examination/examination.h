@@ -1,4 +1,4 @@
-// What an agent does to find out about its host and its ways to other hosts, for `dabkerun doctor`.
+// An agent's examination of its host and its routes to other hosts, for `dabkerun doctor`.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,22 @@
 
 namespace dabke::launcher {
 
-/// What is known of this host without asking another; `inherited` has the limits that ranks would have.
+/// Returns the facts about this host that need no other host. `inherited` has the limits that ranks would
+/// have.
 ExaminedMessage facts_of_this_host(const InheritedState& inherited);
 
 class Examination {
  public:
-  /// Begins to listen. That it cannot is one of facts().troubles.
+  /// Starts to listen. A failure to listen is in facts().troubles.
   static Result<std::unique_ptr<Examination>> open(const ExamineMessage& message, const std::string& job_key,
                                                    const InheritedState& inherited);
-  /// Waits for what is under way: for its wait limit at most.
+  /// Waits for the current task, at most for its wait limit.
   ~Examination();
   Examination(const Examination&) = delete;
   Examination& operator=(const Examination&) = delete;
 
   const ExaminedMessage& facts() const { return facts_; }
-  /// Each on a thread; its answer comes by take(), once event() is readable. One at a time.
+  /// Each starts a task on a thread. take() returns its answer once event() is readable. One task at a time.
   Status begin(ReachMessage message);
   Status begin(MeasureMessage message);
 

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr int kPings = 20;
 constexpr std::size_t kChunk = std::size_t{256} << 10;
 constexpr std::size_t kMostVisitors = 256;
-/// For one that comes to prove itself, and then for each further byte.
+/// The time in which a visitor must prove itself, and then the limit for each further byte.
 constexpr Duration kVisitorLimit = 10s;
 
 void send_at_once(int fd) {
@@ -36,7 +36,7 @@ void send_at_once(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/// One that has come.
+/// A host that has connected.
 class Visitor {
  public:
   Visitor(Fd fd, links::Handshake handshake) : fd_(std::move(fd)), handshake_(std::move(handshake)) {}
@@ -45,7 +45,7 @@ class Visitor {
     return {fd_.get(), static_cast<short>(handshake_.outgoing().empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
   TimePoint deadline() const { return deadline_; }
-  /// False once there is no more of it.
+  /// False once the visitor is finished.
   bool turn(std::vector<char>& chunk) {
     if (!is_proved()) {
       if (!links::converse_over(fd_.get(), handshake_).ended.is_ok()) return false;
@@ -136,7 +136,8 @@ Result<Duration> shortest_round_trip(int fd, TimePoint limit) {
   return shortest;
 }
 
-/// Bytes a second that have arrived. Some are sent, though this process stood still for the whole time.
+/// Returns the bytes a second that have arrived. Sends at least once, even if this process stood still for
+/// the whole time.
 Result<std::int64_t> bandwidth(int fd, Duration duration, TimePoint limit) {
   const std::vector<char> chunk(kChunk);
   const TimePoint begin = Clock::now();
@@ -225,8 +226,7 @@ void ExchangeListener::serve() {
         send_at_once(fd->get());
         auto handshake = links::Handshake::accept(self_, [](Rank) { return true; });
         if (!handshake.is_ok()) continue;
-        if (visitors.size() == kMostVisitors)
-          visitors.pop_front();  // strangers make room for who comes later
+        if (visitors.size() == kMostVisitors) visitors.pop_front();  // the oldest visitor makes room
         visitors.emplace_back(fd.take(), handshake.take());
       }
     }

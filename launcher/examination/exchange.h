@@ -1,9 +1,9 @@
-// A short exchange between two hosts over a TCP connection on which both have proved themselves (handshake.h): how long a
-// byte takes there and back, and how many bytes arrive in a while.
+// A short exchange between two hosts, over a TCP connection on which both have proved themselves
+// (handshake.h). It measures the round trip of a byte, and how many bytes arrive in a given time.
 //
-// 1. The one that connects sends a byte, kPings times; each comes back before the next.
-// 2. It sends for a while, and then says that no more comes. The other side throws it away, and answers with how much it
-//    was, in eight bytes, little-endian.
+// 1. The connecting side sends a byte, kPings times; each comes back before the next is sent.
+// 2. It sends data for a while, and then shuts down its sending direction. The other side discards the data,
+//    and answers with the number of bytes, in eight bytes, little-endian.
 #pragma once
 
 #include <chrono>
@@ -22,11 +22,12 @@
 
 namespace dabke::launcher {
 
-/// Answers whoever tries this host's addresses (runtime/links/address_trials.h) or exchanges with it, as long as it lives, on
-/// a thread of its own.
+/// Answers hosts that try this host's addresses (runtime/links/address_trials.h) or exchange with it, during
+/// its lifetime, on a thread of its own.
 class ExchangeListener {
  public:
-  /// One free port on each address. An error where none can be listened on; where some cannot, troubles() says why.
+  /// Listens at one free port on each address. Fails if none can be used; troubles() lists the reasons for
+  /// each that cannot.
   static Result<std::unique_ptr<ExchangeListener>> open(const links::Handshake::Self& self,
                                                         std::span<const links::SocketAddress> addresses);
   ~ExchangeListener();

@@ -79,7 +79,7 @@ Found lsf_allocation(const Environment& environment, const std::string& job) {
   if (!text) return Found(std::nullopt);
   std::istringstream words(*text);
   for (std::string name, slots; words >> name;) {
-    // The list of -H, so that names are held to the same rules.
+    // Parsed like the list of -H, so that the same rules hold for names.
     if (source == "LSB_MCPU_HOSTS" && words >> slots) name += ":" + slots;
     const auto host = parse_host_list(name, source);
     if (!host.is_ok()) {

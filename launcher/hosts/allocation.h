@@ -1,4 +1,4 @@
-// The hosts that a batch system has given to the job in which dabkerun runs.
+// The hosts that a batch system has assigned to the job in which dabkerun runs.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,13 @@ struct Allocation {
   enum class Scheduler { slurm, pbs, lsf };
   Scheduler scheduler = Scheduler::slurm;
   std::string job;          // "Slurm job 4711"
-  std::vector<Host> hosts;  // the same one several times, perhaps
+  std::vector<Host> hosts;  // may contain a host several times
 };
 
-/// Nothing outside of a job of Slurm, PBS or LSF. An error where one names its hosts in a way that does not parse; it
-/// names the variable. Of PBS it reads the file that PBS_NODEFILE names.
-///   Slurm  SLURM_JOB_NODELIST; slots: SLURM_TASKS_PER_NODE, else SLURM_JOB_CPUS_PER_NODE by SLURM_CPUS_PER_TASK
+/// Returns nothing outside of a job of Slurm, PBS or LSF. Fails if the list of hosts does not parse; the
+/// error names the variable. For PBS it reads the file that PBS_NODEFILE names.
+///   Slurm  SLURM_JOB_NODELIST; slots: SLURM_TASKS_PER_NODE, else SLURM_JOB_CPUS_PER_NODE by
+///          SLURM_CPUS_PER_TASK
 ///   PBS    PBS_NODEFILE: a line for each slot
 ///   LSF    LSB_HOSTS: a name for each slot; else LSB_MCPU_HOSTS: names and slots in turn
 Result<std::optional<Allocation>> find_allocation(const Environment& environment);

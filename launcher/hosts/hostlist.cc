@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 constexpr auto kMostNames = static_cast<std::size_t>(kMostRanks);
-/// Longer numbers are no host's.
+/// Longer numbers are not part of a host's name.
 constexpr std::size_t kMostDigits = 18;
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
@@ -26,7 +26,7 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-/// What is between commas that stand in no bracket. Nothing where brackets do not match.
+/// Splits at the commas outside of brackets. Returns nothing if brackets do not match.
 std::optional<std::vector<std::string_view>> split_outside_brackets(std::string_view text) {
   std::vector<std::string_view> parts;
   bool is_inside = false;
@@ -43,7 +43,7 @@ std::optional<std::vector<std::string_view>> split_outside_brackets(std::string_
   return is_inside ? std::nullopt : std::optional(parts);
 }
 
-/// "01-03,7" in numbers as they are written.
+/// Returns the numbers in a text such as "01-03,7", as strings of the same width.
 std::optional<Names> numbers_in(std::string_view text) {
   Names numbers;
   for (bool is_last = false; !is_last;) {
@@ -68,7 +68,7 @@ bool is_part_of_name(std::string_view text) {
   });
 }
 
-/// One name with any number of brackets.
+/// Expands one name with any number of brackets.
 std::optional<Names> names_of(std::string_view part) {
   Names names{""};
   while (!part.empty()) {

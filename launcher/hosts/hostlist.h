@@ -9,11 +9,12 @@
 
 namespace dabke::launcher {
 
-/// "n[01-03,7]" is n01, n02, n03, n7. A name may have several brackets: "rack[1-2]n[0-1]" is four. Numbers keep the width
-/// of the range's first. `source` (a variable's name) goes into the error. At most kMostRanks names.
+/// Expands "n[01-03,7]" to n01, n02, n03, n7. A name may have several brackets: "rack[1-2]n[0-1]" gives four
+/// names. Numbers keep the width of the range's first number. `source` (a variable's name) goes into the
+/// error. At most kMostRanks names.
 Result<std::vector<std::string>> parse_hostlist(std::string_view text, std::string_view source);
 
-/// "2(x3),1" is 2, 2, 2, 1: what each host of such a list has. At most kMostRanks numbers.
+/// Expands "2(x3),1" to 2, 2, 2, 1, the numbers for each host of such a list. At most kMostRanks numbers.
 Result<std::vector<int>> parse_repeated_counts(std::string_view text, std::string_view source);
 
 }  // namespace dabke::launcher

@@ -55,7 +55,7 @@ std::optional<int> parse_slots(std::string_view text) {
   return slots;
 }
 
-/// "name", "name:slots", "[address]" or "[address]:slots".
+/// Parses "name", "name:slots", "[address]" or "[address]:slots".
 std::optional<Host> parse_host(std::string_view text) {
   Host host;
   std::string_view slots;
@@ -77,7 +77,7 @@ std::optional<Host> parse_host(std::string_view text) {
   return host;
 }
 
-/// What to write instead of something that is not a host, where its look tells; begins with "; ".
+/// Returns the remedy for a text that is not a host, if its form shows one; begins with "; ".
 std::string remedy_for(std::string_view text) {
   if (text.find('@') != std::string_view::npos) return "; the user is named by --ssh-user";
   const std::string name(text.substr(0, text.find_first_of(" \t")));
@@ -89,8 +89,9 @@ std::string remedy_for(std::string_view text) {
   return "";
 }
 
-/// Takes "slots=4" and "max_slots=8", also with blanks around the equals sign, as Open MPI's host files have them. False where they make
-/// no sense. A host takes no more ranks than it has slots, so the most that it may take changes nothing.
+/// Takes "slots=4" and "max_slots=8", also with blanks around the equals sign, as in Open MPI's host files.
+/// False if they are invalid. `max_slots` has no effect, because a host takes no more ranks than it has
+/// slots.
 bool take_settings(std::string_view text, Host& host) {
   std::string settings;
   for (const char c : text) {
@@ -116,7 +117,7 @@ bool take_settings(std::string_view text, Host& host) {
 
 using IpAddress = std::array<unsigned char, 16>;
 
-/// IPv4 in its IPv6 form, so that both compare as one.
+/// Returns IPv4 addresses in their IPv6 form, so that both forms compare equal.
 std::optional<IpAddress> ip_of(const sockaddr* address) {
   IpAddress ip{};
   if (address == nullptr) return std::nullopt;
@@ -147,11 +148,13 @@ bool is_loopback(const IpAddress& ip) {
   return ip == kIpv6Loopback || (is_ipv4 && ip[12] == 127);
 }
 
-/// What is not known by then is taken for another host. If it is this one, its agent says so.
+/// The limit of the lookups. A name that is not resolved by then counts as another host. If it is this host,
+/// its agent reports that.
 constexpr std::chrono::seconds kLookupLimit{3};
 constexpr std::size_t kLookupsAtOnce = 64;
 
-/// A process of its own, since a name service may take its time for each of very many, and the launcher has one thread.
+/// Runs in a process of its own, because a name service may be slow for each of very many names, and the
+/// launcher has one thread.
 [[noreturn]] void look_up(const std::vector<Host>& hosts, const std::vector<std::size_t>& numbers,
                           int answers) {
   std::atomic<std::size_t> next = 0;
@@ -164,7 +167,7 @@ constexpr std::size_t kLookupsAtOnce = 64;
   std::vector<std::thread> threads;
   try {
     while (threads.size() + 1 < std::min(numbers.size(), kLookupsAtOnce)) threads.emplace_back(look);
-  } catch (const std::system_error&) {  // so many, then
+  } catch (const std::system_error&) {  // continue with the threads so far
   }
   look();
   for (std::thread& thread : threads) thread.join();

@@ -9,7 +9,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// From rank and host, which may have ranks that are no neighbours.
+/// Sets the numbers from rank and host. A host's ranks need not be consecutive.
 void number_within_hosts(std::vector<RankPlacement>& placements) {
   std::map<std::string_view, std::size_t> numbers;
   std::vector<std::vector<RankPlacement*>> hosts;  // in the order of their first ranks
@@ -18,7 +18,7 @@ void number_within_hosts(std::vector<RankPlacement>& placements) {
     if (number == hosts.size()) hosts.emplace_back();
     hosts[number].push_back(&placement);
   }
-  std::vector<int> with_local_rank;  // how many hosts so far
+  std::vector<int> with_local_rank;  // number of hosts so far
   for (const auto& ranks : hosts) {
     with_local_rank.resize(std::max(with_local_rank.size(), ranks.size()));
     for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -1,4 +1,4 @@
-// The place of each rank: its host, and its number there. Pure.
+// The placement of each rank: its host, and its number there. Pure.
 #pragma once
 
 #include <map>
@@ -20,11 +20,12 @@ struct RankPlacement {
   friend bool operator==(const RankPlacement&, const RankPlacement&) = default;
 };
 
-/// `num_proc` ranks, filling each host's slots in order; 0 fills every slot. An error when there are too few
-/// slots, or more than kMostRanks would run.
+/// Places `num_proc` ranks and fills each host's slots in order; 0 fills every slot. Fails if there are too
+/// few slots, or if more than kMostRanks would run.
 Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, int num_proc);
 
-/// The same ranks where some hosts turn out to be one: `names` has the name that counts of each that does not.
+/// Returns the same ranks after some hosts have turned out to be one. `names` maps each name that is dropped
+/// to the name that stays.
 std::vector<RankPlacement> with_hosts_merged(std::vector<RankPlacement> placements,
                                              const std::map<std::string, std::string>& names);
 

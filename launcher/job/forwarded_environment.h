@@ -1,4 +1,4 @@
-// Which of the launcher's variables the ranks of another host get. Pure.
+// The launcher's variables that the ranks of another host get. Pure.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace dabke::launcher {
 
-/// `environment` (NAME=value each) without what belongs to this host, to this login or to another launcher.
+/// Returns `environment` (NAME=value each) without variables of this host, of this login or of another
+/// launcher.
 std::vector<std::string> forwarded_environment(std::vector<std::string> environment);
 
 }  // namespace dabke::launcher

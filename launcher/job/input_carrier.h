@@ -1,5 +1,5 @@
-// What rank 0 reads, on its way to the agent of another host: a chunk is sent when the one before it is taken, so
-// what rank 0 does not read stays where it is.
+// The input of rank 0, on its way to the agent of another host. A chunk is sent only when the one before it
+// has been taken. So input that rank 0 does not read stays where it is.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@ class InputCarrier {
   InputCarrier(AgentLink& agent, Fd input) : agent_(agent), input_(std::move(input)) {}
 
   AgentLink& agent() const { return agent_; }
-  /// The rank has taken what was sent.
+  /// Called when the rank has taken the chunk.
   void taken() { is_taken_ = true; }
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);

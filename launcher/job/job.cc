@@ -28,7 +28,7 @@ Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarte
       terminals_(settings_.gives_terminals, ranks_, output_),
       signals_(signals, {settings_.verbose, settings_.grace, settings_.grace_after_term},
                {log_, ranks_, output_, agents_, ending_, failure_, terminals_}) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of an agent that is killed
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of a killed agent
 }
 
 void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style) {
@@ -48,7 +48,7 @@ int Job::run() {
   return agents_.refused_with() ? *agents_.refused_with() : conclude();
 }
 
-/// The verdict; its exit code.
+/// Prints the verdict. Returns the exit code.
 int Job::conclude() {
   failures_.conclude(Clock::now());
   const Outcome outcome = launcher::conclude(explained_ends(), signals_.interrupted_by());
@@ -56,7 +56,7 @@ int Job::conclude() {
   if (outcome.first_failed_rank) output_.log_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) log_.log(line);
   if (outcome.exit_code != 0) failures_.log_dump_files("");
-  // Again, after all that was printed since: whether files of --output-filename lack something.
+  // Checks again, after all later output, whether files of --output-filename lack something.
   const bool is_copy_lost = output_.log_lost_copies();
   while (output_.is_waiting()) turn();
   if (outcome.exit_code != 0) return outcome.exit_code;
@@ -129,14 +129,14 @@ void Job::check_time() {
   agents_.hold(false, console_.is_full(Console::Stream::out));
   agents_.hold(true, console_.is_full(Console::Stream::error));
   agents_.tick();
-  const TimePoint now = Clock::now();  // to lose an agent takes its time
+  const TimePoint now = Clock::now();  // losing an agent takes time
   check_reader(now);
   failures_.tick(now);
   ending_.tick(now);
 }
 
-/// A job whose output nobody reads is ended, and one that was told to end does not wait for a reader for
-/// long.
+/// Ends a job whose output has no reader. A job that was signalled to end waits only a limited time for a
+/// reader.
 void Job::check_reader(TimePoint now) {
   if (output_.is_reader_gone() && !is_reader_gone_) {
     is_reader_gone_ = true;

@@ -1,9 +1,13 @@
 // A running job: watches its ranks through their hosts' agents, carries their output and signals, and ends
 // them together.
 //
-// Each part owns its state, and is driven by Job::turn(): JobRanks (who runs where), JobAgents (the hosts),
-// JobOutput (what is printed), JobSignals, JobFailures with FailureWatch (what fails or hangs), JobEnding
-// (how ranks are ended).
+// Each part owns its state, and Job::turn() drives it:
+//   JobRanks                         which rank runs where
+//   JobAgents                        the hosts
+//   JobOutput                        the output of the ranks
+//   JobSignals                       the signals
+//   JobFailures with FailureWatch    failures and hangs
+//   JobEnding                        the end of the ranks
 #pragma once
 
 #include <poll.h>
@@ -39,36 +43,38 @@
 
 namespace dabke::launcher {
 
-/// One thread, one poll; nothing in it blocks but that.
+/// One thread with one poll(), the only call that blocks.
 class Job final : private AgentReports {
  public:
   struct Settings {
     bool verbose = false;
     bool gives_terminals = false;  // to ranks, as their stdout
     std::string store;             // its address, for agents that carry connections to it
-    std::function<void(const EndedRank& ended)> on_end;  // empty: nobody is told
+    // Empty: not called.
+    std::function<void(const EndedRank& ended)> on_end;
     double start_timeout_s = 0;
     std::chrono::milliseconds grace = kGracePeriod, grace_after_term = kGraceAfterTerm;
   };
-  /// `signals` is a signalfd of what to forward. It is borrowed, as are console and policy.
+  /// `signals` is a signalfd of the signals to forward. The job stores references to it, to console and to
+  /// policy.
   Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings);
 
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
 
-  /// What add_rank() takes. Agents of other hosts are started by run().
+  /// Adds the agent for add_rank(). run() starts agents of other hosts.
   AgentLink& add_agent(std::string host, PrepareMessage prepare) {
     return agents_.add(std::move(host), std::move(prepare));
   }
-  /// In the order of ranks.
+  /// Called in the order of ranks.
   void add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style);
-  /// Runs until every rank has ended and its output is written. Returns what dabkerun returns.
+  /// Runs until every rank has ended and its output is written. Returns dabkerun's exit code.
   int run();
-  /// Prints a verdict when ranks of the job hang, and shows its figures where they come. Before run().
+  /// Enables verdicts about hanging ranks, and shows the job's figures when they come. Before run().
   void watch_reports(ReportGatherer& gatherer);
-  /// Passes on what is typed for rank 0. Before run().
+  /// Passes typed input on to rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }
-  /// Carries what rank 0 is to read to its agent. Before run().
+  /// Carries the input of rank 0 to its agent. Before run().
   void carry_input(AgentLink& agent, Fd input) { input_carrier_.emplace(agent, std::move(input)); }
 
  private:

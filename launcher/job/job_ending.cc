@@ -7,7 +7,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// An agent gives up its supervisors before this.
+/// Added to the time in which an agent abandons its supervisors, so that agents do so first.
 constexpr std::chrono::seconds kAfterAgents{2};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The end of the ranks of a job: how they are told to end, and what is done about those that do not.
+// The end of the ranks of a job: the commands that end them, and the steps if a rank does not end.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,15 @@ namespace dabke::launcher {
 
 class JobEnding {
  public:
-  /// `grace`: from SIGTERM to SIGKILL, as the supervisors have it.
+  /// `grace` is the time from SIGTERM to SIGKILL, as the supervisors use it.
   JobEnding(JobAgents& agents, std::chrono::milliseconds grace) : agents_(agents), grace_(grace) {}
 
-  /// What ends from now on may have been ended by dabkerun.
+  /// True if ranks that end from now on may have been ended by dabkerun.
   bool is_under_way() const { return is_under_way_; }
-  /// Ranks are sent a signal on which they end by themselves. Those that still run `grace` later are killed.
+  /// Sends ranks a signal on which they end by themselves. Ranks that still run after `grace` are killed.
   void interrupt(std::int32_t command, std::chrono::milliseconds grace, TimePoint now);
-  /// Supervisors end their ranks: Command::kEnd or kKill. Agents that do not answer are killed in the end.
+  /// Makes supervisors end their ranks: Command::kEnd or kKill. Agents that do not answer are killed in the
+  /// end.
   void end(std::int32_t command, TimePoint now);
 
   TimePoint deadline() const;
@@ -29,7 +30,7 @@ class JobEnding {
   JobAgents& agents_;
   const std::chrono::milliseconds grace_;
   bool is_under_way_ = false;
-  std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
+  std::optional<TimePoint> kill_at_;     // ranks that got a signal and still run
   std::optional<TimePoint> abandon_at_;  // agents that do not answer
 };
 

@@ -15,9 +15,9 @@ class JobLog {
 
   /// Writes one line, behind "dabkerun: ".
   void log(std::string_view text);
-  /// Counts a line that a rank has written. Returns how many lines stand before it.
+  /// Counts a line that a rank has written. Returns the number of lines before it.
   std::size_t count_line() { return lines_++; }
-  /// Lines so far, of ranks and of dabkerun.
+  /// The number of lines so far, of ranks and of dabkerun.
   std::size_t lines() const { return lines_; }
 
  private:

@@ -15,11 +15,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time that a reader gets for the output of a job that was told to end, once its ranks have ended; and
-/// the time for what is said after that.
+/// The time limits after a signal to end the job, once its ranks have ended: for the reader of their output,
+/// and then for dabkerun's own messages.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
-/// Lines that are above the end of a job's output and yet in view.
+/// The last lines of a job's output that count as still visible.
 constexpr std::size_t kLinesInView = 30;
 
 OutputStyle style_on(int fd, OutputStyle style) {
@@ -163,12 +163,12 @@ WorkerOutput& JobOutput::stream_of(Rank rank, bool is_error_output) {
   return is_error_output ? streams.error_output : streams.output;
 }
 
-/// Nobody reads it. The copies get all of it.
+/// Drops output that has no reader. The copies in files get all of it.
 void JobOutput::drop() {
   std::size_t lost = console_.abandon();
   for (auto& [rank, streams] : streams_) {
     for (WorkerOutput* output : {&streams.output, &streams.error_output}) {
-      if (output->pipe() < 0) continue;  // its agent sends the rest, and its end
+      if (output->pipe() < 0) continue;  // its agent sends the rest, and the end
       output->drain(console_);
       output->close(console_);
       lost += console_.abandon();

@@ -1,4 +1,4 @@
-// What the ranks of a job print: onto the console, into files, and its last lines for the end of the job.
+// The output of the ranks of a job: to the console, into files, and its last lines for the end of the job.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +24,8 @@
 
 namespace dabke::launcher {
 
-/// The launcher's ends of what a rank prints, and the files that keep it; without pipes its agent carries it.
+/// The launcher's ends of a rank's output, and the files that keep it. Without pipes, the rank's agent
+/// carries the output.
 struct RankOutputs {
   Fd output, error_output;
   Fd output_file, error_file;
@@ -32,7 +33,7 @@ struct RankOutputs {
 
 class JobOutput {
  public:
-  /// Shown each line that a rank writes to stderr.
+  /// Called with each line that a rank writes to stderr.
   using ErrorWatcher = std::function<void(Rank speaker, std::string_view line)>;
 
   JobOutput(Console& console, JobLog& log, ErrorWatcher watcher);
@@ -41,7 +42,7 @@ class JobOutput {
 
   void add(Rank rank, RankOutputs outputs, OutputStyle style);
 
-  /// Some stream is open, or something waits for the console.
+  /// True if some stream is open, or output waits for the console.
   bool is_waiting() const;
   TimePoint deadline() const;
   void add_poll_entries(std::vector<pollfd>& entries) const;
@@ -50,34 +51,35 @@ class JobOutput {
   /// Does what is due by `now`.
   void tick(TimePoint now);
 
-  // What an agent carries. Ranks are those of add().
+  // Output that an agent carries. `rank` must be from add().
   void take(Rank rank, bool is_error_output, std::string_view bytes);
   void end(Rank rank, bool is_error_output);
-  /// No process of the rank is left: no more will come than its pipes hold.
+  /// Called when no process of the rank is left: only the contents of its pipes are still to come.
   void rank_over(Rank rank);
 
-  /// Nobody reads stdout any more.
+  /// True if stdout no longer has a reader.
   bool is_reader_gone() const { return console_.stdout_is_closed(); }
-  /// All ranks are over, and whoever reads their output gets a limited time from now. The first call counts.
+  /// Called when all ranks are over: the reader of their output gets a limited time from now. The first call
+  /// counts.
   void limit_reader(TimePoint now);
-  /// The same; a second call gives no more time at all.
+  /// The same, but a second call gives no more time at all.
   void hurry_reader(TimePoint now);
-  /// Output was lost, because nobody has read it.
+  /// True if output was lost because it had no reader.
   bool is_dropped() const { return is_dropped_; }
-  /// The console cannot be written: logs why, once each.
+  /// Called when the console cannot be written: logs the reason, once each.
   void take_console_error();
-  /// What could not be written is lost.
+  /// True if output was lost because it could not be written.
   bool is_lost() const { return is_lost_; }
 
   std::vector<std::string> last_lines(Rank rank) const;
-  /// Unless they stand just above.
+  /// Logs them, unless they are visible just above.
   void log_last_lines(Rank rank) const;
-  /// Logs which files of --output-filename lack something; whether there are any.
+  /// Logs which files of --output-filename lack something. True if there are any.
   bool log_lost_copies() const;
 
-  /// The part of a terminal of this size that the rank's own text has.
+  /// Returns the part of a terminal of this size that the rank's own text has.
   TerminalSize room_in(Rank rank, TerminalSize whole) const;
-  /// The launcher's end of its stdout; -1: its agent carries it.
+  /// Returns the launcher's end of the rank's stdout; -1 if its agent carries it.
   int stdout_pipe(Rank rank) const;
 
  private:
@@ -95,7 +97,7 @@ class JobOutput {
   const ErrorWatcher watcher_;
   std::map<Rank, Streams> streams_;
   RepeatedTexts texts_;
-  std::optional<TimePoint> drop_at_;  // what nobody has read by then
+  std::optional<TimePoint> drop_at_;  // output not read by then is dropped
   bool is_lost_ = false, is_dropped_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The ranks of a job: where each runs, and how far it is. No thread, process or descriptor.
+// The ranks of a job: where each runs, and its progress. No thread, process or descriptor.
 #pragma once
 
 #include <sys/types.h>
@@ -29,16 +29,16 @@ struct JobRank {
 
 class JobRanks {
  public:
-  /// In the order of ranks.
+  /// Called in the order of ranks.
   void add(RankPlacement placement, AgentLink* agent);
 
   std::span<const JobRank> all() const { return ranks_; }
   int size() const { return static_cast<int>(ranks_.size()); }
-  /// Null where that agent has no such rank.
+  /// Returns null if that agent has no such rank.
   const JobRank* find(const AgentLink& agent, int rank) const;
-  /// Something of a rank is left.
+  /// True if something of a rank is left.
   bool are_any_left() const;
-  /// Something of a rank of that agent is left.
+  /// True if something of a rank of that agent is left.
   bool are_any_left(const AgentLink& agent) const;
   bool have_all_ended() const;
   bool has_any_ended() const;
@@ -50,7 +50,7 @@ class JobRanks {
   void set_state(const RankState& state) { at(state.rank).state = state; }
 
   std::vector<RankPlacement> placements() const;
-  /// The same ranks, in the same order, on hosts under other names.
+  /// Sets new placements: the same ranks, in the same order, on hosts under other names.
   void place(const std::vector<RankPlacement>& placements);
 
  private:

@@ -21,12 +21,13 @@ Topology load(const std::string& synthetic) {
   if (::hwloc_topology_init(&raw) != 0) return nullptr;
   Topology topology(raw);
   if (!synthetic.empty() && ::hwloc_topology_set_synthetic(raw, synthetic.c_str()) != 0) return nullptr;
-  // The units of a control group alone would else be shown, by other numbers of caches than there are.
+  // Without the flag, only the units of the control group would be shown, with other numbers of caches than
+  // the machine has.
   ::hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   return ::hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
 }
 
-/// By the numbers of the objects: cache, core. The outermost cache is the last level.
+/// Returns the numbers of the unit's cache and core. The outermost cache is the last level.
 std::pair<hwloc_uint64_t, hwloc_uint64_t> place_of(hwloc_obj_t unit) {
   hwloc_uint64_t cache = 0, core = unit->gp_index;
   for (hwloc_obj_t each = unit->parent; each != nullptr; each = each->parent) {

@@ -16,7 +16,7 @@ std::size_t size_of(const std::vector<CacheCores>& caches) {
   return size;
 }
 
-/// Every unit as a core of its own.
+/// Returns every unit as a core of its own.
 std::vector<CacheCores> units_of(const std::vector<CacheCores>& caches) {
   std::vector<CacheCores> units;
   for (const CacheCores& cache : caches) {
@@ -35,7 +35,8 @@ std::vector<int> joined(const CacheCores& cores, std::size_t first, std::size_t 
   return units;
 }
 
-/// `share` cores for each of so many ranks. What no cache has room for goes over the border of two.
+/// Returns `share` cores for each of `ranks` ranks. If the caches have no room for all shares, shares cross
+/// the border between caches.
 std::vector<std::vector<int>> shares_of(const std::vector<CacheCores>& caches, std::size_t ranks,
                                         std::size_t share) {
   std::vector<std::vector<int>> shares;

@@ -34,7 +34,8 @@ std::string text_in(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Of version 2, "200000 100000" or "max 100000"; of version 1, two files.
+/// Reads the quota of a control group. In version 2 it is "200000 100000" or "max 100000", in version 1 two
+/// files.
 double quota_in(const std::filesystem::path& group) {
   std::istringstream both(text_in(group / "cpu.max"));
   double granted = 0, period = 0;
@@ -46,7 +47,7 @@ double quota_in(const std::filesystem::path& group) {
   return granted > 0 && period > 0 ? granted / period : 0;
 }
 
-/// The group's own, and those of all above it.
+/// Returns the least quota of the group and all groups above it.
 double least_quota(const std::filesystem::path& root, std::filesystem::path group) {
   double least = 0;
   for (;; group = group.parent_path()) {

@@ -1,4 +1,4 @@
-// The cores of this host that this process may use, as the system tells.
+// The cores of this host that this process may use, as the system reports them.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,15 @@ namespace dabke::launcher {
 
 HostCores cores_of_this_host();
 
-/// Of those units, which are one core and which share a last-level cache; nothing where that cannot be known, as
-/// without hwloc. `synthetic`: instead of this host's, the topology of such a description, with all its units; for
-/// tests.
+/// Groups the units by core and by last-level cache; nothing if the topology is unknown, as without hwloc.
+/// `synthetic` describes a topology that replaces this host's, with all its units; for tests.
 std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>& units,
                                                       const std::string& synthetic = "");
-/// With hwloc.
+/// True with hwloc.
 bool can_find_caches();
 
-/// How many processors a control group grants; 0: as many as there are. `root` is where the control groups are mounted,
-/// `own` what /proc/self/cgroup says.
+/// Returns the number of processors that a control group grants; 0 if there is no limit. `root` is where the
+/// control groups are mounted, `own` the contents of /proc/self/cgroup.
 double processor_quota(const std::string& root, const std::string& own);
 
 }  // namespace dabke::launcher

@@ -64,7 +64,8 @@ bool Console::is_in_line_of(Stream stream, Writer writer) const {
   return queue.line_of == writer && (queue.line == Line::unfinished || queue.line == Line::redrawn);
 }
 
-/// `writer` begins a line. What the launcher says is rare, and takes no other line away.
+/// Ends or removes the last line when `writer` begins one. The launcher's own lines are rare, and remove no
+/// other line.
 void Console::leave_line(Queue& queue, Writer writer) const {
   const Line line = std::exchange(queue.line, Line::ended);
   if (line == Line::ended || (line == Line::returned && !queue.is_terminal)) return;
@@ -78,14 +79,14 @@ void Console::leave_line(Queue& queue, Writer writer) const {
 
 void Console::take_typed_line() {
   for (Queue& queue : queues_) {
-    // What waits comes to the terminal after the echo.
+    // Waiting text comes to the terminal after the echo.
     if (queue.is_terminal && queue.waiting.empty()) queue.line = Line::ended;
   }
 }
 
 void Console::pin(std::vector<std::string> lines) {
   Queue& queue = queue_of(Stream::error);
-  // A terminal that takes nothing gets the next ones.
+  // If the terminal is blocked, these lines are skipped, and it gets the next ones.
   if (queue.closed || queue.failed || (!queue.waiting.empty() && !lines.empty())) return;
   erase_pinned(queue);
   pinned_ = std::move(lines);
@@ -100,7 +101,7 @@ void Console::draw_pinned() {
   if (drawn_ > 0) queue.used = true;
 }
 
-/// Up to the first of its lines, and all from there on goes.
+/// Moves to the first pinned line and erases everything from there on.
 void Console::erase_pinned(Queue& queue) {
   if (drawn_ > 0) queue.waiting += fmt::format("\x1b[{}A\r\x1b[J", drawn_);
   drawn_ = 0;
@@ -132,14 +133,14 @@ void Console::handle(const pollfd& entry) {
       drop(queue);
     } else if (!queue.waiting.empty()) {
       write_some(queue);
-      // Once the terminal has taken all lines, and not after each of them.
+      // Draws when the terminal has taken all lines, not after each of them.
       if (queue.waiting.empty() && &queue == &queue_of(Stream::error) && drawn_ == 0) draw_pinned();
     }
   }
 }
 
 void Console::write_some(Queue& queue) {
-  // Where it could not be opened again, POLLOUT promises room for PIPE_BUF bytes of a pipe, and no more.
+  // If the file could not be opened again, POLLOUT guarantees room for only PIPE_BUF bytes of a pipe.
   const std::size_t left = queue.waiting.size() - queue.written;
   const std::size_t count = queue.is_file ? left : std::min<std::size_t>(left, PIPE_BUF);
   const char* const bytes = queue.waiting.data() + queue.written;

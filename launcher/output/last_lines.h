@@ -11,12 +11,12 @@ namespace dabke::launcher {
 
 class LastLines {
  public:
-  /// Keeps `line`, without its terminator and cut to kLongest bytes, and forgets the oldest of more than kCount. `at`: how
-  /// many lines of all ranks stand before it.
+  /// Stores `line`, without its terminator and cut to kLongest bytes, and drops the oldest of more than
+  /// kCount. `at` is the number of lines of all ranks before it.
   void push(std::string_view line, std::size_t at);
   /// Oldest first.
   std::vector<std::string> all() const;
-  /// How many lines stand before the oldest.
+  /// The number of lines before the oldest.
   std::size_t begin_at() const { return at_[pushed_ < kCount ? 0 : pushed_ % kCount]; }
 
   static constexpr std::size_t kCount = 10;
@@ -24,7 +24,7 @@ class LastLines {
 
  private:
   std::array<std::size_t, kCount> at_{};
-  std::array<std::string, kCount> lines_;  // a ring: what comes next goes to pushed_ % kCount
+  std::array<std::string, kCount> lines_;  // a ring: the next goes to pushed_ % kCount
   std::size_t pushed_ = 0;
 };
 

@@ -17,7 +17,7 @@ void LineSplitter::push(std::string_view bytes, const Sink& sink) {
     const auto end = bytes.find_first_of("\r\n");
     if (end == std::string_view::npos) break;
     const bool is_crlf = bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
-    if (bytes[end] == '\r' && end + 1 == bytes.size()) break;  // what comes next decides
+    if (bytes[end] == '\r' && end + 1 == bytes.size()) break;  // the next byte decides
     const std::string_view line = bytes.substr(0, end + (is_crlf ? 2 : 1));
     bytes.remove_prefix(line.size());
     if (held_.size() + line.size() > longest_) {
@@ -40,7 +40,7 @@ void LineSplitter::emit(std::string_view line, const Sink& sink) {
   is_redrawing_ = line.ends_with('\r');
 }
 
-/// Takes full pieces off the front until at most `longest_` bytes and the terminator are left.
+/// Emits full pieces from the front until at most `longest_` bytes and the terminator are left.
 void LineSplitter::emit_long(const Sink& sink) {
   const std::size_t terminator = held_.ends_with("\r\n")                          ? 2
                                  : held_.ends_with('\n') || held_.ends_with('\r') ? 1

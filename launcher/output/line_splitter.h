@@ -8,31 +8,32 @@
 
 namespace dabke::launcher {
 
-/// A line ends with \n, \r\n, or \r alone, as progress bars write it. Bytes are passed on as they are, terminator included.
-/// A line longer than `longest` comes in pieces.
+/// A line ends with \n, \r\n, or only \r, as progress bars write it. Bytes are passed on unchanged, with the
+/// terminator. A line longer than `longest` comes in pieces.
 class LineSplitter {
  public:
-  /// Whether a piece of a line, and a last line, get a newline that was not there.
+  /// `completed` adds a missing newline to a piece of a line, and to a last line.
   enum class Ends { as_they_are, completed };
-  /// The first `shown` bytes of `line` have been shown by show().
+  /// show() has already shown the first `shown` bytes of `line`.
   using Sink = std::function<void(std::string_view line, std::size_t shown)>;
 
   explicit LineSplitter(Ends ends, std::size_t longest = std::size_t{1} << 20)
       : ends_(ends), longest_(longest) {}
 
   void push(std::string_view bytes, const Sink& sink);
-  /// The stream has ended.
+  /// Called when the stream has ended.
   void finish(const Sink& sink);
 
-  /// The bytes so far end with \r, and a \n may follow; release() when none comes soon.
+  /// True if the bytes so far end with \r, and a \n may follow. The caller calls release() if none comes
+  /// soon.
   bool holds_carriage_return() const { return held_.ends_with('\r'); }
   void release(const Sink& sink);
 
-  /// There are bytes of an unfinished line that have not been shown.
+  /// True if an unfinished line has bytes that have not been shown.
   bool holds_unshown() const { return held_.size() > shown_; }
-  /// Gives the unfinished line to `sink`, and keeps it: its sink gets it again as a whole once it ends.
+  /// Passes the unfinished line to `sink`, and keeps it: the sink gets the whole line once it ends.
   void show(const Sink& sink);
-  /// The last line ended with \r alone, so the one that has begun since takes its place on a terminal.
+  /// True if the last line ended with only \r, so that the current one takes its place on a terminal.
   bool is_redrawing() const { return is_redrawing_; }
 
  private:
@@ -41,7 +42,7 @@ class LineSplitter {
 
   const Ends ends_;
   const std::size_t longest_;
-  std::string held_;  // the line that is not complete; its last byte may be a \r, no other
+  std::string held_;  // the incomplete line; only its last byte may be a \r
   std::size_t shown_ = 0;
   bool is_redrawing_ = false;
 };

@@ -11,7 +11,8 @@
 namespace dabke::launcher {
 namespace {
 
-/// The other end of a pseudo-terminal calls itself one as well, and to open that makes a new one.
+/// True for a terminal. The other end of a pseudo-terminal also counts as one for isatty(), but opening it
+/// would make a new one.
 bool is_terminal(int fd) {
   unsigned number = 0;
   return ::isatty(fd) != 0 && ::ioctl(fd, TIOCGPTN, &number) != 0;
@@ -27,7 +28,8 @@ bool is_pipe(int fd) {
 Fd open_again(int fd, int access) {
   const int flags = access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   if (is_terminal(fd)) {
-    // Who came by su may use the terminal and not open it by its name; this name is open to everybody.
+    // A user who came by su may use the terminal, but not open it by its name; /dev/tty is open to every
+    // user.
     const bool is_ours = ::tcgetsid(fd) == ::getsid(0);
     Fd terminal(is_ours ? ::open("/dev/tty", flags) : -1);
     if (terminal) return terminal;

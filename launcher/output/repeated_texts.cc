@@ -9,12 +9,12 @@ namespace dabke::launcher {
 namespace {
 
 constexpr std::size_t kMostReports = 16;
-constexpr std::size_t kMostBytes = 4096;  // of a text: what is longer is shown as it is
+constexpr std::size_t kMostBytes = 4096;  // of a text: longer texts are shown unchanged
 constexpr std::size_t kLeastCommon = 80;  // bytes that are worth a reference
-constexpr std::size_t kKept = 60;         // of them, so that a reader sees what is meant
+constexpr std::size_t kKept = 60;         // of them, so that a reader recognises the text
 constexpr Duration kStaysOnScreen = std::chrono::seconds(10);
 
-/// Where the message of Dabke begins in a line; its size where it has none.
+/// Returns where Dabke's message begins in a line; the size of the line if it has none.
 std::size_t message_at(std::string_view line) {
   if (line.starts_with("dabke.errors.")) return 0;
   if (!line.starts_with('[')) return line.size();
@@ -30,11 +30,11 @@ struct Common {
   std::size_t size = 0;
 };
 
-/// The longest part of `text` that `other` has too.
+/// Returns the longest part of `text` that `other` contains, too.
 Common longest_common(std::string_view text, std::string_view other) {
   Common best;
   std::vector<std::size_t> ending(other.size() + 1),
-      before(other.size() + 1);  // at each place: how long a part ends there
+      before(other.size() + 1);  // at each position: the length of the part that ends there
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::swap(ending, before);
     for (std::size_t j = 0; j < other.size(); ++j) {
@@ -59,7 +59,7 @@ std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now)
     if (common.size < kLeastCommon || common.size * 2 < text.size()) continue;
     const auto common_end = common.begin + common.size;
     const auto cut = std::min(text.find(' ', common.begin + kKept), common_end);
-    std::string_view rest = text.substr(common_end);  // from the word on in which they part
+    std::string_view rest = text.substr(common_end);  // from the word on in which they differ
     if (!rest.empty()) rest = text.substr(text.rfind(' ', common_end));
     return fmt::format("{}{}... (as rank {} has told){}{}", line.substr(0, begin), text.substr(0, cut),
                        report.rank, rest, line.substr(end));

@@ -1,4 +1,5 @@
-// What several ranks say in nearly the same words is shown in full once: all of them tell why a job has failed.
+// Shows text that several ranks print in nearly the same words in full only once: all of them report why a
+// job has failed.
 #pragma once
 
 #include <deque>
@@ -11,9 +12,9 @@ namespace dabke::launcher {
 
 class RepeatedTexts {
  public:
-  /// A line of a rank's standard error as it is to be shown. Where another line has told most of it within
-  /// the last ten seconds, that part of a line of Dabke's log, or of one of its exceptions, ends in "... (as
-  /// rank 0 has told)".
+  /// Returns a line of a rank's standard error in the form to show. Applies to lines of Dabke's log and of
+  /// its exceptions. If another line contained most of it within the last ten seconds, that part ends in "...
+  /// (as rank 0 reported)".
   std::string shown(std::string_view line, int rank, TimePoint now);
 
  private:

@@ -17,10 +17,10 @@ namespace {
 
 constexpr auto kCarriageReturnWait = std::chrono::milliseconds(20);
 constexpr auto kUnfinishedLineWait = std::chrono::milliseconds(200);
-/// More than a dead rank can have left in its pipe; /proc/sys/fs/pipe-max-size unless root raised it.
+/// More than a dead rank can leave in its pipe: /proc/sys/fs/pipe-max-size, unless root has raised it.
 constexpr std::size_t kLargestPipe = std::size_t{1} << 20;
 
-/// The time as C's asctime has it: "Tue Mar  4 05:06:07 2025".
+/// Returns the time in the form of C's asctime: "Tue Mar  4 05:06:07 2025".
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -32,7 +32,8 @@ std::string time_text() {
 
 const char* name_of(Console::Stream stream) { return stream == Console::Stream::out ? "stdout" : "stderr"; }
 
-/// Neighbours differ. No red, which is for what is wrong, and nothing that a light or a dark background hides.
+/// Gives neighbouring ranks different colours. Red is for errors. No colour is hard to see on a light or a
+/// dark background.
 std::string prefix_of(int rank, Console::Stream stream, bool is_coloured) {
   const std::string prefix = fmt::format("[{}]<{}>:", rank, name_of(stream));
   constexpr std::array kColours{36, 32, 35, 34, 33};
@@ -130,13 +131,14 @@ void WorkerOutput::release(Console& console) {
   splitter_.release([&](std::string_view line, std::size_t shown) { print(console, line, shown); });
 }
 
-/// What comes in place of a line that ended with \r is written again where another writer has taken that place.
+/// Writes a line. A line that replaces one that ended with \r is written in full if another writer has taken
+/// its place.
 void WorkerOutput::write(Console& console, std::string_view line, std::size_t shown) {
   const auto end = splitter_.is_redrawing() ? Console::End::redrawn : Console::End::kept;
   if (!console.is_in_line_of(stream_, writer_)) {
     if (end == Console::End::redrawn) shown = 0;
     const bool is_ended = shown > 0 && line.find_first_not_of("\r\n", shown) == std::string_view::npos;
-    if (is_ended) return;  // by what came in between
+    if (is_ended) return;  // the text in between has ended it
     if (style_.timestamps) console.write(stream_, time_text() + (prefix_.empty() ? " " : ""), writer_, end);
     console.write(stream_, prefix_, writer_, end);
   }
@@ -154,7 +156,8 @@ void WorkerOutput::print(Console& console, std::string_view line, std::size_t sh
   if (watcher_) watcher_(line);
 }
 
-/// Two ranks that write into unfinished lines would end each other's every time, hence the doubled wait.
+/// Shows an unfinished line. Two ranks with unfinished lines would end each other's every time, hence the
+/// doubled wait.
 void WorkerOutput::show(Console& console) {
   release_at_ = kNever;
   splitter_.show([&](std::string_view line, std::size_t shown) {

@@ -1,4 +1,4 @@
-// One output stream of one rank: a pipe or frames of its agent in, prefixed lines and a file out.
+// One output stream of one rank: a pipe or its agent's frames in, prefixed lines and a file out.
 #pragma once
 
 #include <cstddef>
@@ -18,46 +18,46 @@ namespace dabke::launcher {
 
 struct OutputStyle {
   bool prefix = true;
-  bool timestamps = false;   // with neither, bytes come out exactly as the rank has written them
+  bool timestamps = false;   // without both, bytes come out exactly as the rank has written them
   bool is_coloured = false;  // the prefix, by rank
 };
 
 class WorkerOutput {
  public:
-  /// Without a pipe its agent carries it: take() and close().
+  /// Without a pipe, the rank's agent carries the stream: take() and close().
   WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style);
 
-  /// Keeps every byte in `file` too, as it came, without prefixes.
+  /// Stores every byte in `file`, too, unchanged and without prefixes.
   void copy_to(Fd file) { file_ = std::move(file); }
 
-  /// Why the file lacks some of it; empty where it has all.
+  /// Returns why the file lacks a part of the output; empty if it has all.
   const std::string& copy_trouble() const { return copy_trouble_; }
 
   Console::Stream stream() const { return stream_; }
   /// -1: there is none.
   int pipe() const { return pipe_.get(); }
   bool is_open() const { return !is_closed_; }
-  /// The part of a terminal of this size that the rank's own text has.
+  /// Returns the part of a terminal of this size that the rank's own text has.
   TerminalSize room_in(TerminalSize size) const;
-  /// Shows every line to `watcher`, too.
+  /// Passes every line to `watcher`, too.
   void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
 
-  /// With a prefix shows of each line what `shorten` makes of it; watchers and copies have it whole.
+  /// With a prefix, shows the result of `shorten` for each line; watchers and copies get the whole line.
   void shorten_by(std::function<std::string(std::string_view line)> shorten) {
     shorten_ = std::move(shorten);
   }
 
-  /// Reads once; at end of file the last line goes out and the pipe is closed. How many bytes came.
+  /// Reads once, and returns the number of bytes. At end of file, writes the last line and closes the pipe.
   std::size_t read(Console& console);
   void take(Console& console, std::string_view bytes);
-  /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
-  /// rank have ended. A process that escaped may hold the pipe open or go on writing; it is not waited for. Without
-  /// a pipe, nothing.
+  /// Reads the rest and closes, as far as the console has room. Called when all processes of the rank have
+  /// ended. A process that escaped may hold the pipe open or go on writing; it is not waited for. Does
+  /// nothing without a pipe.
   void drain(Console& console);
   void close(Console& console);
 
-  /// A line that ends with \r waits a little for a \n, and on a terminal an unfinished line for its end. When this wait is
-  /// over; kNever: there is none.
+  /// A line that ends with \r waits a little for a \n, and on a terminal an unfinished line waits for its
+  /// end. Returns the end of this wait; kNever if there is none.
   TimePoint release_at() const { return release_at_; }
   void release(Console& console);
 
@@ -84,7 +84,8 @@ class WorkerOutput {
   std::function<std::string(std::string_view)> shorten_;
 };
 
-/// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.
+/// Opens DIR/rank.<rank>/<name>, where the rank is padded with zeros to the width of the last; makes the
+/// directories.
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name);
 
 }  // namespace dabke::launcher

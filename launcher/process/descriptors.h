@@ -1,4 +1,4 @@
-// What a process that was forked keeps open.
+// The descriptors that a forked process keeps open.
 #pragma once
 
 #include <initializer_list>
@@ -7,9 +7,9 @@
 namespace dabke::launcher {
 
 void close_descriptors(unsigned first, unsigned last);
-/// 0, 1 and 2 stay as well: a descriptor made later must not take their numbers.
+/// Keeps 0, 1 and 2 as well: a later descriptor must not take their numbers.
 void close_all_but(std::vector<int> kept);
-/// Each of `targets` becomes /dev/null. False when there is none.
+/// Makes each of `targets` refer to /dev/null. False if that cannot be opened.
 bool stand_in_null(std::initializer_list<int> targets);
 
 }  // namespace dabke::launcher

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 256;  // the kernel reads no more
 
-/// The words after "#!"; none where there is no such line.
+/// Returns the words after "#!"; none if there is no such line.
 std::vector<std::string> words_of_first_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, kLongestLine> bytes{};
@@ -29,7 +29,7 @@ std::vector<std::string> words_of_first_line(const std::string& path) {
   std::vector<std::string> words;
   if (!line.starts_with("#!")) return words;
   line.remove_prefix(2);
-  // A carriage return is no space for the kernel, and belongs to the name.
+  // For the kernel a carriage return is not a blank, so it belongs to the name.
   while (!line.empty()) {
     const auto space = line.find_first_of(" \t");
     if (space != 0) words.emplace_back(line.substr(0, space));
@@ -45,7 +45,7 @@ std::string saved_with_crlf(const std::string& path) {
       path);
 }
 
-/// `words` are those after env.
+/// `words` are the words after env.
 std::string trouble_with_env(const std::string& path, const std::string& env, std::vector<std::string> words,
                              const std::string& path_variable) {
   const bool is_split = !words.empty() && words.front() == "-S";

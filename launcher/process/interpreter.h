@@ -1,12 +1,13 @@
-// The interpreter that a script's first line names.
+// The interpreter in a script's first line.
 #pragma once
 
 #include <string>
 
 namespace dabke::launcher {
 
-/// Why the kernel, or env, would not find the interpreter of the script at `path`, and what to do: "its first line names ...".
-/// Empty where it would, and for what is not a script. env searches the directories of `path_variable`.
+/// Returns why the kernel, or env, would not find the interpreter of the script at `path`, with the remedy:
+/// "its first line names ...". Empty if it would be found, or if the file is not a script. env searches the
+/// directories of `path_variable`.
 std::string interpreter_trouble(const std::string& path, const std::string& path_variable);
 
 }  // namespace dabke::launcher

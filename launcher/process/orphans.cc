@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 500ms;
-/// What SIGKILL has not ended by then hangs in the kernel.
+/// A process that SIGKILL has not ended by then hangs in the kernel.
 constexpr auto kLimit = 5s;
 
 }  // namespace
@@ -37,11 +37,11 @@ std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
   due_.reset();
   if (limit_ && now >= *limit_) return found.size();
   if (!limit_) limit_ = now + kLimit;
-  // A reading misses whom a process that it has not come to has made under a number behind it, and outlives: none has
-  // been found when two have found none.
+  // Two readings in a row must find none. A single reading can miss a process whose number is behind the
+  // reading position, while its parent has not been read yet and ends.
   const bool was_empty = std::exchange(was_empty_, found.empty());
   if (!was_empty || !found.empty()) due_ = now + pause_;
-  pause_ = std::min(2 * pause_, kLongestPause);  // what forks faster than this meets the next round
+  pause_ = std::min(2 * pause_, kLongestPause);  // processes that fork faster meet the next round
   return 0;
 }
 

@@ -1,7 +1,7 @@
-// What supervisors that were killed leave: processes of the job that nobody stands over.
+// Processes that killed supervisors leave: processes of the job without a supervisor.
 //
-// The kernel ends a rank's own program with its supervisor, and hands the program's children to the agent, the
-// next subreaper above. The agent's other children are supervisors alone.
+// When a supervisor dies, the kernel ends the rank's own program. It makes the program's children children of
+// the agent, the next subreaper above. All other children of the agent are supervisors.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +16,16 @@ namespace dabke::launcher {
 
 class Orphans {
  public:
-  /// To be made before the first supervisor is started.
+  /// Must be made before the first supervisor is started.
   Orphans();
 
-  /// A supervisor has been killed, and is no child any more: what was below it is to be killed.
+  /// Called when a supervisor has been killed and is no longer a child: the processes below it must be
+  /// killed.
   void seek();
-  /// When kill() is due; kNever: there are no orphans.
+  /// Returns the time at which kill() is due; kNever if there are no orphans.
   TimePoint due() const { return due_.value_or(kNever); }
-  /// Called when it is due. How many have been given up, because SIGKILL does not end them.
+  /// Called when it is due. Returns the number of processes that are abandoned because SIGKILL does not end
+  /// them.
   std::size_t kill(const std::vector<pid_t>& supervisors_left);
 
  private:

@@ -20,7 +20,7 @@ Result<OutputPipe> make_terminal() {
     errno = error;
     return failed();
   }
-  // Nobody types there, so who tried to read would wait for ever.
+  // Opened write-only: no user types there, so a program that reads it would wait for ever.
   Fd theirs(::open(path.data(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
   termios modes{};
   if (!theirs || ::tcgetattr(theirs.get(), &modes) != 0) return failed();
@@ -35,7 +35,7 @@ Result<OutputPipe> make_output_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe for a rank's output", errno);
   OutputPipe pipe{Fd(ends[0]), Fd(ends[1])};
-  // This end alone: the flag belongs to this end's open file and the rank's end has another.
+  // Only this end: the flag belongs to this end's open file, and the rank's end has another.
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return pipe;
 }

@@ -1,4 +1,5 @@
-// What a rank's output goes through: a pipe, or a pseudo-terminal, at which programs write each line at once and use colours.
+// The channel of a rank's output: a pipe, or a pseudo-terminal. At the latter, programs write each line at
+// once and use colours.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +10,27 @@
 
 namespace dabke::launcher {
 
-/// The read end never blocks; the write end, which is a rank's, does.
+/// The read end is non-blocking; the write end, which is a rank's, blocks.
 struct OutputPipe {
   Fd read_end, write_end;
 };
 
-/// What a rank writes to.
+/// The ends to which a rank writes.
 struct OutputEnds {
   Fd output, error_output;
 };
 
 Result<OutputPipe> make_output_pipe();
 
-/// `terminal_if_any`: a pipe where the system has no pseudo-terminal left.
+/// `terminal_if_any`: a pipe if the system has no pseudo-terminal left.
 enum class StdoutKind : std::int32_t { pipe, terminal_if_any, terminal };
 
-/// Bytes pass a terminal unchanged, and it becomes nobody's controlling terminal. Its read end fails with EIO once all has been
-/// read and nobody has the write end open any more.
+/// Makes the channel for a rank's stdout. A terminal passes bytes unchanged, and becomes the controlling
+/// terminal of no process. Its read end fails with EIO once all has been read and no process has the write
+/// end open.
 Result<OutputPipe> make_stdout(StdoutKind kind);
 
-/// Sets the size of the terminal that has this read end; of a pipe there is none.
+/// Sets the size of the terminal with this read end; pipes have no size.
 void resize(int read_end, TerminalSize size);
 
 }  // namespace dabke::launcher

@@ -34,15 +34,16 @@ InheritedState prepare_process() {
     before.signal = signal;
     ::sigaction(signal, &action, &before.action);
   };
-  set(SIGPIPE, SIG_IGN);  // both are errors of write() then, which are told
+  set(SIGPIPE, SIG_IGN);  // both are then errors of write(), which are reported
   set(SIGXFSZ, SIG_IGN);
-  set(SIGCHLD, SIG_DFL);  // ignored, nobody would learn of the end of any child
+  set(SIGCHLD, SIG_DFL);  // if it were ignored, the end of a child would go unnoticed
   const sigset_t forwarded = set_of(kForwardedSignals);
   ::sigprocmask(SIG_BLOCK, &forwarded, nullptr);
   ::getrlimit(RLIMIT_NOFILE, &inherited.open_files);
   rlimit raised = inherited.open_files;
   raised.rlim_cur =
-      raised.rlim_max;  // a rank takes three descriptors here, and one for each request to the store
+      // Each rank takes three descriptors here, and one for each request to the store.
+      raised.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &raised);
   return inherited;
 }

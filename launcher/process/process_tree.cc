@@ -25,12 +25,13 @@ struct Stat {
   bool is_ending = false;
 };
 
-// The kernel's flags (include/linux/sched.h), which proc(5) calls field 9.
+// The kernel's flags (include/linux/sched.h), field 9 of proc(5).
 constexpr unsigned long kExiting = 0x4;
 constexpr unsigned long kDumpingCore = 0x200;
 constexpr unsigned long kSignalled = 0x400;
 
-/// The number in field `field` of the text, whose first field is the state, field 3 of proc(5).
+/// Returns the number in field `field` of the text. The first field of the text is the state, field 3 of
+/// proc(5).
 unsigned long number_in(std::string_view text, int field) {
   for (int i = 3; i < field; ++i) {
     const auto space = text.find(' ');
@@ -42,7 +43,7 @@ unsigned long number_in(std::string_view text, int field) {
   return number;
 }
 
-/// Reads "<pid> (<name>) <state> <parent> ..."; the name may hold anything, so the last ')' ends it.
+/// Reads "<pid> (<name>) <state> <parent> ..."; the name may contain any characters, so the last ')' ends it.
 bool read_stat(const char* pid, Stat& stat) {
   const std::string path = std::string("/proc/") + pid + "/stat";
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -55,7 +56,7 @@ bool read_stat(const char* pid, Stat& stat) {
   text.remove_prefix(name_end + 2);
   stat.is_zombie = text[0] == 'Z' || text[0] == 'X';
   stat.parent = static_cast<pid_t>(number_in(text, 4));
-  // A fatal signal, and exit() in another thread, leave a SIGKILL for each thread until it takes notice.
+  // After a fatal signal, or exit() in another thread, each thread has a pending SIGKILL until it notices.
   const bool is_to_die = (number_in(text, 31) >> (SIGKILL - 1) & 1) != 0;
   stat.is_ending =
       stat.is_zombie || is_to_die || (number_in(text, 9) & (kExiting | kDumpingCore | kSignalled)) != 0;
@@ -90,9 +91,9 @@ std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& exce
     for (const Child child : at->second) {
       if (std::ranges::find(except, child.pid) != except.end()) continue;
       if (!child.is_zombie) found.push_back(child.pid);
-      to_visit.push_back(child.pid);  // a zombie leader may still have threads whose children live
+      to_visit.push_back(child.pid);  // a zombie leader may still have threads with live children
     }
-    children.erase(at);  // a pid that came back as its own ancestor must not make a circle
+    children.erase(at);  // a reused pid that is its own ancestor must not make a circle
   }
   return found;
 }

@@ -16,7 +16,7 @@ namespace {
 
 enum class Kind { missing, unusable, program };
 
-/// "python train.py" for a script that is not executable; empty where nothing says what runs it.
+/// Returns "python train.py" for a script that is not executable; empty if the name shows no interpreter.
 std::string run_by_interpreter(const std::string& path) {
   if (path.ends_with(".py")) return "python " + path;
   if (path.ends_with(".sh")) return "sh " + path;
@@ -40,7 +40,7 @@ Kind kind_of(const std::string& path, std::string& why) {
   return Kind::unusable;
 }
 
-/// A script whose interpreter is missing would only fail once every rank has been forked.
+/// Checks the interpreter, because a script without one would fail only after every rank has been forked.
 ProgramSearch found_program(const std::string& name, const std::string& path,
                             const std::string& path_variable) {
   const std::string trouble = interpreter_trouble(path, path_variable);
@@ -49,7 +49,7 @@ ProgramSearch found_program(const std::string& name, const std::string& path,
           .message = fmt::format("cannot run '{}': {}{}", name, path == name ? "" : path + ": ", trouble)};
 }
 
-/// What to do about a name that no directory of PATH has.
+/// Returns the remedy for a name that no directory of PATH has.
 std::string instead_of(const std::string& name) {
   std::string why;
   const Kind here = name.empty() ? Kind::missing : kind_of("./" + name, why);

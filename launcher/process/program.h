@@ -1,4 +1,4 @@
-// Finding the program that a command names.
+// Finds the program that a command names.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace dabke::launcher {
 
-/// Where programs are when PATH says nothing.
+/// The directories of programs if PATH is empty.
 inline constexpr const char* kStandardPath = "/usr/local/bin:/usr/bin:/bin";
 
 struct ProgramSearch {
-  std::string path;     // the file to run; empty when there is none
+  std::string path;     // the file to run; empty if there is none
   int exit_code = 0;    // as a shell's: 127 not found, 126 not executable
-  std::string message;  // one line, why there is none
+  std::string message;  // one line: why there is none
 };
 
-/// Searches as a shell does: a name with '/' is a path, another one is looked up in the directories of
+/// Searches like a shell: a name with '/' is a path; another name is searched in the directories of
 /// `path_variable`. A script whose interpreter is missing counts as not found.
 ProgramSearch find_program(const std::string& name, const std::string& path_variable);
 

@@ -13,7 +13,7 @@
 
 namespace dabke::launcher {
 
-/// The agent's ends of a rank.
+/// The agent's side of a rank.
 struct SpawnedWorker {
   pid_t supervisor = -1;
   Fd channel;  // Command out, Report in; end of file: the supervisor has ended
@@ -25,12 +25,12 @@ struct SpawnRequest {
   std::vector<std::string> environment;
   std::vector<int> cores;
   int rank = 0;
-  int input = -1;  // what its stdin is; -1: /dev/null
+  int input = -1;  // the rank's stdin; -1: /dev/null
   int output = -1, error_output = -1;
   std::chrono::milliseconds grace = kGracePeriod;
 };
 
-/// The calling process must have one thread: what another one holds locked at the fork stays locked in the
+/// The calling process must have one thread: a lock that another thread holds at the fork stays locked in the
 /// supervisor.
 Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited);
 

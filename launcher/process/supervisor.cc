@@ -24,13 +24,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a rank that ended by itself leaves behind may finish for this long before it is told to end: a `tee`
-/// at the other end of the script's own pipe, say, which has the last lines still to write.
+/// The time that the remaining processes of a rank get after it ended by itself, before they are signalled to
+/// end. For example, a `tee` at the other end of the script's own pipe still has to write the last lines.
 constexpr auto kAfterglow = 1s;
 
-/// So much later than a host that was signalled first this one may be: a batch system reaches hosts one after the other.
+/// The most by which the signals to two hosts may differ: a batch system signals one host after the other.
 constexpr auto kStepTime = 1s;
-/// So late the command may come of a signal that the rank has had already: it may have travelled over two hosts.
+/// The time within which the command may come for a signal that the rank has received already: it may have
+/// travelled over two hosts.
 constexpr auto kCommandTime = 3s;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
@@ -40,10 +41,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   return out;
 }
 
-/// The rank's own process: becomes the program, or writes errno to `failure`.
+/// Runs in the rank's own process: becomes the program, or writes errno to `failure`.
 [[noreturn]] void become_program(const WorkerProcess& worker, pid_t supervisor, int failure) {
   ::setpgid(0, 0);
-  // Should somebody kill -9 the supervisor itself, the rank must not go on without one.
+  // If the supervisor itself is killed with SIGKILL, the rank must not continue without one.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != supervisor) ::_exit(127);
   if (!worker.cores.empty()) {
@@ -64,7 +65,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   const auto environment = pointers_to(worker.environment);
   auto arguments = pointers_to(worker.arguments);
   ::execve(worker.program.c_str(), arguments.data(), environment.data());
-  if (errno == ENOEXEC) {  // a script without #! belongs to the shell, as everywhere
+  if (errno == ENOEXEC) {  // a script without #! is run by the shell, as usual
     arguments[0] = const_cast<char*>(worker.program.c_str());
     arguments.insert(arguments.begin(), const_cast<char*>("sh"));
     ::execve("/bin/sh", arguments.data(), environment.data());
@@ -79,7 +80,7 @@ struct TimedSignal {
   TimePoint time{};
 };
 
-/// Takes the oldest `signal` out. Whether there is one.
+/// Removes the oldest `signal`. True if there was one.
 bool take_first(std::vector<TimedSignal>& signals, int signal) {
   const auto found = std::ranges::find(signals, signal, &TimedSignal::signal);
   if (found == signals.end()) return false;
@@ -133,11 +134,11 @@ class Supervisor {
       report(Report::Kind::exited, status);
     }
     waiting_.clear();
-    // What it has started has the time that the launcher gives to all.
+    // If a signal asked it to end, its remaining processes have the time that the launcher gives to all.
     if (!end_at_ && !is_asked_to_end_) end_at_ = Clock::now() + kAfterglow;
   }
 
-  /// Does what is due: signals that wait, SIGTERM at end_at_, SIGKILL from kill_at_ on.
+  /// Does what is due: waiting signals, SIGTERM at end_at_, SIGKILL from kill_at_ on.
   void advance() {
     const TimePoint now = Clock::now();
     while (!waiting_.empty() && now >= waiting_.front().time) {
@@ -162,13 +163,14 @@ class Supervisor {
     note_signal(SIGKILL);
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
     if (!give_up_at_)
-      give_up_at_ = now + kKillLimit;  // not from kill_at_ on: this process may itself come late
+      give_up_at_ = now + kKillLimit;  // not from kill_at_ on: this process may itself be late
     next_kill_ = now + kill_pause_;
     kill_pause_ =
-        std::min<Duration>(2 * kill_pause_, 500ms);  // what forks faster than this meets the next round
+        std::min<Duration>(2 * kill_pause_, 500ms);  // processes that fork faster meet the next round
   }
 
-  /// Called before the program is sent `signal`. What it was dying of already, it does not die of.
+  /// Called before `signal` is sent to the program. A program that is already ending does not end because of
+  /// it.
   void note_signal(int signal) {
     if (program_ > 0 && !is_ending(program_)) our_signal_ = signal;
   }
@@ -196,7 +198,7 @@ class Supervisor {
     if (!take_first(waiting_, signal)) had_.push_back({signal, Clock::now() + kCommandTime});
   }
 
-  /// Whether the rank has had this signal already, from whoever has sent it to this process.
+  /// True if the rank has received this signal already, from the sender that also signalled this process.
   bool has_had(int signal) {
     const TimePoint now = Clock::now();
     std::erase_if(had_, [&](const TimedSignal& one) { return now >= one.time; });
@@ -244,7 +246,7 @@ class Supervisor {
     go_on_to_end(signal);
   }
 
-  /// A stopped process takes what ends it only once it runs again.
+  /// A stopped process handles the signal that ends it only once it runs again.
   void go_on_to_end(int signal) const {
     if (!is_forwarded(signal)) ::kill(-program_, SIGCONT);
   }
@@ -254,7 +256,7 @@ class Supervisor {
   const int signals_;
   const int exec_failure_;
   pid_t program_;       // -1 once it has ended
-  int our_signal_ = 0;  // as Report tells it
+  int our_signal_ = 0;  // as in Report
   bool agent_gone_ = false;
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
@@ -262,10 +264,11 @@ class Supervisor {
   std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;
-  bool is_asked_to_end_ = false;      // by a signal; the launcher sees to it that no process is left
-  bool is_stopped_ = false;           // by the launcher, which then lets it go on
-  std::vector<TimedSignal> waiting_;  // to be passed on then; the next first
-  std::vector<TimedSignal> had_;      // that the rank has had, with commands that may come until then
+  bool is_asked_to_end_ = false;      // by a signal; the launcher makes sure that no process is left
+  bool is_stopped_ = false;           // by the launcher, which continues it later
+  std::vector<TimedSignal> waiting_;  // signals to pass on at their time; the next first
+  // Signals that the rank has received, with the time until which their commands may come.
+  std::vector<TimedSignal> had_;
 };
 
 }  // namespace
@@ -273,7 +276,7 @@ class Supervisor {
 void supervise(const WorkerProcess& worker) {
   ::setsid();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // Not "dabkerun", so that killing by that name ends the launcher and leaves its supervisors to clean up.
+  // Not "dabkerun", so that killing by that name ends the launcher, and leaves its supervisors to clean up.
   char name[16];
   std::snprintf(name, sizeof name, "dabke-rank%d", worker.rank);
   ::prctl(PR_SET_NAME, name);
@@ -298,11 +301,11 @@ void supervise(const WorkerProcess& worker) {
     (void)!::send(worker.channel, &message, sizeof message, MSG_NOSIGNAL);
     ::_exit(1);
   }
-  ::setpgid(program, program);  // both do, so that it is done before either goes on
+  ::setpgid(program, program);  // in both processes, so that it is done before either continues
   ::close(failure[1]);
   ::fcntl(failure[0], F_SETFL, O_NONBLOCK);
 
-  // The program's output ends when the program's tree has ended, not when its supervisor has.
+  // The program's output must end when its process tree has ended, not when its supervisor has.
   stand_in_null({0, 1, 2});
   for (const int fd : {worker.input, worker.output, worker.error_output}) {
     if (fd > 2) ::close(fd);

@@ -49,7 +49,7 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   set_variable(environment, "DABKE_JOB_ID", job.job_id);
   set_variable(environment, "DABKE_JOB_KEY", job.job_key);
   for (const auto& [name, value] : job.variables) set_variable(environment, name, value);
-  // The output of Python ranks would else arrive late, and be lost when a rank is killed.
+  // Otherwise the output of Python ranks would arrive late, and be lost when a rank is killed.
   if (!has_variable(environment, "PYTHONUNBUFFERED")) set_variable(environment, "PYTHONUNBUFFERED", "1");
   return environment;
 }

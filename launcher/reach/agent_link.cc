@@ -13,9 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a shell prints before the agent comes is shown when none comes; so much of it.
+/// The number of bytes of a shell's output before the agent that are kept, to be shown if no agent comes.
 constexpr std::size_t kShown = 4096;
-/// A process that brings an agent ends soon after it.
+/// The process that starts an agent ends soon after it.
 constexpr auto kFarewell = 3s;
 
 void keep_end(std::string& text, std::size_t size) {
@@ -75,7 +75,7 @@ bool AgentLink::handle(const pollfd& entry) {
   return is_there && !channel_.is_broken();
 }
 
-/// False when what has come is of another version.
+/// False if the greeting is of another version.
 bool AgentLink::take_greeting() {
   auto greeting = launcher::take_greeting(channel_.raw(), before_);
   keep_end(before_, kShown);
@@ -102,7 +102,7 @@ TimePoint AgentLink::deadline() const {
   return std::min({arrival, beat_at_, silent_until()});
 }
 
-/// An agent that answers nothing yet is late, not silent.
+/// An agent that has not answered yet is late, not silent.
 TimePoint AgentLink::silent_until() const {
   if (beat_at_ == kNever || peer_timeout_ms_ <= 0) return kNever;
   return heard_at_ + std::chrono::milliseconds(peer_timeout_ms_);

@@ -20,28 +20,28 @@
 
 namespace dabke::launcher {
 
-/// The process that brings the agent, or is it, and our ends of it.
+/// The process that starts the agent, or is the agent, and our ends of its streams.
 struct AgentProcess {
   pid_t pid = -1;
   Fd in, out;
-  Fd words;             // what it says on stderr; empty: nothing
+  Fd words;             // its stderr; empty: none
   std::string command;  // as a user would type it; empty: the agent is a child of ours
 };
 
 class AgentLink {
  public:
   enum class Phase {
-    queued,     // not started yet, because many others are under way
-    arriving,   // nothing has been heard of it
-    greeted,    // it is there, and waits for the others to be
-    preparing,  // what it is to run is on its way
+    queued,     // not started yet, because many others are being started
+    arriving,   // no greeting has come yet
+    greeted,    // it has arrived, and waits for the others
+    preparing,  // its order is on its way
     ready,
     running,
     lost,  // or refused
     closed,
   };
 
-  /// `arrival_limit`: from its start until it greets, and from the order until it is ready.
+  /// `arrival_limit` is the limit from its start until it greets, and from the order until it is ready.
   AgentLink(std::string host, PrepareMessage order, Duration arrival_limit);
   /// Closes the conversation and waits for the process.
   ~AgentLink();
@@ -49,20 +49,20 @@ class AgentLink {
   const std::string& host() const { return host_; }
   bool is_local() const { return command_.empty(); }
   void start(AgentProcess process);
-  /// It comes by itself, started by `command`.
+  /// Waits for an agent that connects by itself, started by `command`.
   void await(std::string command);
   void arrive(Fd socket);
   Phase phase = Phase::queued;
-  /// Whether more is to come before the job can begin.
+  /// True if more messages must come before the job can begin.
   bool is_under_way() const { return phase == Phase::arriving || phase == Phase::preparing; }
-  /// As this_machine() has it; empty: not known.
+  /// The result of this_machine() there; empty: unknown.
   const std::string& machine() const { return machine_; }
-  /// What an agent that has come is of, where that is not our version.
+  /// The version of an agent that has arrived, if it is not our version.
   const std::optional<std::string>& other_version() const { return other_version_; }
-  /// What the host is to run, until send_order().
+  /// The order for the host, until send_order().
   PrepareMessage& order() { return order_; }
   void send_order();
-  /// Whether it may still say something.
+  /// True if frames may still come.
   bool is_open() const { return phase > Phase::queued && phase < Phase::lost; }
 
   template <class T>
@@ -76,28 +76,28 @@ class AgentLink {
   bool handle(const pollfd& entry);
   std::optional<FrameChannel::Frame> next() { return channel_.next(); }
 
-  /// The next beat, or the moment at which silence or its arrival is too long.
+  /// Returns the time of the next beat, or the time at which silence or arrival takes too long.
   TimePoint deadline() const;
   bool is_late() const { return is_under_way() && Clock::now() >= arrives_until_; }
-  /// Sends the beat that is due. False when nothing has been heard for too long.
+  /// Sends a beat that is due. False if nothing has been received for too long.
   bool keep_beating();
-  /// This process has been stopped for a while.
+  /// Called when this process had been stopped for a while.
   void forgive_silence() { heard_at_ = Clock::now(); }
   double silence_limit_s() const { return static_cast<double>(peer_timeout_ms_) / 1000; }
   void take_clock(const ClockMessage& clock);
-  /// A moment by the agent's clock, in ours.
+  /// Converts a time on the agent's clock to ours.
   std::int64_t in_our_time(std::int64_t agent_ns) const { return agent_ns - clock_ahead_ns_; }
 
   CarriedConnections& connections() { return connections_; }
-  /// Stops a stream that nobody has room for, or lets it go on.
+  /// Stops a stream for which there is no room, or continues it.
   void hold(bool is_error_output, bool is_held);
 
-  /// Whoever closes several says so to all before it waits for the first.
+  /// Announces the end. A caller that closes several links calls this for all before it waits for the first.
   void hang_up();
   void close(TimePoint limit = kNever);
-  /// For one that does not answer.
+  /// For an agent that does not answer.
   void kill_process() const;
-  /// How the process ended, in words, and what it said; after close(), which waits for it.
+  /// A description of how the process ended, and its stderr; after close(), which waits for it.
   std::string how_it_ended() const { return process_.how_it_ended(); }
   std::vector<std::string> words() const;
   const std::string& command() const { return command_; }
@@ -109,7 +109,7 @@ class AgentLink {
   TimePoint silent_until() const;
 
   const std::string host_;
-  std::string command_;  // as AgentProcess has it
+  std::string command_;  // as in AgentProcess
   WatchedProcess process_;
   const std::int64_t peer_timeout_ms_;
   const Duration arrival_limit_;
@@ -124,7 +124,7 @@ class AgentLink {
   TimePoint beat_at_ = kNever;
   std::int64_t clock_ahead_ns_ = 0;
   std::int64_t shortest_trip_ns_ = INT64_MAX;
-  std::string before_;  // what came before the agent, its end
+  std::string before_;  // the end of the output before the agent's greeting
 };
 
 }  // namespace dabke::launcher

@@ -9,7 +9,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// sshd turns more away at once.
+/// sshd rejects more connections at the same time.
 constexpr std::ptrdiff_t kMostUnderWay = 64;
 
 bool is_awaited(const std::unique_ptr<AgentLink>& link) {

@@ -1,4 +1,5 @@
-// Brings agents to hosts: some at a time by ssh, or all by one srun; and says why one has not come, or is lost.
+// Starts agents on hosts: a few at a time by ssh, or all by one srun. Explains why an agent has not come, or
+// is lost.
 #pragma once
 
 #include <poll.h>
@@ -20,20 +21,22 @@ class AgentStarter {
   using Links = std::vector<std::unique_ptr<AgentLink>>;
 
   explicit AgentStarter(RemoteShell shell) : shell_(std::move(shell)) {}
-  /// Agents of other hosts come by these, not by ssh. Before start().
+  /// Makes agents of other hosts come through `dialled`, not by ssh. Before start().
   void dial(std::unique_ptr<DialledAgents> dialled) { dialled_ = std::move(dialled); }
 
-  /// Starts those that are queued, as many as may be under way. The error says which cannot be.
+  /// Starts queued agents, as many at the same time as is allowed. The error names the one that cannot be
+  /// started.
   Status start(const Links& links);
-  /// Nobody waits for those that have not come.
+  /// Abandons agents that have not arrived.
   void give_up();
   void add_poll_entries(std::vector<pollfd>& entries) const;
-  /// Gives those that have dialled to their links. Lines, the first the cause, where srun has ended before all had.
+  /// Passes agents that have connected to their links. If srun has ended before all had, returns lines with
+  /// the cause first.
   std::vector<std::string> take_arrivals(const Links& links, const std::vector<pollfd>& entries);
-  /// Lines, the first the cause. `why`: where it is known; else it is what the process that brought the agent says.
-  /// `had_arrived`: it had greeted. The link is closed.
+  /// Explains a loss in lines, the cause first. `why` is the reason, if it is known; otherwise the stderr of
+  /// the process that started the agent gives it. `had_arrived`: the agent had greeted. The link is closed.
   std::vector<std::string> loss(const AgentLink& link, bool had_arrived, const std::string& why);
-  /// Whether srun, which has brought all agents, was killed.
+  /// True if srun, which has started all agents, was killed.
   bool lost_srun() const { return dialled_ && !dialled_->how_it_was_killed().empty(); }
 
  private:

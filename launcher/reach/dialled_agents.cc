@@ -24,15 +24,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For one that connects to prove itself, and how many may be about it.
+/// The time in which a connecting agent must prove itself, and how many may do so at the same time.
 constexpr auto kDialLimit = 10s;
 constexpr std::size_t kMostDialling = 1024;
 constexpr auto kRefusedFarewell = 500ms;
-// An srun that was killed closes its connections, at which Slurm ends the agents, before its parent hears of its end.
+// When srun is killed, its connections close first, and Slurm then ends the agents. Its parent notices its
+// end later.
 constexpr auto kSrunEnd = 500ms;
 
-/// Variables by which sbatch or the user tells srun what would keep the agents from a host's cores, or there would be
-/// more or fewer of them.
+/// Variables of sbatch or the user with which srun would keep the agents from a host's cores, or would start
+/// more or fewer agents.
 constexpr std::array<std::string_view, 10> kNotForSrun{"SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK",
                                                        "SLURM_EXACT",        "SLURM_EXCLUSIVE",
                                                        "SLURM_DISTRIBUTION", "SLURM_HINT",
@@ -128,7 +129,7 @@ void DialledAgents::handle(const std::vector<pollfd>& entries) {
     if (process_.words_fd() >= 0 && entry.fd == process_.words_fd()) process_.read_words();
     if (input_.is_open() && entry.fd == input_.in()) {
       if ((entry.revents & ~POLLOUT) != 0 && !input_.read()) input_.close();
-      input_.raw().clear();  // nothing of it is for us
+      input_.raw().clear();  // all of it is meant for other processes
     }
     if ((entry.revents & POLLOUT) != 0) input_.flush();
     for (Client& client : clients_) {
@@ -150,7 +151,7 @@ void DialledAgents::accept(int listener) {
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     auto handshake = links::Handshake::accept(self_, [this](Rank number) { return is_expected(number); });
     if (!handshake.is_ok()) return;
-    if (clients_.size() == kMostDialling) clients_.pop_front();  // strangers make room for who comes later
+    if (clients_.size() == kMostDialling) clients_.pop_front();  // the oldest makes room
     clients_.push_back({std::move(socket), handshake.take(), Clock::now() + kDialLimit});
   }
 }
@@ -160,7 +161,8 @@ bool DialledAgents::is_expected(Rank number) const {
          !has_arrived_[static_cast<std::size_t>(number - number_of_host(0))];
 }
 
-/// An agent that has reached us at several addresses speaks on one of them, and closes the others.
+/// Handles a client. An agent that has reached us at several addresses sends on one of them, and closes the
+/// others.
 void DialledAgents::advance(Client& client) {
   const bool was_done = client.handshake.done() && client.handshake.outgoing().empty();
   if (!was_done) {
@@ -201,7 +203,7 @@ void DialledAgents::give_up() {
 int DialledAgents::close() {
   clients_.clear();
   input_.close();
-  // It is asked to end before it is made to: then Slurm ends what it has started.
+  // First asks srun to end, and then forces it: when asked, Slurm ends the processes that it has started.
   for (const int signal : {SIGTERM, SIGKILL}) {
     if (process_.wait_until(Clock::now() + farewell_)) return process_.exit_code();
     process_.send(signal);

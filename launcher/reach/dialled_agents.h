@@ -1,4 +1,5 @@
-// The agents of hosts in a Slurm job: one srun starts them all, and they dial back (launcher/agent/dial.h).
+// The agents of hosts in a Slurm job: one srun starts them all, and they connect back
+// (launcher/agent/dial.h).
 #pragma once
 
 #include <poll.h>
@@ -21,8 +22,8 @@
 
 namespace dabke::launcher {
 
-/// The words of that srun. `environment` has NAME=value of this process: what it would take from there against what is
-/// wanted here, it is kept from. Pure.
+/// Returns the words of that srun. `environment` has NAME=value of this process. Variables in it that would
+/// change srun's behaviour are unset for srun. Pure.
 std::vector<std::string> srun_command(const std::string& dabkerun, const std::vector<std::string>& hosts,
                                       const std::vector<std::string>& environment);
 
@@ -37,12 +38,12 @@ class DialledAgents {
   };
   struct Arrival {
     std::string host;
-    Fd socket;  // the agent's magic waits in it
+    Fd socket;  // the agent's greeting waits in it
   };
 
-  /// Listens. Errors: none of the addresses can be listened on.
+  /// Listens. Fails if none of the addresses can be used.
   static Result<std::unique_ptr<DialledAgents>> open(Settings settings);
-  /// Waits a moment for srun, and ends it.
+  /// Waits a moment for srun, and then ends it.
   ~DialledAgents();
   DialledAgents(const DialledAgents&) = delete;
   DialledAgents& operator=(const DialledAgents&) = delete;
@@ -55,16 +56,17 @@ class DialledAgents {
   void handle(const std::vector<pollfd>& entries);
   std::optional<Arrival> take_arrival();
 
-  /// srun has closed its stderr, which it does as it ends.
+  /// True if srun has closed its stderr, which it does when it ends.
   bool has_ended() const { return is_started_ && process_.words_fd() < 0; }
-  /// How a signal has ended srun, in words; empty where none has, as when all agents are done. To be asked when an agent is
-  /// lost: the first time it waits half a second for srun's end, which may come after that of what Slurm ends with it.
+  /// Describes how a signal has ended srun; empty if none has, for example when all agents are done. Called
+  /// when an agent is lost. The first call waits half a second for srun's end, which may come after the
+  /// processes that Slurm ends with it.
   std::string how_it_was_killed();
-  /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
+  /// Waits for srun, and ends it if it does not end by itself. Returns its exit code, as a shell does.
   int close();
-  /// Tells srun to end, and leaves it little time for that.
+  /// Asks srun to end, and leaves it little time for that.
   void give_up();
-  /// What it has said on stderr.
+  /// Returns srun's output on stderr.
   std::vector<std::string> words() const { return non_empty_lines(process_.words()); }
 
  private:
@@ -86,7 +88,7 @@ class DialledAgents {
   WatchedProcess process_;
   FrameChannel input_;  // srun's stdin and stdout
   bool is_started_ = false;
-  Duration farewell_ = std::chrono::seconds(2);  // Slurm takes a moment to put a step away
+  Duration farewell_ = std::chrono::seconds(2);  // Slurm takes a moment to end a step
   bool has_awaited_end_ = false;
   std::list<Client> clients_;
   std::vector<bool> has_arrived_;  // by host

@@ -26,7 +26,7 @@ Fd copy_of(const Fd& fd) { return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)); }
   try {
     code = run_agent(std::move(start));
   } catch (const std::exception&) {
-    // No memory: the supervisors see that nobody listens to them any more, and the launcher that the agent ended.
+    // No memory: the supervisors notice that their agent is gone, and the launcher notices that it has ended.
   }
   ::_exit(code);
 }

@@ -1,4 +1,4 @@
-// The agent of this host: a fork of the launcher, over a pair of sockets.
+// The agent of this host: a fork of the launcher, connected by a pair of sockets.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace dabke::launcher {
 
-/// `outputs` are the ranks' ends of pipes whose other ends the launcher reads itself; `input` is what rank 0
-/// reads. The calling process has one thread.
+/// `outputs` are the ranks' ends of pipes whose other ends the launcher reads itself. `input` is the input of
+/// rank 0. The calling process must have one thread.
 Result<AgentProcess> start_local_agent(std::vector<OutputEnds> outputs, Fd input,
                                        const InheritedState& inherited);
 

@@ -32,7 +32,7 @@ Result<ShellPipe> make_shell_pipe() {
   return ShellPipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-/// As a POSIX shell takes it for one word.
+/// Quotes a word so that a POSIX shell takes it as one word.
 std::string quoted_for_shell(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=+,@%";
@@ -42,13 +42,13 @@ std::string quoted_for_shell(const std::string& word) {
   return out + "'";
 }
 
-/// None where the line does not split, which parse_command_line() has refused.
+/// Returns no words if the line does not split: parse_command_line() has refused such lines.
 std::vector<std::string> words_of(const std::string& text) {
   auto words = split_shell_words(text);
   return words.is_ok() ? words.take() : std::vector<std::string>();
 }
 
-/// What ssh says, what it means, and what to do.
+/// A text of ssh, its meaning, and the remedy.
 struct Explanation {
   std::string_view said, meaning;
 };
@@ -126,7 +126,8 @@ Result<AgentProcess> start_shell(std::vector<std::string> words) {
   sigset_t blocked, standard;
   ::sigemptyset(&blocked);
   ::sigemptyset(&standard);
-  // ssh would end of them where a batch system signals all processes of a step; srun takes them by itself.
+  // When a batch system signals all processes of a step, these signals would end ssh. srun handles them by
+  // itself.
   for (const int signal : kForwardedSignals) ::sigaddset(&blocked, signal);
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGHUP, SIGTERM}) ::sigaddset(&standard, signal);
   ::posix_spawnattr_setsigmask(&attributes, &blocked);

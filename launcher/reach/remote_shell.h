@@ -1,4 +1,4 @@
-// How an agent is brought to another host: by ssh, or by what stands in for it.
+// Starts an agent on another host: by ssh, or by a replacement of it.
 #pragma once
 
 #include <string>
@@ -10,25 +10,28 @@
 namespace dabke::launcher {
 
 struct RemoteShell {
-  std::string program;  // words as of a shell, instead of ssh; empty: ssh
+  std::string program;  // words, in a shell's syntax, instead of ssh; empty: ssh
   std::string port;     // empty: ssh's own choice, as for the next two
   std::string identity_file;
   std::string user;
-  std::string arguments;  // further words for ssh, as of a shell
-  std::string dabkerun;   // there
+  std::string arguments;  // additional words for ssh, in a shell's syntax
+  std::string dabkerun;   // on the other host
 };
 
-/// The words that start the agent on `host`. It says nothing of the job: all that travels in frames. Pure.
+/// Returns the words that start the agent on `host`. They contain nothing about the job: all of that travels
+/// in frames. Pure.
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host);
 
-/// One line, as a POSIX shell would take it. Pure.
+/// Returns one line, in a POSIX shell's syntax. Pure.
 std::string as_shell_words(const std::vector<std::string>& words);
 
-/// Starts a program that brings agents, in a session of its own: what the terminal sends is the launcher's alone.
+/// Starts a program that starts agents, in a session of its own: signals of the terminal reach only the
+/// launcher.
 Result<AgentProcess> start_shell(std::vector<std::string> words);
 Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host);
 
-/// One line: why no agent has come to `host`, and what to do. `words` is what the shell has said. Pure.
+/// Returns one line: why no agent has come to `host`, and the remedy. `words` is the stderr of the shell.
+/// Pure.
 std::string why_no_agent(const RemoteShell& shell, const std::string& host, int exit_code,
                          const std::vector<std::string>& words);
 

@@ -16,7 +16,7 @@ constexpr char kSingle = kQuotes[0], kDouble = kQuotes[1];
 Result<std::vector<std::string>> split_shell_words(std::string_view line) {
   std::vector<std::string> words;
   std::optional<std::string> word;
-  char quote = 0;  // the one that is open
+  char quote = 0;  // the open quote
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     const bool is_blank = c == ' ' || c == '\t' || c == '\n';
@@ -33,7 +33,7 @@ Result<std::vector<std::string>> split_shell_words(std::string_view line) {
     } else if (c == '\\' && quote != kSingle) {
       if (i + 1 == line.size()) return Status(Code::invalid_argument, "nothing follows the last backslash");
       const char next = line[++i];
-      // Within double quotes a backslash is itself before most characters.
+      // Within double quotes a backslash represents itself before most characters.
       if (quote == kDouble && next != kDouble && next != '\\' && next != '$' && next != '`') *word += c;
       *word += next;
     } else {

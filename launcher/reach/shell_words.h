@@ -1,4 +1,4 @@
-// The words of one line, as a POSIX shell splits it. Pure.
+// Splits one line into words like a POSIX shell. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace dabke::launcher {
 
-/// Quotes and backslashes keep blanks together; nothing is expanded. The error says which quote is not closed.
+/// Quotes and backslashes keep blanks together; nothing is expanded. The error names the quote that is not
+/// closed.
 Result<std::vector<std::string>> split_shell_words(std::string_view line);
 
 }  // namespace dabke::launcher

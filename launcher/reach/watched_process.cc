@@ -17,7 +17,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// So much of the words is kept.
+/// The most bytes of stderr that are kept.
 constexpr std::size_t kKeptWords = 4096;
 constexpr int kPauseMs = 10;
 
@@ -53,7 +53,7 @@ bool WatchedProcess::wait_until(TimePoint limit) {
   while (!has_ended(blocks ? 0 : WNOHANG)) {
     if (Clock::now() >= limit) return false;
     pollfd words{words_.get(), POLLIN, 0};
-    // Their end is its end, as a rule; where it is not, this is a pause.
+    // Usually stderr ends with the process; otherwise this is a pause.
     if (::poll(&words, words_ ? 1 : 0, kPauseMs) > 0) read_words();
   }
   while (words_) {

@@ -1,4 +1,4 @@
-// A process that brings agents (ssh, srun), or is one: its end, and what it says on stderr.
+// A process that starts agents (ssh, srun), or is an agent: its end, and its stderr.
 #pragma once
 
 #include <sys/types.h>
@@ -14,20 +14,21 @@ namespace dabke::launcher {
 class WatchedProcess {
  public:
   WatchedProcess() = default;
-  /// `words` is its stderr, which is read without waiting; empty: it says nothing.
+  /// `words` is its stderr, which is read without waiting; empty: none.
   WatchedProcess(pid_t pid, Fd words);
 
-  /// Of its words; -1 once they have ended.
+  /// The descriptor of its stderr; -1 once that has ended.
   int words_fd() const { return words_.get(); }
   void read_words();
-  /// The end of what it has said.
+  /// The last bytes of its stderr.
   const std::string& words() const { return said_; }
 
-  /// Waits for its end until `limit`, and reads its words meanwhile. False: it still runs.
+  /// Waits for its end until `limit`, and reads its stderr meanwhile. False if it still runs.
   bool wait_until(TimePoint limit);
-  /// Also to what it has started, where it leads a process group: a proxy of ssh's, or what a shell stands over.
+  /// Sends a signal to the process. If it leads a process group, the group gets the signal: a proxy of ssh,
+  /// or the child processes of a shell.
   void send(int signal) const;
-  /// As a shell gives it; -1: it has not ended, or nobody has waited for it.
+  /// The exit code in a shell's form; -1 if the process has not ended, or has not been waited for.
   int exit_code() const { return exit_code_; }
   bool was_killed() const { return was_killed_; }
   /// "was killed by SIGKILL", "ended with status code 1"
@@ -43,7 +44,7 @@ class WatchedProcess {
   bool was_killed_ = false;
 };
 
-/// Lines without carriage returns; those that are empty are left out.
+/// Returns the lines without carriage returns, and leaves out empty lines.
 std::vector<std::string> non_empty_lines(const std::string& text);
 
 }  // namespace dabke::launcher

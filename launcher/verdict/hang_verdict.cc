@@ -17,17 +17,17 @@
 namespace dabke::launcher {
 namespace {
 
-constexpr std::size_t kShownGroups = 3;  // of ranks, so that all of it fits into eight lines
+constexpr std::size_t kShownGroups = 3;  // of ranks, so that the whole verdict has at most eight lines
 constexpr std::size_t kShownInstead = 3;
 
-struct Wait {  // a wait for one name, or for a join, which has none
+struct Wait {  // a wait for one name, or for a join, which has no name
   ProcessSetId process_set = kWorldSet;
   std::string name;
   std::string collective;
   double age = 0;  // the longest
   std::vector<Rank> have;
   std::vector<Rank> missing;
-  std::vector<Rank> members;  // those that are waited for; none: all of the set
+  std::vector<Rank> members;  // the ranks that it waits for; none: all of the set
 };
 
 std::string ranks_text(const std::vector<Rank>& ranks) {
@@ -42,10 +42,11 @@ bool has_joined(const std::map<Rank, diagnosis::Dump>& dumps, Rank rank, Process
          });
 }
 
-/// A group whose other members this rank has not submitted.
+/// True for a group with members that this rank has not submitted.
 bool is_incomplete(const diagnosis::Dump::Pending& pending) { return pending.state == "incomplete"; }
 
-/// Groups may wait for members, on all ranks alike, where no operation waits for ranks.
+/// Adds lines for groups that wait for members; true if there are any. Such groups may be the same on all
+/// ranks, so that no operation waits for ranks.
 bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, diagnosis::Dump>& dumps) {
   std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
   for (const auto& [rank, dump] : dumps) {
@@ -60,18 +61,18 @@ bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank,
   return !ranks_with.empty();
 }
 
-/// A barrier and a tensor named "barrier" are not the same thing.
+/// A barrier differs from a tensor named "barrier".
 bool has_tensors(const std::string& collective) {
   return collective != "barrier" && !collective.starts_with("add_process_set") &&
          !collective.starts_with("remove_process_set");
 }
 
-/// Whether the ranks that its signature lists are all that it waits for.
+/// True if it waits only for the ranks in its signature.
 bool is_among_members(const diagnosis::Dump::Pending& pending) {
   return pending.collective.ends_with("_among_members");
 }
 
-/// "... of ranks 0, 3"
+/// Returns the ranks in a signature such as "... of ranks 0, 3".
 std::vector<Rank> ranks_listed(const std::string& signature) {
   std::vector<Rank> ranks;
   const auto list = signature.find(" of ranks ");
@@ -80,7 +81,8 @@ std::vector<Rank> ranks_listed(const std::string& signature) {
   return ranks;
 }
 
-/// The names that some ranks wait for and others of the set have not submitted, the oldest first.
+/// Returns the names for which some ranks wait and which others of the set have not submitted, the oldest
+/// first.
 std::vector<Wait> waits_of(const std::map<Rank, diagnosis::Dump>& dumps, int size) {
   std::map<std::tuple<ProcessSetId, std::string, bool>, Wait> by_name;
   std::map<ProcessSetId, std::vector<Rank>> sets;
@@ -114,7 +116,7 @@ std::vector<Wait> waits_of(const std::map<Rank, diagnosis::Dump>& dumps, int siz
     if (!wait.missing.empty()) waits.push_back(std::move(wait));
   }
   std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);
-  // A join waits for as long as others have something to do; what these wait for says more.
+  // A join waits as long as other ranks have work. The operations for which those wait explain more.
   const auto is_join = [](const Wait& wait) { return wait.name.empty(); };
   if (!std::ranges::all_of(waits, is_join)) std::erase_if(waits, is_join);
   return waits;
@@ -135,7 +137,7 @@ std::string last_submit(const diagnosis::Dump& dump) {
                                     : "the last it submitted was " + event_text(*last);
 }
 
-/// The batch that the rank is in; null: none.
+/// Returns the batch that the rank is in; null if there is none.
 const diagnosis::Dump::Event* running(const diagnosis::Dump& dump) {
   const diagnosis::Dump::Event* batch = nullptr;
   for (const diagnosis::Dump::Event& event : dump.events) {
@@ -145,7 +147,7 @@ const diagnosis::Dump::Event* running(const diagnosis::Dump& dump) {
   return batch;
 }
 
-/// What the rank does instead of `wait`.
+/// Returns what the rank does instead of `wait`.
 WaitDescription instead_of(const diagnosis::Dump& dump, const Wait& wait) {
   WaitDescription at;
   for (const diagnosis::Dump::Pending& pending : dump.pending) {
@@ -222,7 +224,7 @@ void add_group(std::vector<std::string>& lines, const RankGroup& group, bool is_
     for (const std::string& line : group.stack) lines.push_back("  " + line);
 }
 
-/// What the program's author does about it.
+/// Returns the advice to the program's author.
 std::string advice_on(const RankGroup& group) {
   if (is_idle(group.at))
     return "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
@@ -234,7 +236,7 @@ std::string advice_on(const RankGroup& group) {
                      ranks_text({group.ranks.front()->rank}));
 }
 
-/// Submissions by their number.
+/// Returns the submissions by their number.
 std::map<std::uint64_t, const diagnosis::Dump::Event*> submissions(const diagnosis::Dump& dump) {
   std::map<std::uint64_t, const diagnosis::Dump::Event*> out;
   for (const diagnosis::Dump::Event& event : dump.events) {
@@ -243,8 +245,8 @@ std::map<std::uint64_t, const diagnosis::Dump::Event*> submissions(const diagnos
   return out;
 }
 
-/// The first difference between two ranks' sequences of submissions, as far as the dumps go back, the lower
-/// rank first; nothing where one has only come less far.
+/// Returns the first difference between two ranks' sequences of submissions, as far back as the dumps go,
+/// with the lower rank first. Returns nothing if one rank is merely behind.
 std::optional<std::string> first_divergence(const diagnosis::Dump& a, const diagnosis::Dump& b) {
   const auto& [lower, higher] =
       std::minmax(a, b, [](const diagnosis::Dump& x, const diagnosis::Dump& y) { return x.rank < y.rank; });
@@ -252,8 +254,7 @@ std::optional<std::string> first_divergence(const diagnosis::Dump& a, const diag
   const auto other = submissions(higher);
   for (const auto& [number, event] : one) {
     const auto theirs = other.find(number);
-    if (theirs == other.end())
-      continue;  // it is older than what the dump remembers, or has not been submitted
+    if (theirs == other.end()) continue;  // it is older than the dump's history, or has not been submitted
     if (theirs->second->name == event->name && theirs->second->collective == event->collective) continue;
     return fmt::format("first divergence: rank {} called {}, rank {} {}", lower.rank, event_name(*event),
                        higher.rank, event_name(*theirs->second));
@@ -261,7 +262,7 @@ std::optional<std::string> first_divergence(const diagnosis::Dump& a, const diag
   return std::nullopt;
 }
 
-/// Everything is negotiated: who is in which batch.
+/// Lists which ranks are in which batch. Called when nothing waits for negotiation.
 void add_batches(std::vector<std::string>& lines, const std::map<Rank, diagnosis::Dump>& dumps, int size) {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<Rank>> ranks_in;  // by name and order
   std::map<std::string, int> batches_named;
@@ -288,7 +289,7 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, diagnosis
     const char* const are = ranks.size() == 1 ? "is" : "are";
     if (name.empty()) {
       lines.push_back(fmt::format("{} {} in no operation", ranks_text(ranks), are));
-    } else {  // two of one name are told apart by their number
+    } else {  // the order distinguishes two of one name
       lines.push_back(fmt::format("{} {} inside {}{}", ranks_text(ranks), are, name,
                                   batches_named[name] > 1 ? fmt::format(" (order {})", number) : ""));
     }
@@ -296,7 +297,7 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, diagnosis
   if (ranks_in.size() - ranks_in.count({"", 0}) > 1) lines.push_back(kDifferentOperations);
 }
 
-/// Those that are stopped first: who is not asked, because the one who would ask stands still, has nothing to answer.
+/// Lists stopped ranks first. Other ranks may be silent only because a stopped rank did not ask them.
 void add_silent(std::vector<std::string>& lines, const std::map<Rank, std::string>& silent) {
   std::map<std::pair<bool, std::string>, std::vector<Rank>> ranks_in;
   for (const auto& [rank, state] : silent)

@@ -1,5 +1,5 @@
-// What the dumps of a job's ranks say together: who is waited for, what that rank does instead, since when,
-// and where the ranks' ways parted. Pure.
+// The verdict from the dumps of a job's ranks: the ranks that are waited for, what they do instead, since
+// when, and where the ranks' submissions diverged. Pure.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace dabke::launcher {
 
-/// `silent`: of ranks that have sent no dump, what is known of their process; empty: nothing.
-/// Lines without a prefix; the first says it all.
+/// Returns lines without a prefix; the first is the summary. `silent` has, for ranks that have sent no dump,
+/// the state of their process; empty: unknown.
 std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dumps, int size,
                                       const std::map<Rank, std::string>& silent);
 

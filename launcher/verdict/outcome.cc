@@ -15,17 +15,17 @@
 namespace dabke::launcher {
 namespace {
 
-/// The signal that dabkerun sent is what ended it.
+/// True if the rank ended by the signal that dabkerun sent.
 bool is_our_doing(const RankEnd& end) {
   return end.kind == RankEnd::Kind::signalled && end.our_signal != 0 &&
          (end.value == end.our_signal || end.value == SIGTERM);
 }
 
-/// A rank does not end like this because another one is gone. What it may do is abort, by an exception that
-/// nobody catches.
+/// True for an end that is not a consequence of another rank's loss. Such a loss may only make a rank abort,
+/// because of an uncaught exception.
 bool is_crash(const RankEnd& end) {
   if (end.our_signal != 0) return false;
-  // A shell that stands over the program passes its signal on in this way.
+  // A shell above the program reports the program's signal in this way.
   const bool by_shell = end.kind == RankEnd::Kind::exited && end.value > 128;
   if (end.kind == RankEnd::Kind::exited && !by_shell) return false;
   if (end.kind == RankEnd::Kind::supervisor_lost || end.kind == RankEnd::Kind::not_started ||
@@ -46,7 +46,7 @@ bool is_crash(const RankEnd& end) {
   }
 }
 
-/// Whether `a` came before `b`; both are failures.
+/// True if `a` came before `b`. Both are failures.
 bool is_earlier(const RankEnd& a, const RankEnd& b) {
   const auto order = [](const RankEnd& end) {
     return std::tuple(end.our_signal != 0, !is_crash(end), !end.is_of_srun, !end.is_blamed, end.time_ns);
@@ -79,13 +79,14 @@ std::string meaning_of_signal(const RankEnd& end) {
   }
 }
 
-/// The shared library without which a program has ended, by its last line; empty where that says nothing of one.
+/// Returns the shared library whose absence ended a program, from its last line; empty if that line names
+/// none.
 std::string missing_library(const std::vector<std::string>& last_lines) {
   if (last_lines.empty()) return "";
   const std::string& line = last_lines.back();
   constexpr std::string_view kMusl = "Error loading shared library ";
   if (line.starts_with(kMusl)) return line.substr(kMusl.size(), line.find(':') - kMusl.size());
-  // Of glibc's loader, and of dlopen(), whose text Python and others print.
+  // A text of glibc's loader, and of dlopen(), which Python and others print.
   const auto end = line.find(": cannot open shared object file");
   if (end == std::string::npos) return "";
   const auto before = line.substr(0, end).find_last_of(" '\"");
@@ -108,7 +109,7 @@ std::string meaning_of_exit(const RankEnd& end) {
   return fmt::format("the program reported an error; look for its last lines, marked [{}]", end.rank);
 }
 
-/// "ranks 0-2 exited with status code 1; rank 3 was ended by dabkerun"
+/// Returns a text such as "ranks 0-2 exited with status code 1; rank 3 was ended by dabkerun".
 std::string consequences(const std::vector<RankEnd>& ends, const RankEnd& first) {
   std::map<std::string, std::vector<int>> groups;
   for (const RankEnd& end : ends) {

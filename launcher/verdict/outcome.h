@@ -1,5 +1,4 @@
-// What became of a job: which rank failed first, what followed from it, and the code that dabkerun returns.
-// Pure.
+// The outcome of a job: the rank that failed first, the consequences, and dabkerun's exit code. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -11,14 +10,14 @@
 
 namespace dabke::launcher {
 
-/// How one rank ended, as far as is known.
+/// The end of one rank, as far as it is known.
 struct RankEnd {
   enum class Kind {
     exited,           // value: exit code
     signalled,        // value: signal
     not_started,      // value: errno of execve
     supervisor_lost,  // the supervisor was killed, and the rank with it
-    agent_lost,       // nothing is heard any more of its host's agent, which told of it
+    agent_lost,       // its host's agent, which reports its end, is lost
   };
   int rank = 0;
   std::string host;
@@ -26,49 +25,56 @@ struct RankEnd {
   Kind kind = Kind::exited;
   int value = 0;
   bool core_dumped = false;
-  std::int64_t time_ns = 0;  // when that was seen, by the launcher's clock
-  int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
+  std::int64_t time_ns = 0;  // when the end was noticed, on the launcher's clock
+  // The last signal that dabkerun had sent to the rank before it began to end; 0: it ended by itself.
+  int our_signal = 0;
   bool is_blamed = false;  // another rank has named it as the reason of its own end
-  std::string
-      early_leave;  // "left the job in good order ...", where others had still something to do with it
-  std::string
-      signal_sender;  // signalled: dabkerun has forwarded the signal, which this has sent, "pid 71 (slurmstepd)"
-  std::vector<std::string> last_lines;  // that it wrote, oldest first
-  bool is_of_srun = false;  // agent_lost: because srun was killed, and Slurm kills then what that has started
+  // "left the job in good order ...", if others still had work to do with it.
+  std::string early_leave;
+  // For `signalled`: the sender of the signal, if dabkerun has forwarded it, "pid 71 (slurmstepd)".
+  std::string signal_sender;
+  std::vector<std::string> last_lines;  // of its output, oldest first
+  // For `agent_lost`: srun was killed, and Slurm then kills the processes that it has started.
+  bool is_of_srun = false;
 };
 
-/// Takes a status as waitpid gives it.
+/// Takes a status as returned by waitpid.
 void set_wait_status(RankEnd& end, int wait_status);
 
 /// "SIGKILL", or "signal 42".
 std::string signal_name(int signal);
-/// The code as a shell gives it: the code itself, 128 + signal, 126 or 127.
+/// The exit code in a shell's form: the code itself, 128 + signal, 126 or 127.
 int exit_code_of(const RankEnd& end);
 bool is_failure(const RankEnd& end);
 /// "exited with status code 3", "was killed by SIGSEGV (signal 11)", ...
 std::string describe(const RankEnd& end);
-/// What that means and what to do; empty when there is nothing to add.
+/// The meaning of the end, and the remedy; empty if there is nothing to add.
 std::string meaning_of(const RankEnd& end);
 
-/// A rank that has left the others, for no failure of its own. Null: none has, or something else came first.
+/// Returns a rank that has left the others without a failure of its own. Null if there is none, or if another
+/// failure came first.
 const RankEnd* early_leaver(const std::vector<RankEnd>& ends, const RankEnd& first);
 
-/// The failure that came first. Ranks that ended by themselves go before those that were told to, and among
-/// them a crash before an error exit: ranks that lost their peer end so soon, and on a busy machine their
-/// ends are seen in any order. Then the loss of what Slurm has started, of which some may have been seen to die
-/// before; then one whose loss others have reported; otherwise the time decides.
+/// Returns the failure that came first. Ranks that lost their peer end very soon, and on a busy machine their
+/// ends are noticed in any order. So these rules decide, in this order:
+///   1. Ranks that ended by themselves come before ranks that dabkerun ended.
+///   2. A crash comes before an exit with an error.
+///   3. The loss of processes that Slurm has started comes first; some of them may have been seen to die
+///      before.
+///   4. A rank whose loss others have reported comes first.
+///   5. The earlier time comes first.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 struct Outcome {
   int exit_code = 0;
   std::vector<std::string> lines;        // for stderr, without "dabkerun: "
-  std::optional<int> first_failed_rank;  // empty also where a signal has ended the job
+  std::optional<int> first_failed_rank;  // empty also if a signal has ended the job
 };
 
-/// `interrupted_by`: the signal that told dabkerun to end the job.
+/// `interrupted_by` is the signal that asked dabkerun to end the job.
 Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupted_by);
 
-/// "0-3,7"
+/// Returns a text such as "0-3,7".
 std::string rank_list(std::vector<int> ranks);
 
 }  // namespace dabke::launcher

@@ -10,9 +10,9 @@ namespace dabke::ops {
 namespace {
 
 constexpr std::size_t kWireBytes = 2;
-/// The most bytes, of all ranks together, for which one exchange costs less than two of a part.
+/// The most bytes, over all ranks together, for which one exchange costs less than two of a part each.
 constexpr std::size_t kAllAtOnceBytes = std::size_t{128} << 10;
-/// Elements that are reduced at a time: few enough to stay in the cache.
+/// The number of elements that are reduced at a time: few enough to stay in the cache.
 constexpr std::size_t kPieceElements = 8192;
 
 }  // namespace
@@ -31,7 +31,7 @@ void CompressedBackend::idle() {
 }
 
 Status CompressedBackend::run_batch(const Batch& batch) {
-  Batch unscaled = batch;  // the postscale comes before the second rounding, which a sum might not survive
+  Batch unscaled = batch;  // the postscale comes before the second rounding: the rounded sum might overflow
   unscaled.postscale = 1;
   unscaled.divisor = 1;
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(unscaled));

@@ -1,13 +1,13 @@
-// Keeps Gloo's thread from taking the core of the very thread that it would then wait for.
+// Keeps Gloo's thread from preempting the thread on which it would then wait.
 //
-// Who sends or asks to receive takes the lock of the connection. When something arrives there meanwhile,
-// Gloo's thread tries the lock, does not get it, and asks the kernel again, at once, for as long as there is
-// something to read: it spins. Has it taken the core from the lock's owner, that lasts until its time slice
-// is over, about 3 ms, where sending takes some microseconds.
+// A thread that sends or asks to receive takes the lock of the connection. If data arrives on that connection
+// meanwhile, Gloo's thread tries the lock, fails, and asks the kernel again at once. It repeats this as long
+// as there is something to read: it spins. If Gloo's thread has taken the core from the owner of the lock,
+// the spinning lasts until its time slice is over. That is about 3 ms, where sending takes some microseconds.
 //
-// So while the lock may be taken, Gloo's thread is a batch job (SCHED_BATCH), which gives way to whoever runs
-// when it wakes. Always being one would be worse: with other programs on all cores it would wait for a slice
-// of theirs each time.
+// So while the lock may be taken, Gloo's thread has the policy SCHED_BATCH, with which it does not preempt
+// the running thread when it wakes. With that policy at all times, and other programs on all cores, Gloo's
+// thread would have to wait for one of their time slices at each wakeup.
 #pragma once
 
 #include <sched.h>
@@ -19,12 +19,12 @@ namespace dabke::ops {
 
 class DeviceThread {
  public:
-  /// Called on Gloo's thread. One that somebody has given another policy keeps it.
+  /// Called on Gloo's thread. A thread that already has another policy keeps it.
   void introduce() {
     if (::sched_getscheduler(0) == SCHED_OTHER) id_.store(::gettid(), std::memory_order_relaxed);
   }
 
-  /// Makes Gloo's thread give way while it lives. One thread at a time may have one.
+  /// Makes Gloo's thread give way during the lifetime of this object. At most one object may exist at a time.
   class GivesWay {
    public:
     explicit GivesWay(const DeviceThread& thread) : id_(thread.id_.load(std::memory_order_relaxed)) {
@@ -38,7 +38,7 @@ class DeviceThread {
     void set(int policy) const {
       constexpr sched_param kNoPriority{};
       if (id_ != 0)
-        (void)::sched_setscheduler(id_, policy, &kNoPriority);  // forbidden: then it is as slow as before
+        (void)::sched_setscheduler(id_, policy, &kNoPriority);  // if forbidden, the thread spins as before
     }
     const pid_t id_;
   };

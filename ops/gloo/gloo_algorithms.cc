@@ -21,12 +21,13 @@ using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 std::size_t own_rank(const GlooRun& run) { return static_cast<std::size_t>(run.context->rank); }
 std::size_t rank_count(const GlooRun& run) { return static_cast<std::size_t>(run.context->size); }
 
-/// Gloo has no buffers for sending only; nothing is received into one on `const` memory.
+/// Drops `const`, because Gloo has no buffers for sending only. Nothing is received into a buffer on `const`
+/// memory.
 Buffer buffer_on(const GlooRun& run, const std::byte* memory, std::size_t bytes) {
   return run.context->createUnboundBuffer(const_cast<std::byte*>(memory), bytes);
 }
 
-/// Calls `visitor` with an unsigned integer type of the dtype's width: for Gloo, an element is so many bytes.
+/// Calls `visitor` with an unsigned integer type of the dtype's width: Gloo needs only an element's size.
 template <class Visitor>
 void with_width(DType dtype, Visitor visitor) {
   switch (size_of(dtype)) {
@@ -57,8 +58,8 @@ struct Block {
   std::size_t bytes = 0;
 };
 
-/// Asks every peer for `block_of(peer)`, unless that is empty; first those that send to this rank first.
-/// Returns how many are to be waited for.
+/// Posts a receive of `block_of(peer)` from every peer, unless that block is empty. The peer that sends to
+/// this rank first comes first. Returns the number of receives to wait for.
 template <class BlockOf>
 std::size_t receive_from_all(const GlooRun& run, const Buffer& into, BlockOf block_of) {
   const std::size_t size = rank_count(run);
@@ -117,8 +118,8 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   return Status::ok();
 }
 
-/// A direct reduce-scatter followed by a direct allgather: as many bytes as in a ring, in two steps instead
-/// of 2(n - 1).
+/// A direct reduce-scatter followed by a direct allgather. It moves as many bytes as a ring, in two steps
+/// instead of 2(n - 1).
 Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t elements, FusionBuffer& scratch) {
   const std::size_t width = size_of(run.dtype);
   const std::size_t rank = own_rank(run);
@@ -126,7 +127,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
   const std::size_t round = std::min(kGlooRoundBytes / width, elements);
   const std::size_t stride = fusion_padded((round + size - 1) / size * width);
   DABKE_ASSIGN_OR_RETURN(std::byte* const memory, scratch.reserve(stride * size));
-  const Buffer parts = buffer_on(run, memory, stride * size);  // of this rank's slice, from each peer
+  const Buffer parts = buffer_on(run, memory, stride * size);  // this rank's slice, as each peer has it
   const Buffer all = buffer_on(run, data, elements * width);
   std::vector<const void*> operands(size);
   for (std::size_t first = 0; first < elements; first += round) {
@@ -148,7 +149,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
       operands[set_rank] = set_rank == rank ? sum : memory + set_rank * stride;
     kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own.bytes / width, run.result);
 
-    // Whoever sends a slice has read this rank's part of it.
+    // A peer that sends a slice has already read this rank's part of it.
     receives = receive_from_all(run, all, slice_of);
     sends += send_to_all(run, all, [&](std::size_t) { return own; });
     wait_for_receives(all, receives);
@@ -157,8 +158,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
   return Status::ok();
 }
 
-// Microseconds for one allreduce of float32, ranks on one host over loopback, two cores, nothing else
-// running:
+// Microseconds for one allreduce of float32: ranks on one host over loopback, two cores, no other load.
 //
 //              2 ranks                     4 ranks
 //   bytes      direct   bcube    ring      direct   bcube    ring
@@ -169,7 +169,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
 //   4 MiB        1887    1743    1693       10749    4294    3330
 //   64 MiB      34876   45899   27622      178142  123615   62517
 //
-// and on another such machine:
+// The same on another such machine:
 //
 //              2 ranks             4 ranks                     8 ranks
 //   bytes      bcube/ring slices   direct   bcube/ring slices  direct   bcube/ring slices
@@ -180,13 +180,14 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
 //   8 MiB        6070     5370                 18500     16100               42400   37400
 //   32 MiB      23300    25600                 79400     70600              177000  144900
 //
-// 3 ranks are as 2; 16 and 32 ranks took 0.4 to 0.9 of the time by slices. What direct costs grows with what
-// it sends to all peers together, so that is what is compared.
+// 3 ranks behave as 2. With 16 and 32 ranks, slices took 0.4 to 0.9 of the time. The cost of direct grows
+// with the bytes that a rank sends to all peers together, so the choice depends on that sum.
 constexpr std::size_t kMostDirect = std::size_t{256} << 10;
 constexpr std::size_t kMostBcube = std::size_t{3} << 20;
 constexpr int kFewestForSlices = 4;
 
-// Pieces of a slice that are received while the one before is reduced: small enough to stay in the cache.
+// The size of the pieces in which a slice is received while the piece before is reduced. Small enough for the
+// cache.
 constexpr std::size_t kSlicePieceBytes = 512 << 10;
 
 }  // namespace
@@ -236,15 +237,15 @@ Status gloo_allreduce(const GlooRun& run, GlooAlgorithm algorithm, std::byte* da
 
 namespace {
 
-/// Adds to this rank's elements what comes from one rank after the other, and scales the whole.
+/// Adds the elements of one rank after the other to this rank's own, and scales the result.
 class PartialSums {
  public:
-  /// `memory` holds two pieces of the wide dtype, of so many bytes, where all ranks' elements are added at
-  /// once.
+  /// If all ranks' elements are added at once, `memory` holds two pieces of the wide dtype, of `wide_bytes`
+  /// each.
   PartialSums(const GlooRun& run, std::byte* memory, std::size_t wide_bytes)
       : run_(run), sum_(memory), next_(memory + wide_bytes) {}
 
-  /// `step` counts the ranks that came before.
+  /// `step` is the number of peers whose elements have been added before.
   void add(std::size_t step, const std::byte* own, const std::byte* theirs, std::byte* into,
            std::size_t elements) {
     const bool is_last = step + 2 == rank_count(run_);
@@ -282,7 +283,7 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
                            std::size_t{0});
   };
 
-  // Data moves only when its receiver asks for it, so all of it may be offered at once.
+  // Data moves only when its receiver asks for it, so all blocks may be offered at once.
   const Buffer out = buffer_on(run, send, total * width);
   std::size_t sends = 0;
   for (std::size_t step = 1; step < size; ++step) {
@@ -293,8 +294,8 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
     }
   }
 
-  // Piece by piece, and for each from rank to rank; the next is received into one half while the other is
-  // reduced.
+  // Goes piece by piece, and for each piece from rank to rank. The next piece is received into one half of
+  // the memory while the piece in the other half is reduced.
   const std::size_t half = fusion_padded(std::min(piece, own) * width);
   const std::size_t wide_width = size_of(kernels::wide_dtype(run.dtype));
   const std::size_t wide_bytes = run.all_at_once ? fusion_padded(std::min(piece, own) * wide_width) : 0;
@@ -336,7 +337,8 @@ void gloo_broadcast(const GlooRun& run, std::byte* data, std::size_t elements, i
   gloo::broadcast(options);
 }
 
-// Not Gloo's: it sends empty blocks too, and needs both memories even where a rank has neither.
+// Replaces Gloo's alltoall, which sends empty blocks too, and needs both buffers even if a rank sends or
+// receives nothing.
 void gloo_alltoall(const GlooRun& run, const std::byte* send, std::span<const std::size_t> send_counts,
                    std::byte* data, std::span<const std::size_t> receive_counts) {
   const std::size_t width = size_of(run.dtype);

@@ -1,7 +1,8 @@
-// The collectives on one contiguous piece of memory: Gloo's, and our own over its unbound buffers.
+// The collectives on one contiguous piece of memory: Gloo's algorithms, and our own over Gloo's unbound
+// buffers.
 //
-// All of them are collective over the context's ranks, block until this rank's part is done, and throw what
-// Gloo throws. Counts are in elements; `data` and `send` are as runtime/backend/packer.h describes them.
+// All of them are collective over the context's ranks, block until this rank's part is done, and throw Gloo's
+// exceptions. Counts are in elements. runtime/backend/packer.h describes `data` and `send`.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,10 @@
 
 namespace dabke::ops {
 
-// Each has a context of its own in every process set.
+// Each algorithm has a context of its own in every process set.
 enum class GlooAlgorithm : std::uint8_t {
-  allreduce_direct,  // everybody sends all to everybody; summed in rank order
-  allreduce_slices,  // everybody gets a slice from everybody, sums it in rank order and sends it to all
+  allreduce_direct,  // every rank sends all elements to every rank; summed in rank order
+  allreduce_slices,  // every rank receives a slice from every rank, sums it in rank order and sends it to all
   allreduce_bcube,   // Gloo's
   allreduce_ring,    // Gloo's
   allgather,
@@ -32,18 +33,19 @@ enum class GlooAlgorithm : std::uint8_t {
   reducescatter,
   barrier,
 };
-/// A round of allreduce_slices, all ranks' slices together. Small ones spend their time waiting for one
-/// another: with 1 MiB, 4 ranks on 2 cores take 1.6 to 1.8 times as long.
+/// Bytes of one round of allreduce_slices, over all ranks' slices together. In small rounds the ranks mostly
+/// wait for one another: with 1 MiB, 4 ranks on 2 cores take 1.6 to 1.8 times as long.
 inline constexpr std::size_t kGlooRoundBytes = std::size_t{16} << 20;
 
 std::string_view name_of(GlooAlgorithm algorithm);
 
-/// Which one runs a collective; the same on every rank, because it looks only at what is the same there.
-///   bytes          of an allreduce; of no interest for the others
-///   all_at_once    no sum of some ranks' elements may be made, only the sum of all (needs_wide_sums)
+/// Returns the algorithm that runs a collective. Every rank chooses the same, because the choice depends only
+/// on values that are equal on all ranks.
+///   bytes          of an allreduce; ignored for other collectives
+///   all_at_once    sums over some of the ranks must not be rounded, only the sum over all (needs_wide_sums)
 GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks, bool all_at_once = false);
 
-/// Whether what it leaves is scaled. Gloo's own algorithms know nothing of that.
+/// True if the algorithm scales its result. Gloo's own algorithms do not scale.
 constexpr bool scales(GlooAlgorithm algorithm) {
   return algorithm == GlooAlgorithm::allreduce_direct || algorithm == GlooAlgorithm::allreduce_slices ||
          algorithm == GlooAlgorithm::reducescatter;
@@ -55,14 +57,13 @@ struct GlooRun {
   DType dtype;
   ReduceOp op;
   kernels::Scale result;  // applied to a reduction, if the algorithm scales
-  bool all_at_once;       // no sum of some ranks' elements is of the dtype
+  bool all_at_once;       // a sum over some of the ranks must not be rounded to the dtype
 };
 
-/// Bit-identical on all ranks: each element is reduced either once, on one rank, or by all ranks in the same
-/// order.
+/// Bit-identical on all ranks. Each element is reduced once, on one rank, or by all ranks in the same order.
 Status gloo_allreduce(const GlooRun& run, GlooAlgorithm algorithm, std::byte* data, std::size_t elements,
                       FusionBuffer& scratch);
-/// Rank r's slice is own, r+1, ..., r-1 in that order.
+/// The elements of rank r's slice are added in the order r, r+1, ..., r-1.
 Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<const std::size_t> counts,
                           std::byte* data, FusionBuffer& scratch);
 void gloo_allgather(const GlooRun& run, std::byte* data, std::span<const std::size_t> counts);

@@ -18,8 +18,8 @@
 namespace dabke::ops {
 namespace {
 
-/// Calls a function that enters Gloo, whose sockets raise SIGPIPE; exceptions become a Status that keeps
-/// their text.
+/// Calls a function that enters Gloo, and blocks SIGPIPE, which Gloo's sockets raise. Exceptions become a
+/// Status with their text.
 template <class Function>
 Status inside_gloo(Function function) {
   return without_exceptions([&]() -> Status {
@@ -32,13 +32,15 @@ Status inside_gloo(Function function) {
   });
 }
 
-/// Gloo passes on what the system says of a connection whose other end does not answer.
+/// True if the text contains the system's error for a connection whose other end does not answer. Gloo passes
+/// such errors on.
 bool is_about_silence(const std::string& text) {
   return std::ranges::any_of(std::array{ETIMEDOUT, EHOSTUNREACH, ENETUNREACH},
                              [&](int value) { return text.find(std::strerror(value)) != std::string::npos; });
 }
 
-/// Messages of different batches have different tags, and never meet; `run` tells a batch's parts apart.
+/// Messages of different batches have different tags, so they never meet. `run` distinguishes the parts of
+/// one batch.
 std::uint32_t tag_of(const BatchMark& mark, std::uint32_t run) {
   std::uint64_t bits = mark.order * 0x9e3779b97f4a7c15u ^ mark.contents;
   bits = (bits ^ bits >> 31) * 0xbf58476d1ce4e5b9u;
@@ -59,14 +61,14 @@ GlooBackend::GlooBackend(const BackendContext& context)
           }) {}
 
 GlooBackend::~GlooBackend() {
-  if (device_) device_->resume();  // closing connections waits for its thread
+  if (device_) device_->resume();  // closing connections waits for the device's thread
 }
 
 bool GlooBackend::can_run(const CallSpec& call, const Extent&) const {
   return runs_on_host(call, kCollectivesOfHostBackends);
 }
 
-/// What a batch of its own costs grows with the peers, however little it carries.
+/// The fixed cost of a batch grows with the number of peers, even if the batch is small.
 BatchSizes GlooBackend::batch_sizes() const {
   const auto peers = static_cast<std::uint32_t>(std::clamp(context_.world.size - 1, 1, 4));
   return {.alone = peers << 20};
@@ -99,7 +101,7 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   };
   store::Store& store = *context_.store;
   const std::string note = fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents);
-  // Nobody answers without the store; whoever reports stalls says the rest.
+  // Without the store there is no answer. The stall report names the late ranks anyway.
   if (!store.set(key_of(own.own), note).is_ok()) return {};
   const auto text = store.get(key_of(own.neighbour), Clock::now() + kPatience);
   if (!text) return {};
@@ -107,14 +109,15 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   BatchMark theirs;
   std::istringstream words(*text);
   words >> run >> theirs.order >> theirs.contents;
-  // An earlier run's: it is not late in this one, or not yet.
+  // The note is from another run, or the neighbour is in the same batch. In neither case do the batches
+  // differ.
   if (run != own.run || theirs == own.mark) return {};
   return batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
 }
 
 void GlooBackend::release(ProcessSetId set, Device) {
   const std::lock_guard lock(mutex_);
-  if (device_) device_->resume();  // closing connections waits for its thread
+  if (device_) device_->resume();  // closing connections waits for the device's thread
   sets_.erase(set);
 }
 
@@ -176,7 +179,7 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
   return set.contexts.emplace(algorithm, std::move(context)).first->second.get();
 }
 
-/// "rank 3 on b", of the set that runs.
+/// Returns a name such as "rank 3 on b" for a rank of the set that runs.
 std::string GlooBackend::name_of_peer(int set_rank) const {
   return context_.world.name_of(running_[static_cast<std::size_t>(set_rank)]);
 }
@@ -190,7 +193,7 @@ Status GlooBackend::find_loss(GlooContext& context) const {
                           : links::connection_broke(peer, "it was closed in the middle of a message");
 }
 
-/// What Gloo says of a run that failed names an address at most.
+/// Adds the peers' names to the error of a failed run. Gloo's own text contains an address at most.
 Status GlooBackend::name_broken(GlooContext& context, const Status& status) const {
   const std::vector<int> set_ranks = context.broken_peers(status.message());
   if (set_ranks.empty() || status.code() != Code::transport) return status;
@@ -214,13 +217,14 @@ Status GlooBackend::run_batch(const Batch& batch) {
     return packer_.unpack(batch, unscaled);
   });
   if (status.is_ok()) return status;
-  // The other ranks may wait for what this one will never send: closing the connections tells them.
+  // The other ranks may wait for data that this one will never send. Closing the connections ends their
+  // waits.
   set.contexts.clear();
   set.is_over = true;
   return status;
 }
 
-/// `unscaled` becomes what is left to do to the result.
+/// Sets `unscaled` to the scale that the caller still has to apply to the result.
 Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Set& set,
                                kernels::Scale& unscaled) {
   if (is_empty(batch)) return Status::ok();
@@ -249,7 +253,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Se
   const Status ended = watchdog_.end();
   if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
   if (!status.is_ok()) return ended;
-  // It was done just before it was ended: the result is there, and only the connections are gone.
+  // The run finished just before the watchdog ended it. The result is valid; only the connections are closed.
   set.ended = {ended.code(), fmt::format("the set's connections were ended at the end of order {}: {}",
                                          batch.order, ended.message())};
   return status;

@@ -1,9 +1,9 @@
-// Gloo: all collectives between processes without shared memory, with no MPI and no server.
+// Gloo runs all collectives between processes without shared memory, with neither MPI nor a server.
 //
-// A device (one thread of Gloo's) is made with the first collective that needs one. Each algorithm has a
-// context of its own in each process set, connected when it first runs: runs are in the same order on all
-// ranks, so that is an agreed point. Waits inside Gloo have no time limit; they end by data, by a lost
-// connection, or because the watchdog shuts the context's sockets down.
+// A device (one thread of Gloo's) is made with the first collective that needs one. Each algorithm has its
+// own context in each process set, connected when the algorithm first runs. All ranks have their runs in the
+// same order, so that is an agreed point. Waits inside Gloo have no time limit. A wait ends when its data
+// arrives, when a connection is lost, or when the watchdog shuts the context's sockets down.
 #pragma once
 
 #include <map>
@@ -42,14 +42,14 @@ class GlooBackend final : public Backend {
     std::uint64_t runs = 0;
     std::map<GlooAlgorithm, std::unique_ptr<GlooContext>> contexts;
     bool is_over = false;  // its connections are closed
-    Status ended;          // after a run that was done just before the watchdog ended the connections
+    Status ended;          // set after a run that finished just before the watchdog ended the connections
   };
 
   Set& open_set(const ProcessSetInfo& set);
   Status open_device();
   Result<GlooContext*> open_context(const Batch& batch, Set& set, GlooAlgorithm algorithm);
   static Watchdog::Note note_of(const Batch& batch, const Set& set);
-  /// Whether the neighbour waits in another batch, as far as it has said.
+  /// Returns an error if the neighbour's note shows that it waits in another batch.
   Status compare_notes(const Watchdog::Note& own) const;
   Status run_batch(const Batch& batch);
   std::string name_of_peer(int set_rank) const;
@@ -60,16 +60,16 @@ class GlooBackend final : public Backend {
                        GlooContext& context);
 
   const BackendContext context_;
-  std::mutex mutex_;  // guards all but the watchdog, in case lanes share the backend
+  std::mutex mutex_;  // guards all members but the watchdog, in case lanes share the backend
   std::unique_ptr<GlooDevice> device_;
   std::map<ProcessSetId, Set> sets_;  // their contexts need the device
-  // How often a set of this id and these ranks was made. The ranks count alike, because they all were in
-  // every one of them.
+  // How often a set of this id and these ranks was made. All these ranks were members each time, so their
+  // counts are equal.
   std::map<std::pair<ProcessSetId, std::uint64_t>, std::uint64_t> incarnations_;
   Packer packer_;
   FusionBuffer scratch_;
-  std::vector<Rank> running_;  // the ranks of the set whose run the watchdog looks at
-  Watchdog watchdog_;          // ends before what it watches
+  std::vector<Rank> running_;  // the ranks of the set whose run the watchdog watches
+  Watchdog watchdog_;          // destroyed before the members that it watches
 };
 
 Result<std::unique_ptr<Backend>> open_gloo_backend(const BackendContext& context);

@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// No limit: Gloo answers a timed-out receive by closing the pair behind everybody's back. Its clocks overflow
-// beyond.
+// Stands for "no limit": after a receive that times out, Gloo closes the pair without notice. Gloo's clocks
+// overflow with longer limits.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
-// So often the wait for a peer's addresses asks whether it is still wanted.
+// The interval at which the wait for a peer's addresses checks `interrupted`.
 constexpr milliseconds kLookAgain(20);
 
 links::SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
@@ -40,8 +40,8 @@ Result<std::string> wait_for(store::Store& store, const std::string& key, TimePo
 
 }  // namespace
 
-/// Gloo's context with its pairs made by us: its own rendezvous can be neither interrupted nor asked for its
-/// sockets.
+/// Gloo's context, with pairs that we make. Gloo's own rendezvous cannot be interrupted, and does not show
+/// its sockets.
 class GlooContext::Mesh final : public gloo::Context {
  public:
   Mesh(int rank, int size, GlooDevice& device) : gloo::Context(rank, size) {
@@ -50,10 +50,10 @@ class GlooContext::Mesh final : public gloo::Context {
     transportContext_ = buffers_;
   }
 
-  /// Listens for every peer; returns where, by rank.
+  /// Listens for every peer. Returns the addresses by rank.
   std::vector<std::vector<char>> listen(milliseconds connect_limit) {
-    // A pair keeps the limit that it is made with, waits five times as long for its connection, and uses it
-    // for no more.
+    // A pair keeps the limit with which it is made. It waits five times that limit for its connection, and
+    // uses the limit for nothing else.
     buffers_->inner().setTimeout(std::max(connect_limit / 5, milliseconds(1)));
     std::vector<std::vector<char>> addresses(static_cast<std::size_t>(size));
     for (int peer = 0; peer < size; ++peer) {
@@ -95,7 +95,8 @@ Status GlooContext::connect(store::Store& store, const std::string& key, TimePoi
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
   const auto own = mesh_->listen(std::clamp(left, milliseconds(1), kForever));
 
-  // Each rank leaves one value: the address for every peer, all of one length, its own place left blank.
+  // Each rank stores one value: its address for every peer, all of one length. The field of the rank itself
+  // is blank.
   const std::size_t length = own[rank == 0 ? 1 : 0].size();
   std::string value;
   for (const auto& address : own)
@@ -121,7 +122,7 @@ Status GlooContext::connect(store::Store& store, const std::string& key, TimePoi
                      to_socket_address(theirs[static_cast<std::size_t>(peer)])});
   }
   sockets_.expect(std::move(pairs));
-  // Every rank in the same order, so that no circle of ranks can wait for one another.
+  // Every rank connects in the same order, so that no circle of ranks can wait for one another.
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     DABKE_RETURN_IF_ERROR(interrupted());

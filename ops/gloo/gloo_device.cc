@@ -22,10 +22,10 @@
 namespace dabke::ops {
 namespace {
 
-/// The thread comes by in microseconds, unless the whole machine stands still.
+/// The thread passes within microseconds, unless the whole machine stands still.
 constexpr std::chrono::seconds kLongestPass{5};
 
-/// Whether `fd` is an epoll set that watches `watched`.
+/// True if `fd` is an epoll set that watches `watched`.
 bool is_epoll_watching(int fd, int watched) {
   std::ifstream info(fmt::format("/proc/self/fdinfo/{}", fd));
   for (std::string word; info >> word;) {
@@ -47,11 +47,11 @@ Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const links::SocketAddress&
     attributes.hostname = attributes.hostname.substr(1, attributes.hostname.size() - 2);
   attributes.ai_family = address.family();
   try {
-    const AllSignalsBlocked blocked;  // both are inherited by the device's thread
+    const AllSignalsBlocked blocked;  // the device's thread inherits both
     const DefaultFloatingPoint floats;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     return std::unique_ptr<GlooDevice>(new GlooDevice(std::move(device), std::move(brake_fd), fork_guard));
-  } catch (const std::system_error& error) {  // std::thread's; Gloo throws types of its own
+  } catch (const std::system_error& error) {  // from std::thread; Gloo throws its own types
     return cannot_start_thread("of Gloo", error);
   } catch (const std::bad_alloc&) {
     return Status(Code::out_of_memory, "Gloo ran out of memory");
@@ -69,7 +69,7 @@ GlooDevice::GlooDevice(std::shared_ptr<gloo::transport::Device> device, GuardedF
       device_(std::move(device)) {
   tcp().registerDescriptor(brake_fd_.get(), EPOLLIN, &brake_);
   guard_epoll();
-  // So that we get to know the thread.
+  // Makes the thread pass through the brake once, which stores its id.
   park();
   resume();
 }
@@ -80,7 +80,8 @@ GlooDevice::~GlooDevice() {
   if (epoll_fd_ != -1) fork_guard_.remove(epoll_fd_);
 }
 
-/// Gloo makes its epoll set without CLOEXEC and does not show it; ours is the one that watches our eventfd.
+/// Finds Gloo's epoll set, which Gloo makes without CLOEXEC and does not show: it is the one that watches our
+/// eventfd.
 void GlooDevice::guard_epoll() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
   if (!directory) return;
@@ -100,7 +101,7 @@ void GlooDevice::resume() { brake_.release(); }
 void GlooDevice::Brake::handleEvents(int) {
   thread.introduce();
   std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof count);  // so that it does not fire again
+  [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof count);  // the event must not fire again
   std::unique_lock lock(mutex_);
   ++visits_;
   stands_ = true;
@@ -112,7 +113,7 @@ void GlooDevice::Brake::handleEvents(int) {
 void GlooDevice::Brake::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put =
-      ::write(fd_, &one, sizeof one);  // an eventfd this far from full takes it
+      ::write(fd_, &one, sizeof one);  // the eventfd is far from full, so the write succeeds
 }
 
 void GlooDevice::Brake::pull() {

@@ -1,5 +1,5 @@
-// Signals and Gloo: its threads must take none (AllSignalsBlocked), and its writes to a closed connection
-// must not end the process.
+// Signals and Gloo. Gloo's threads must receive no signals (AllSignalsBlocked), and a write to a closed
+// connection must not end the process.
 #pragma once
 
 #include <pthread.h>
@@ -9,8 +9,8 @@
 
 namespace dabke::ops {
 
-/// Gives the calling thread EPIPE and no SIGPIPE while it lives: Gloo sends from the thread that runs a
-/// collective, by plain writev.
+/// Gives the calling thread EPIPE instead of SIGPIPE during the lifetime of this object. Gloo sends with
+/// plain writev, on the thread that runs a collective.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -25,7 +25,7 @@ class SigpipeBlocked {
     if (sigismember(&before_, SIGPIPE) == 1) return;
     constexpr timespec kNow = {};
     if (!was_pending_)
-      sigtimedwait(&sigpipe_, nullptr, &kNow);  // one of ours, or none: unblocked it would be delivered
+      sigtimedwait(&sigpipe_, nullptr, &kNow);  // ours, if there is one: unblocked, it would be delivered
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   SigpipeBlocked(const SigpipeBlocked&) = delete;

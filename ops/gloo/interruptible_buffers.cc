@@ -46,7 +46,7 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
   }
 
  private:
-  /// Gloo's algorithms do not look at the answer, so an interrupted wait must not come back like any other.
+  /// Gloo's algorithms ignore the result of a wait, so an interrupted wait throws instead of returning.
   static bool finished(bool is) {
     if (!is) throw std::runtime_error("the wait was interrupted");
     return true;
@@ -54,7 +54,7 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
 
   InterruptibleBuffers& context_;
   std::unique_ptr<gloo::transport::UnboundBuffer> inner_;
-  const int exceptions_ = std::uncaught_exceptions();  // more: the run ends early
+  const int exceptions_ = std::uncaught_exceptions();  // a larger count later: the run ends early
 };
 
 InterruptibleBuffers::InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner,

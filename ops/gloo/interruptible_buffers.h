@@ -1,14 +1,14 @@
-// Makes every wait on a Gloo buffer one that can be ended from another thread.
+// Makes every wait on a Gloo buffer interruptible from another thread.
 //
-// Gloo tells a buffer that its connection broke, but not for a send that was still being written: who waits
-// for that one waits for ever. Shutting the sockets down is no help then, because Gloo has closed them
-// already. So all buffers of a context, those inside Gloo's own algorithms too, are made here, and
-// interrupt() ends the waits themselves. Here too Gloo's thread is kept from spinning (device_thread.h).
+// Gloo notifies a buffer when its connection breaks, but not for a send that was still being written: a wait
+// for such a send never ends. Shutting the sockets down does not help then, because Gloo has already closed
+// them. So all buffers of a context, also those inside Gloo's own algorithms, are made here, and interrupt()
+// ends the waits themselves. This class also keeps Gloo's thread from spinning (device_thread.h).
 //
-// Where a run ends early, Gloo's thread may just have received into the memory of a buffer that waits no
-// more. ~UnboundBuffer waits until that is over, by a count that no tool sees in a library which is not
-// instrumented; then Gloo frees its own memory. So what has been received is also over by a lock of ours: the
-// thread comes by.
+// When a run ends early, Gloo's thread may still be receiving into the memory of a buffer that no longer
+// waits. ~UnboundBuffer waits for the end of that by a counter. Then Gloo frees its own memory. Race
+// detectors do not see the counter in a library that is not instrumented. So we also wait, under our own
+// lock, until the thread has passed once more.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ class InterruptibleBuffers final : public gloo::transport::Context {
 
   gloo::transport::Context& inner() { return *inner_; }
 
-  /// Ends every wait of this moment: it throws. From any thread. A wait that begins later is not ended; so
-  /// repeat this until the run has ended.
+  /// Ends every current wait with an exception. From any thread. A wait that begins later is not ended, so
+  /// repeat the call until the run has ended.
   void interrupt();
 
   std::unique_ptr<gloo::transport::Pair>& getPair(int rank) override { return inner_->getPair(rank); }

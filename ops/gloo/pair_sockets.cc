@@ -24,9 +24,9 @@ bool same_address(const links::SocketAddress& a, const links::SocketAddress& b) 
   return a.length() == b.length() && a.length() != 0 && std::memcmp(a.get(), b.get(), a.length()) == 0;
 }
 
-/// The pair whose socket it is: the one that we connected to the peer's listener, or that listens for, or was
-/// accepted from, the peer. The other end, which may be in this process, has its addresses the other way
-/// round. Null: it is none of theirs.
+/// Returns the pair that the socket belongs to, or null. A pair's socket is connected to the peer's listener,
+/// listens for the peer, or was accepted from it. The socket of the other end, which may be in this process,
+/// has the two addresses swapped.
 const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& pairs) {
   const auto own = links::SocketAddress::local_of(fd);
   if (!own.is_ok() || own->length() == 0) return nullptr;
@@ -37,8 +37,8 @@ const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& p
   return found == pairs.end() ? nullptr : &*found;
 }
 
-/// As Gloo writes an address: "[10.0.0.2]:4711", the host in brackets whatever its family, and the port with its bytes in the
-/// order in which they travel.
+/// True if `text` names the address in Gloo's form, "[10.0.0.2]:4711". The host is in brackets whatever its
+/// family, and the port is in network byte order.
 bool names(const std::string& text, const links::SocketAddress& address) {
   if (address.length() == 0) return false;
   const std::string name = fmt::format("[{}]:{}", address.host(), htons(address.port()));
@@ -48,8 +48,8 @@ bool names(const std::string& text, const links::SocketAddress& address) {
   return end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
 }
 
-/// The inode of a socket; 0 when it is none. Not by fstat: these are other people's descriptors, which they
-/// may be closing at this moment, and ThreadSanitizer takes using one for a race.
+/// Returns the inode of a socket; 0 if `fd` is not a socket. Avoids fstat: the descriptors belong to others,
+/// who may be closing them, and ThreadSanitizer reports the use of one as a race.
 ino_t socket_inode(int fd) {
   char text[64] = "";
   if (::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), text, sizeof text - 1) <= 0) return 0;
@@ -70,7 +70,8 @@ void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit
   }
 }
 
-/// What a duplicate refers to cannot change, whoever closes `fd` and whoever gets its number next.
+/// Duplicates `fd`. The duplicate keeps its file, even if another thread closes `fd` and its number is used
+/// again.
 Fd duplicate_of(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
@@ -105,8 +106,8 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   if (peer_timeout_ <= Duration::zero()) return std::nullopt;
   for (Socket& socket : sockets_) {
     if (socket_inode(socket.fd) != socket.inode || links::is_over(socket.fd)) {
-      // The kernel may have given it up just before a look would have. One whose peer has closed it was answered
-      // until then.
+      // The kernel may have dropped the connection just before this check would have found it silent. A peer
+      // that closes its connection has answered until then, so its silence is short.
       const bool in_silence = socket.silence.last() >= peer_timeout_ / 4;
       if (in_silence || std::exchange(socket.was_over, true)) return Lost{socket.set_rank, in_silence};
       continue;
@@ -142,15 +143,15 @@ void PairSockets::shut_down() {
   const std::lock_guard lock(mutex_);
   for (const Socket& socket : sockets_) {
     const Fd duplicate = duplicate_of(socket.fd);
-    // The check has a gap of nanoseconds when there is no descriptor to spare; not ending the wait would be
+    // Without a spare descriptor, the check below has a race of nanoseconds. Not ending the wait would be
     // worse.
     const int fd = duplicate ? duplicate.get() : socket.fd;
     if (socket_inode(fd) == socket.inode) ::shutdown(fd, SHUT_RDWR);
   }
   if (expected_.empty()) return;
-  // Only the reading half: Gloo may just be about to ask a new connection for its peer's address, and a
-  // connection that is shut down altogether has none, which would be an exception on Gloo's thread and the
-  // process's end.
+  // Shuts down only the reading half: Gloo may be about to ask a new connection for its peer's address. A
+  // connection that is shut down in both directions has no such address. Gloo's thread would then throw,
+  // which would end the process.
   for_each_socket_of(expected_, [&](int fd, const Pair&) {
     const Fd duplicate = duplicate_of(fd);
     if (duplicate && pair_of(duplicate.get(), expected_) != nullptr) ::shutdown(duplicate.get(), SHUT_RD);

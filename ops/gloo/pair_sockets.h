@@ -1,5 +1,5 @@
-// The sockets of one Gloo context. Gloo neither shows them nor sets FD_CLOEXEC, and offers no way to end a
-// wait from another thread; shutting the sockets down does, as a lost connection would.
+// The sockets of one Gloo context. Gloo neither shows them nor sets FD_CLOEXEC, and cannot end a wait from
+// another thread. Shutting the sockets down ends the wait, as a lost connection would.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +17,10 @@ namespace dabke::ops {
 
 class PairSockets {
  public:
-  /// The addresses where Gloo listens for a peer, and where that peer listens for us. Which of the two
-  /// connects is Gloo's affair.
+  /// The addresses where this process listens for a peer, and where that peer listens for us. Gloo decides
+  /// which of the two connects.
   struct Pair {
-    int set_rank;  // the peer's in the set
+    int set_rank;  // the set rank of the peer
     links::SocketAddress own;
     links::SocketAddress peer;
   };
@@ -31,34 +31,33 @@ class PairSockets {
   PairSockets(const PairSockets&) = delete;
   PairSockets& operator=(const PairSockets&) = delete;
 
-  /// Called before connecting: from now on shut_down() looks for sockets by these addresses.
+  /// Called before connecting: from now on shut_down() searches for sockets by these addresses.
   void expect(std::vector<Pair> pairs);
-  /// When all are connected: finds them, sets FD_CLOEXEC, gives them to the fork guard and has the kernel
-  /// watch them.
+  /// Called when all sockets are connected. Finds them, sets FD_CLOEXEC, registers them with the fork guard,
+  /// and makes the kernel watch their connections.
   void adopt();
-  /// Called before Gloo closes them.
+  /// Called before Gloo closes the sockets.
   void forget();
 
-  /// A peer that will send no more, though a run waits for it.
+  /// A peer that will send nothing more, although a run waits for it.
   struct Lost {
     int set_rank;
-    bool in_silence;  // its host has answered nothing for `peer_timeout`; else the connection was closed
+    bool in_silence;  // the peer's host has not answered for `peer_timeout`; else the connection was closed
   };
-  /// To be asked now and then, while a run is under way. Gloo ends no wait for a message of which a part has
-  /// come when its connection breaks, so connections that are over are looked for as well.
+  /// Called periodically during a run. If a connection breaks after a part of a message has arrived, Gloo
+  /// does not end the wait. So this function also searches for closed connections.
   std::optional<Lost> lost_peer();
-  /// A run begins: what was seen during an earlier one says nothing of now.
+  /// Called when a run begins. Resets the findings of earlier runs.
   void begin_run();
-  /// The places of the peers whose connections Gloo has given up. Where `said`, its words, names the other ends of some of
-  /// them these alone: one failure makes others.
+  /// Returns the set ranks of the peers whose connections Gloo has dropped. If `said`, Gloo's text, contains
+  /// addresses of some of these peers, returns only those: one failure causes others.
   std::vector<int> broken(const std::string& said);
 
-  /// Ends every connection, and the waiting for one. From any thread, as often as one
-  /// likes.
+  /// Ends every connection, and the wait for one. From any thread, any number of times.
   void shut_down();
 
  private:
-  /// A descriptor's number is used again once Gloo has closed it; its inode tells whether it still is the
+  /// After Gloo has closed a descriptor, its number is used again. The inode shows whether it is still the
   /// same socket.
   struct Socket {
     int fd;
@@ -66,12 +65,12 @@ class PairSockets {
     int set_rank;
     links::SocketAddress remote;
     links::TcpSilence silence = {};
-    bool was_over = false;  // at the last look; by the next the run should have ended
+    bool was_over = false;  // at the last check; the run should have ended before the next
   };
 
   std::mutex mutex_;
   ForkGuard& fork_guard_;
-  const Duration peer_timeout_;  // zero: none
+  const Duration peer_timeout_;  // zero: no limit
   std::vector<Pair> expected_;   // while connecting
   std::vector<Socket> sockets_;
 };

@@ -11,8 +11,8 @@ namespace dabke::ops {
 
 constexpr auto kAskAgain = std::chrono::seconds(1);
 
-// Interrupting is repeated until the run has ended: Gloo may just have been about to make a socket, or to
-// wait.
+// The interval at which interrupting is repeated until the run has ended. Gloo may have been about to make a
+// socket, or to begin a wait.
 constexpr auto kAgain = std::chrono::milliseconds(5);
 
 Watchdog::~Watchdog() {
@@ -29,8 +29,8 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
   {
     const std::lock_guard lock(mutex_);
     DABKE_RETURN_IF_ERROR(latch_.aborted());
-    // Not before the first run: a process that never uses Gloo has no thread for it. And no run without it:
-    // nothing else ends one whose peer is gone.
+    // Starts the thread only with the first run, so a process that never uses Gloo has no such thread. A run
+    // without the thread is refused: nothing else ends a run whose peer is gone.
     if (!thread_.joinable()) {
       DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-gloo", [this] { loop(); }));
     }
@@ -41,7 +41,7 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
     note_ = note;
     late_at_ = late_at;
     ++runs_;
-    must_wake = must_wake || dozes_;  // else it wakes by itself before this run is late
+    must_wake = must_wake || dozes_;  // else the thread wakes by itself before this run is late
   }
   if (must_wake) changed_.notify_all();
   return Status::ok();
@@ -55,7 +55,7 @@ Status Watchdog::end() {
 
 void Watchdog::abort(const Status& cause) {
   {
-    const std::lock_guard lock(mutex_);  // so that the thread does not go to sleep just now
+    const std::lock_guard lock(mutex_);  // so that the thread does not go to sleep at this moment
     if (!latch_.abort(cause)) return;
   }
   changed_.notify_all();
@@ -79,15 +79,15 @@ void Watchdog::rest() {
 void Watchdog::loop() {
   std::unique_lock lock(mutex_);
   TimePoint next_look = kNever;
-  std::uint64_t runs_before = 0;  // at the last look
+  std::uint64_t runs_before = 0;  // at the last check
   while (!stopping_) {
     const TimePoint now = Clock::now();
     if (running_ != nullptr && ended_by_.is_ok()) ended_by_ = reason_to_end(now, now >= next_look);
     if (running_ != nullptr && !ended_by_.is_ok()) {
       try {
-        running_->interrupt();  // under the lock, so that it cannot go away meanwhile
+        running_->interrupt();  // under the lock, so that the context cannot go away meanwhile
       } catch (...) {
-        // No memory: it is tried again.
+        // No memory: the loop tries again.
       }
       changed_.wait_for(lock, kAgain);
       continue;
@@ -119,18 +119,18 @@ void Watchdog::loop() {
   }
 }
 
-/// Why the run that is under way is to end, if it is.
+/// Returns an error if the current run has to end.
 Status Watchdog::reason_to_end(TimePoint now, bool look) {
   if (latch_.is_aborted()) return copy_of(latch_.aborted());
   if (now >= deadline_) return copy_of(on_deadline_);
   try {
     return look ? look_(*running_) : Status::ok();
   } catch (const std::bad_alloc&) {
-    return Status::ok();  // the next look may have memory
+    return Status::ok();  // the next check may have memory
   }
 }
 
-/// Lets go of the lock meanwhile: the store may be slow.
+/// Releases the lock during the question, because the store may be slow.
 void Watchdog::ask_about_run(std::unique_lock<std::mutex>& lock) {
   const Note note = note_;
   const std::uint64_t run = runs_;

@@ -1,10 +1,10 @@
-// Ends a run that blocks inside Gloo, at its deadline, by abort(), because it was found hopeless, or because
-// the ranks are out of step, by interrupting its context.
+// Ends a run that blocks inside Gloo, by interrupting its context. There are four reasons: its deadline,
+// abort(), a lost peer, and ranks that are out of step.
 //
-// Gloo has no place for a word about a batch: a message that is longer than the other side expects ends the
-// process. So ranks with different batches use different tags (GlooBackend), never meet, and wait. A run that
-// takes longer than kLateAfter therefore asks, in the rendezvous store, whether its neighbour waits in the
-// same one.
+// Gloo cannot send a description of a batch along, and a message that is longer than the receiver expects
+// ends the process. So ranks with different batches use different tags (GlooBackend), never meet, and wait. A
+// run that takes longer than kLateAfter therefore asks, through the rendezvous store, whether its neighbour
+// waits in the same batch.
 #pragma once
 
 #include <condition_variable>
@@ -21,16 +21,16 @@
 
 namespace dabke::ops {
 
-/// One run at a time. While runs come, the thread looks at them now and then; with none it sleeps without a
-/// time limit.
+/// Watches one run at a time. While runs come, the thread checks them periodically. Without runs it sleeps
+/// without a time limit.
 class Watchdog {
  public:
-  /// Why the run cannot go on; ok: it can. From the watchdog's thread.
+  /// Returns an error if the run cannot go on. Called on the watchdog's thread.
   using Look = std::function<Status(GlooContext&)>;
-  /// What a late run is asked about.
+  /// The facts about a late run that are compared with the neighbour's.
   struct Note {
     BatchMark mark;
-    std::uint64_t run = 0;  // how many the set has had
+    std::uint64_t run = 0;  // the number of runs that the set has had
     ProcessSetId set = 0;
     std::uint64_t members = 0;  // as in GlooBackend::Set
     std::uint64_t incarnation = 0;
@@ -41,26 +41,27 @@ class Watchdog {
 
   static constexpr auto kLateAfter = std::chrono::seconds(2);
 
-  /// `look_every` zero: never. `ask` is called on the watchdog's thread, again and again while a run is late;
-  /// the run ends with its error.
+  /// `look_every` is the interval of the checks; zero: no checks. While a run is late, the watchdog's thread
+  /// calls `ask` again and again. The run ends with the error of `ask`.
   Watchdog(Duration look_every, Look look, Ask ask)
       : look_every_(look_every), look_(std::move(look)), ask_(std::move(ask)) {}
   ~Watchdog();
 
-  /// A run begins that `context` runs. An error, the cause, after abort(). `on_deadline` is what end()
-  /// says if the deadline passes first.
+  /// Called when a run of `context` begins. Returns the cause if abort() was called before. `on_deadline` is
+  /// the Status that end() returns if the deadline passes first.
   Status begin(GlooContext* context, TimePoint deadline, Status on_deadline, const Note& note);
-  /// The run has returned, or blocks no more. What ended it, if it was this.
+  /// Called when the run has returned or no longer blocks. Returns the error with which the watchdog ended
+  /// it, if it did.
   Status end();
 
-  /// May be called from any thread: the run in flight, and every later one, ends with `cause`. The first
-  /// cause stays.
+  /// May be called from any thread. The current run, and every later one, ends with `cause`. The first cause
+  /// stays.
   void abort(const Status& cause);
-  /// ok, or the cause of abort().
+  /// Returns ok, or the cause of abort().
   const Status& aborted() const { return latch_.aborted(); }
-  /// The same, or what ends the run in flight.
+  /// Returns the cause of abort(), or the error that ends the current run.
   Status ended() const;
-  /// No run will come for a while: sleeps without waking.
+  /// Called when no run will come for a while: the thread then sleeps without waking.
   void rest();
 
  private:
@@ -80,8 +81,8 @@ class Watchdog {
   Note note_;
   Status ended_by_;
   AbortLatch latch_;
-  std::uint64_t runs_ = 0;  // until now
-  bool dozes_ = false;      // until somebody calls, whatever runs
+  std::uint64_t runs_ = 0;  // number of runs so far
+  bool dozes_ = false;      // until it is notified, whatever runs
   bool stopping_ = false;
   std::jthread thread_;
 };

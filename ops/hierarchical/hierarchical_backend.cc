@@ -7,7 +7,7 @@
 namespace dabke::ops {
 namespace {
 
-/// The lowest rank of this host that shares memory with this one.
+/// Returns the lowest rank that shares memory with this one.
 Rank own_leader(const World& world, const Backend* inside) {
   for (Rank rank = 0; inside != nullptr && rank < world.rank; ++rank) {
     if (inside->can_serve({kWorldSet, {rank, world.rank}, 1})) return rank;
@@ -22,7 +22,7 @@ bool HierarchicalBackend::can_run(const CallSpec& call, const Extent&) const {
 }
 
 bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {
-  // Asked for every batch, so without making the layout.
+  // Called for every batch, so it does not make the layout.
   std::vector<bool> seen(leaders_.size());
   bool shares = false;
   std::size_t hosts = 0;

@@ -1,6 +1,6 @@
-// Process sets of several hosts with more than one rank on some: through shared memory inside a host, and
-// between hosts by the backends that would run the set otherwise. It owns none of them; all are backends of
-// the same job.
+// Runs process sets of several hosts of which some have more than one rank. The data moves through shared
+// memory inside a host, and between hosts through the backends that would run the set otherwise. This backend
+// owns none of them; all are backends of the same job.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace dabke::ops {
 
 class HierarchicalBackend final : public Backend {
  public:
-  /// `leaders`: as gather_leaders has them. `parts`: what runs inside the hosts and between them, in order of
-  /// preference.
+  /// `leaders` is the result of gather_leaders(). `parts` are the backends inside the hosts and between them,
+  /// in order of preference.
   HierarchicalBackend(std::vector<Rank> leaders, std::vector<Backend*> parts)
       : leaders_(std::move(leaders)), parts_(std::move(parts), BackendRunner::ErrorPrefix::backend) {}
 
@@ -39,8 +39,9 @@ class HierarchicalBackend final : public Backend {
   FusionBuffer wide_;
 };
 
-/// Null where no host has more than one rank, or there is only one. Collective. `parts` outlive it: first what
-/// runs inside the hosts, null on a rank that shares memory with no other, then what runs between them.
+/// Returns null if there is only one host, or if no host has more than one rank. Collective. `parts` outlive
+/// the backend. The first is the backend inside the hosts, null on a rank that shares memory with no other.
+/// The backends between the hosts follow.
 Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context,
                                                            std::vector<Backend*> parts);
 

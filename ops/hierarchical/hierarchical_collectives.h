@@ -1,16 +1,17 @@
-// Collectives of several hosts with several ranks each, put together from those inside a host and between
-// hosts.
+// Collectives of several hosts with several ranks each, composed of collectives inside a host and collectives
+// between hosts.
 //
 //   allreduce       in slices (sliced_batch.h)
 //   broadcast       in slices
-//   barrier         inside; between the first of each host; inside again
-//   allgather       between: the i-th ranks gather their blocks; inside: everybody gets the blocks of all
-//   reducescatter   the same, backwards
-// The last two need hosts of equally many ranks, which follow one another in the set; else they run as if
+//   barrier         inside; between the first ranks of the hosts; inside again
+//   allgather       between: the i-th ranks gather their blocks; inside: every rank gets the blocks of all
+//   reducescatter   the same steps in reverse
+// The last two need hosts of equally many ranks, which follow one another in the set. Else they run as if
 // every rank had a host of its own.
 //
-// Where no sum of some ranks' elements may be kept in their own dtype (needs_wide_sums), copies of the
-// tensors are summed in kernels::wide_dtype(), inside and between; what is handed on inside is narrow again.
+// If a sum over some of the ranks must not be rounded to the tensors' dtype (needs_wide_sums), copies in
+// kernels::wide_dtype() are summed, inside and between. The results that are distributed inside are narrow
+// again.
 #pragma once
 
 #include <functional>
@@ -21,12 +22,12 @@
 
 namespace dabke::ops {
 
-/// Runs a batch whose set is a part of the batch's own, or the whole, and waits.
+/// Runs a batch whose process set is the original batch's, or a subset of it, and waits for its end.
 using RunPart = std::function<Status(const Batch&)>;
 
 class HierarchicalRun {
  public:
-  /// `scratch` and `wide` are memory to work in.
+  /// `scratch` and `wide` are working memory.
   HierarchicalRun(const Batch& batch, const HostedSet& set, const RunPart& run, FusionBuffer& scratch,
                   FusionBuffer& wide);
 
@@ -40,21 +41,21 @@ class HierarchicalRun {
   Status allgather();
   Status reducescatter();
 
-  /// The tensors as wide copies, with the prescale; an output of `output_elements` each lies behind them, if
-  /// any.
+  /// Returns wide copies of the tensors, multiplied by the prescale. Behind the copies lie the outputs, with
+  /// the sizes in `output_elements`; if that is empty, the copies are the outputs too.
   Result<Batch> widened(const std::vector<std::int64_t>& output_elements);
   Status run_part(const Batch& part) const { return part.entries.empty() ? Status() : run_(part); }
   Status run_barrier(const ProcessSetInfo& set) const {
     return run_(part_of(batch_, CollectiveKind::barrier, set));
   }
-  /// Collects, for every entry, the counts of the ranks that carry what this rank carries, by host; and
-  /// reserves scratch for all of that.
+  /// Collects, for every entry, the counts of the ranks with this rank's index, by host, and reserves scratch
+  /// memory for all of them.
   Result<std::byte*> reserve_columns();
   bool is_alone() const { return set_.inside.size() == 1; }
   std::size_t bytes(std::int64_t elements) const {
     return static_cast<std::size_t>(elements) * element_bytes_;
   }
-  /// Counts of the ranks with this rank's index, by host.
+  /// Returns the counts of the ranks with this rank's index, by host.
   std::vector<std::int64_t> column(std::span<const std::int64_t> counts) const;
 
   const Batch& batch_;

@@ -15,7 +15,7 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
   store::Store& store = *context.store;
   const auto key_of = [](Rank rank) { return fmt::format("hierarchical/leader/{}", rank); };
   constexpr const char* kAll = "hierarchical/leaders";
-  // Names the ranks that have not come so far; where all have, it is the root that went after that.
+  // Names the ranks that have not reported yet. If all have reported, the root is the absent one.
   const auto explain = [&]() -> Status {
     std::vector<Rank> absent;
     for (Rank rank = 0; rank < world.size; ++rank) {

@@ -1,4 +1,4 @@
-// Which ranks share memory, as they have found out by trying: containers on one machine may be several hosts.
+// Finds the ranks that share memory, by trial: containers on one machine may count as several hosts.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace dabke::ops {
 
-/// The lowest rank that each rank of the world shares memory with, itself included; `own` is this rank's.
-/// Collective over the world: rank 0 gathers them in the store. Code timeout names the rank that did not
-/// come.
+/// Returns, for each rank of the world, the lowest rank with which it shares memory, itself included. `own`
+/// is this rank's leader. Collective over the world: rank 0 gathers the leaders in the store. The error
+/// timeout names the ranks that are absent.
 Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own);
 
 }  // namespace dabke::ops

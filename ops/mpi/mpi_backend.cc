@@ -8,7 +8,7 @@
 namespace dabke::ops {
 namespace {
 
-/// The tensors of an allreduce as one row.
+/// Reduces the tensors of an allreduce as one row.
 Status allreduce(const Batch& batch, const MpiRun& run) {
   InPieces in(size_of(batch.dtype));
   OutPieces out(size_of(batch.dtype));
@@ -29,22 +29,22 @@ MpiBackend::MpiBackend(const BackendContext& context, modules::MpiSession& sessi
       staging_(std::make_unique<MpiStaging>()) {}
 
 MpiBackend::~MpiBackend() {
-  // After a failure the other ranks may not free theirs, and freeing is for all.
+  // Freeing a communicator is collective, and after a failure the other ranks may not free theirs.
   if (!aborted_.is_aborted()) return;
   for (auto& [id, comm] : comms_) comm->forsake();
 }
 
 bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
   if (call.device_type != DeviceType::host) {
-    // As the device's lane has it where MPI takes a device's memory: one piece, scaled.
+    // The device's lane passes a batch in this form if MPI takes the device's memory: one piece, scaled.
     return call.device_route == DeviceRoute::direct && is_whole(call.kind);
   }
   return runs_on_host(call, kCollectivesOfHostBackends);
 }
 
 Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {
-  constexpr int kTags = 32767;                       // the fewest that the standard promises
-  const int tag = (set.id % kTags + kTags) % kTags;  // the parts of a set of several hosts have negative ids
+  constexpr int kTags = 32767;                       // tags that the standard guarantees
+  const int tag = (set.id % kTags + kTags) % kTags;  // parts of sets of several hosts have negative ids
   const std::lock_guard lock(mutex_);
   if (comms_.contains(set.id)) return {};
   DABKE_RETURN_IF_ERROR(aborted_.aborted());
@@ -75,7 +75,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   modules::MpiCommunicator& comm = *row->second;
   Status status = without_exceptions([&] { return run_on(batch, comm); });
   if (status.is_ok()) return status;
-  // MPI is somewhere in the middle, and may still read and write what is staged, for ever.
+  // MPI has not finished, and may read and write the staged memory for ever.
   comm.forsake();
   comms_.erase(row);
   (void)staging_.release();
@@ -111,7 +111,7 @@ Status MpiBackend::run_on(const Batch& batch, modules::MpiCommunicator& comm) {
   }
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
   DABKE_RETURN_IF_ERROR(run_packed(batch, packed, run));
-  return packer_.unpack(batch, {});  // a reducescatter has been scaled
+  return packer_.unpack(batch, {});  // a reducescatter is scaled already
 }
 
 Status MpiBackend::run_on_device(const Batch& batch, const MpiRun& run) {
@@ -145,7 +145,7 @@ Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context)
 }
 
 bool mpi_takes_device_memory(const BackendContext& context) {
-  if (context.mpi == nullptr) return false;  // a job of one
+  if (context.mpi == nullptr) return false;  // a job of one rank
   const Answer given = context.config.mpi_cuda_aware;
   const bool is_asked = given == Answer::automatic;
   const bool takes = is_asked ? context.mpi->takes_cuda_memory() : given == Answer::yes;

@@ -1,4 +1,4 @@
-// MPI as a backend: one communicator a process set, made when the set is prepared.
+// MPI as a backend: one communicator for each process set, made when the set is prepared.
 #pragma once
 
 #include <limits>
@@ -15,14 +15,14 @@ namespace dabke::ops {
 
 class MpiBackend final : public Backend {
  public:
-  /// The session has joined, and its threads may call MPI.
+  /// `session` must have joined, and its threads may call MPI.
   MpiBackend(const BackendContext& context, modules::MpiSession& session,
              std::size_t round_bytes = kMpiRoundBytes);
   ~MpiBackend() override;
 
   std::string_view name() const override { return "mpi"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
-  /// An allreduce needs no copy into a fusion buffer, so no tensor is better alone.
+  /// An allreduce is not copied into a fusion buffer, so no tensor gains from running alone.
   BatchSizes batch_sizes() const override { return {.alone = std::numeric_limits<std::uint32_t>::max()}; }
   Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
@@ -39,18 +39,18 @@ class MpiBackend final : public Backend {
   const BackendContext context_;
   modules::MpiSession& session_;
   const std::size_t round_bytes_;
-  std::mutex mutex_;  // guards all but the latch, in case lanes share the backend
+  std::mutex mutex_;  // guards all members but the latch, in case lanes share the backend
   std::map<ProcessSetId, std::unique_ptr<modules::MpiCommunicator>> comms_;
   Packer packer_;
   std::unique_ptr<MpiStaging> staging_;
   AbortLatch aborted_;
 };
 
-/// The backend of this job; errors say why there can be none, and what to do.
+/// Opens the backend of this job. An error states why MPI cannot be used, and the remedy.
 Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context);
 
-/// Whether MPI may be given pointers to the memory of CUDA devices, by DABKE_MPI_CUDA_AWARE or by what it
-/// says itself.
+/// True if MPI may be given pointers to the memory of CUDA devices. DABKE_MPI_CUDA_AWARE decides; without it,
+/// MPI's own answer.
 bool mpi_takes_device_memory(const BackendContext& context);
 
 }  // namespace dabke::ops

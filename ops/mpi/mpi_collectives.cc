@@ -18,12 +18,12 @@ Status finish(const MpiRun& run) {
   }
 }
 
-/// memcpy that may be given no memory when there is nothing to copy.
+/// Like memcpy, but accepts null pointers when there is nothing to copy.
 void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(into, from, bytes);
 }
 
-/// Offsets of blocks that lie one behind the other; returns their total.
+/// Computes the offsets of blocks that lie one behind the other. Returns their total.
 std::size_t stack(const std::vector<int>& counts, std::vector<int>& offsets) {
   offsets.clear();
   std::size_t total = 0;
@@ -34,7 +34,7 @@ std::size_t stack(const std::vector<int>& counts, std::vector<int>& offsets) {
   return total;
 }
 
-/// What of a block of `count` elements round `first / most` moves, in bytes.
+/// Returns the number of bytes that round `first / most` moves of a block of `count` elements.
 int part(const MpiRun& run, std::size_t count, std::size_t first, std::size_t most) {
   return static_cast<int>((count <= first ? 0 : std::min(count - first, most)) * size_of(run.dtype));
 }
@@ -45,13 +45,13 @@ std::vector<std::size_t> starts_of(std::span<const std::size_t> counts) {
   return starts;
 }
 
-/// Elements of each rank's block that one round moves.
+/// Returns the number of elements of each rank's block that one round moves.
 std::size_t block_elements(const MpiRun& run) {
   return std::max<std::size_t>(run.round_bytes / size_of(run.dtype) / run.size, 1);
 }
 
-/// Reduces `run.size` blocks of `elements`, in rank order, of which the first begins at `first` and each
-/// other one `stride` bytes behind the one before.
+/// Reduces `run.size` blocks of `elements`, in rank order. The first begins at `first`, each next one
+/// `stride` bytes behind the one before.
 void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* first, std::size_t stride,
                    std::size_t elements, const kernels::Scale& result) {
   std::vector<const void*> operands;
@@ -60,8 +60,8 @@ void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* first, s
   kernels::reduce_many(run.dtype, run.op, {&output, 1}, operands, elements, result);
 }
 
-/// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of
-/// `in`.
+/// Sends the blocks in `out` and receives this rank's block from every rank into `in`. Reduces them into the
+/// first block of `in`.
 Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in,
                            const kernels::Scale& result) {
   MpiStaging& staging = run.staging;
@@ -94,7 +94,7 @@ Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, 
   return finish(run);
 }
 
-/// An error where a rank brings something else: its mark begins its part of `all`.
+/// Returns an error if a rank brings another batch. Each rank's part of `all` begins with its mark.
 Status check_marks(const MpiRun& run, const std::byte* all, std::size_t stride) {
   for (std::size_t rank = 0; rank < run.size; ++rank) {
     BatchMark theirs;
@@ -104,7 +104,7 @@ Status check_marks(const MpiRun& run, const std::byte* all, std::size_t stride) 
   return {};
 }
 
-/// All ranks have come, with the same.
+/// Waits until all ranks have arrived, and checks that they bring the same batch.
 Status meet(const MpiRun& run) {
   DABKE_ASSIGN_OR_RETURN(std::byte* const memory,
                          run.staging.memory.reserve((run.size + 1) * sizeof run.mark));
@@ -113,7 +113,7 @@ Status meet(const MpiRun& run) {
   return check_marks(run, memory + sizeof run.mark, sizeof run.mark);
 }
 
-/// Slices of `count` elements, one a rank, as what is sent.
+/// Sets the send counts for `count` elements: one slice for each rank.
 void slice(const MpiRun& run, std::size_t count) {
   MpiStaging& staging = run.staging;
   staging.send_counts.clear();
@@ -124,7 +124,7 @@ void slice(const MpiRun& run, std::size_t count) {
   stack(staging.send_counts, staging.send_offsets);
 }
 
-/// Few bytes: everybody gets everything, in one step.
+/// For few bytes: every rank gets all elements, in one step.
 Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
                        const kernels::Scale& result) {
   constexpr std::size_t kMarkBytes = sizeof run.mark;
@@ -198,14 +198,14 @@ Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<con
 
 namespace {
 
-/// Gathers `receive_counts` of each rank, from `out` into `in`.
+/// Starts to gather `receive_counts` of each rank, from `out` into `in`.
 Status start_gathering(const MpiRun& run, std::byte* out, std::byte* in) {
   const MpiStaging& staging = run.staging;
   const std::vector<int>& counts = staging.receive_counts;
   const auto first = std::ranges::find_if(counts, [](int count) { return count != 0; });
   const bool is_only =
       first != counts.end() && std::all_of(first + 1, counts.end(), [](int count) { return count == 0; });
-  // MPICH's allgather of one rank's data takes six times as long as its broadcast.
+  // MPICH's allgather takes six times as long as its broadcast if only one rank has data.
   if (!is_only) return run.comm.start_allgather(out, counts[run.rank], in, counts, staging.receive_offsets);
   const auto root = static_cast<std::size_t>(first - counts.begin());
   return run.comm.start_broadcast(root == run.rank ? out : in, *first, static_cast<int>(root));
@@ -258,7 +258,8 @@ Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, i
 
 namespace {
 
-/// All ranks have come, with the same; the largest of the values that they pass.
+/// Waits until all ranks have arrived, and checks that they bring the same batch. Returns the largest of the
+/// ranks' values.
 Result<std::size_t> agree_on_largest(const MpiRun& run, std::size_t own) {
   struct Part {
     BatchMark mark;
@@ -283,7 +284,7 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
                     std::byte* data, std::span<const std::size_t> receive_counts) {
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
-  // Nobody knows what two others exchange, and all must make as many rounds.
+  // All ranks must make equally many rounds, and no rank has the counts between two others.
   DABKE_ASSIGN_OR_RETURN(const std::size_t longest,
                          agree_on_largest(run, *std::ranges::max_element(send_counts)));
   const std::vector<std::size_t> send_starts = starts_of(send_counts);

@@ -53,7 +53,7 @@ class Communicator final : public modules::MpiCommunicator {
   void forsake() override { (void)comm_.release(); }
 
  private:
-  /// What is small may be what the ranks meet by, which takes as long as the last of them does.
+  /// Messages below this size may be a meeting of the ranks, which lasts until the last rank has arrived.
   static constexpr std::int64_t kLarge = 64 << 10;
 
   static std::int64_t total(std::span<const int> counts) {

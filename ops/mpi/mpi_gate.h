@@ -1,6 +1,6 @@
-// The application may call MPI_Finalize while threads of ours still use MPI, and the first call after that
-// ends the process with MPI's own words. So MPI_Finalize, by an attribute of MPI_COMM_SELF that it deletes
-// first of all, closes this gate, and each call of ours goes through it.
+// The application may call MPI_Finalize while threads of ours still use MPI. The next call of MPI would then
+// end the process with an error of MPI's. So each of our calls goes through this gate. MPI_Finalize closes
+// it, through an attribute of MPI_COMM_SELF that it deletes before anything else.
 #pragma once
 
 #include <sched.h>
@@ -15,7 +15,7 @@ namespace dabke::ops {
 
 class MpiGate {
  public:
-  /// Keeps MPI there while it lives; false: MPI is not there, and must not be called.
+  /// Keeps MPI usable during its lifetime. False: MPI is finalised and must not be called.
   class Pass {
    public:
     explicit Pass(std::atomic<int>* inside) : inside_(inside) {}
@@ -35,8 +35,8 @@ class MpiGate {
     Pass pass(&inside_);
     return is_closed_.load() ? Pass(nullptr) : std::move(pass);
   }
-  /// Closes for good. Returns when nobody is inside any more, or after a while: then MPI_Finalize meets a
-  /// call of ours.
+  /// Closes the gate for good. Returns when no call is inside any more, or after a time limit; then
+  /// MPI_Finalize may collide with a call of ours.
   void close() {
     constexpr auto kLongest = std::chrono::seconds(5);
     const TimePoint limit = Clock::now() + kLongest;
@@ -44,7 +44,7 @@ class MpiGate {
     while (inside_.load() > 0 && Clock::now() < limit) ::sched_yield();
   }
 
-  /// What a call that came too late says.
+  /// Returns the error of a call after the gate has closed.
   static Status is_over() {
     return {Code::aborted, "MPI_Finalize has been called; call dabke_shutdown before"};
   }

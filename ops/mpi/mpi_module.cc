@@ -1,4 +1,4 @@
-// What the module exports (runtime/modules/module.h).
+// The function that the module exports (runtime/modules/module.h).
 #include <cstdlib>
 #include <string_view>
 
@@ -8,8 +8,8 @@
 
 namespace {
 
-// MPI is one for the whole process, and so is this. Never destroyed: threads of a job that was not shut down
-// may still be in it when the process ends.
+// The MPI of the process, and therefore one object for the whole process. Never destroyed: threads of a job
+// that was not shut down may still use it when the process ends.
 dabke::ops::MpiProcess& the_process() {
   static dabke::ops::MpiProcess& process = [&]() -> dabke::ops::MpiProcess& {
     auto* made = new dabke::ops::MpiProcess;

@@ -6,8 +6,8 @@
 namespace dabke::ops {
 namespace {
 
-/// Memory that MPI reads or writes. Who gives it up before MPI has ended with it leaves it to MPI for good,
-/// because MPI cannot be made to let go of it.
+/// Memory that MPI reads or writes. A transfer that is dropped before MPI has finished is leaked on purpose,
+/// because MPI cannot release it.
 struct Transfer {
   std::vector<std::byte> bytes;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -34,12 +34,12 @@ class Port final : public modules::MpiPort {
   std::unique_ptr<Transfer> fresh();
   void keep(std::unique_ptr<Transfer> ended);
 
-  MPI_Comm comm_;  // the membership's
+  MPI_Comm comm_;  // the membership's communicator
   int tag_;
   MpiGate& gate_;
   std::vector<Sending> sends_;
   std::map<int, std::unique_ptr<Transfer>> receives_;  // by rank; idle while the request is null
-  std::vector<std::unique_ptr<Transfer>> spare_;       // so that small messages allocate nothing
+  std::vector<std::unique_ptr<Transfer>> spare_;       // reused, so that small messages allocate nothing
 };
 
 Port::~Port() {
@@ -109,7 +109,7 @@ Result<std::optional<std::span<const std::byte>>> Port::receive(int rank) {
   return std::optional(std::span<const std::byte>(bytes));
 }
 
-/// Takes back the memory of sends that have ended. With a pass.
+/// Takes back the memory of sends that have ended. The caller holds a pass.
 void Port::reap() {
   for (std::size_t i = 0; i < sends_.size();) {
     Sending& one = sends_[i];
@@ -127,11 +127,12 @@ void Port::reap() {
 
 modules::MpiPort::Progress Port::progress() {
   const auto pass = gate_.enter();
-  if (!pass) return {};  // what is under way was MPI's to end
+  if (!pass) return {};  // MPI_Finalize has ended the messages in flight
   reap();
   if (sends_.empty()) {
-    // The others may need us all the same: what MPI calls sent may still be in a queue of this process. An
-    // error here is about no message in particular; the next message meets it, if it is still there.
+    // Calls MPI even without sends in flight, because the other ranks may need it: a message that MPI reports
+    // as sent may still be in a queue of this process. An error here belongs to no particular message. If it
+    // persists, the next message meets it.
     int is_there = 0;
     (void)MPI_Iprobe(MPI_ANY_SOURCE, tag_, comm_, &is_there, MPI_STATUS_IGNORE);
   }

@@ -54,7 +54,8 @@ std::string MpiProcess::thread_level() const {
   }
 }
 
-/// Not every MPI has the question, and the one that runs may be another build than that whose headers this was compiled with.
+/// Searches for the function at run time. Some MPI libraries lack it, and the library that runs may be
+/// another build than the headers.
 bool MpiProcess::takes_cuda_memory() const {
   const auto asks = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
   return asks != nullptr && asks() == 1;
@@ -74,7 +75,7 @@ Result<bool> MpiMembership::advance(std::size_t index, std::span<const char> min
     return false;
   }
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  if (!gatherings.empty()) gatherings.back().is_done = true;  // it was what was under way
+  if (!gatherings.empty()) gatherings.back().is_done = true;  // the request that has ended was this one's
   if (gatherings.size() <= index) {
     Gathering& next = gatherings.emplace_back();
     next.mine.assign(mine.begin(), mine.end());
@@ -99,7 +100,7 @@ Status MpiProcess::watch_finalize() {
   return mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(MPI_COMM_SELF, self_keyval_, this));
 }
 
-/// Called inside MPI_Finalize, on the thread that has called it, while MPI still works.
+/// Called inside MPI_Finalize, on the calling thread, while MPI still works.
 void MpiProcess::mpi_ends() {
   {
     const std::lock_guard lock(finalize_mutex_);
@@ -113,7 +114,7 @@ void MpiProcess::on_finalize(std::function<void()> callback) {
   on_finalize_ = std::move(callback);
 }
 
-/// `may_start`: MPI is initialised here unless it is.
+/// Initialises MPI if `may_start` is set and MPI is not initialised yet.
 Status MpiProcess::initialise(bool may_start) {
   int yes = 0;
   MPI_Finalized(&yes);
@@ -142,7 +143,7 @@ Status MpiProcess::initialise(bool may_start) {
         mpi_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_)));
     is_ours_ = true;
   }
-  // Below that no thread of ours calls MPI after init.
+  // At a lower level, no thread of ours calls MPI after init.
   if (level_ == MPI_THREAD_MULTIPLE) DABKE_RETURN_IF_ERROR(watch_finalize());
   if (world_.theirs != MPI_COMM_NULL) return {};
   world_.theirs = MPI_COMM_WORLD;
@@ -153,7 +154,8 @@ Status MpiProcess::initialise(bool may_start) {
 
 Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   if (comm == nullptr) {
-    // MPI is not asked any more once all have agreed: its thread level may forbid it on this thread.
+    // After all ranks have agreed, MPI is not called any more: its thread level may forbid calls on this
+    // thread.
     if (world_.agreed.empty()) DABKE_RETURN_IF_ERROR(initialise(true));
     return &world_;
   }
@@ -177,7 +179,8 @@ Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   return remembered(theirs);
 }
 
-/// Kept as an attribute, because a freed communicator's handle may come again and mean another one.
+/// Returns the membership of a communicator. It is stored as an attribute, because a freed communicator's
+/// handle may be reused for another communicator.
 Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
   if (keyval_ == MPI_KEYVAL_INVALID) {
     DABKE_RETURN_IF_ERROR(mpi_status(
@@ -238,8 +241,8 @@ void MpiProcess::agree(std::string note) {
 
 Result<std::unique_ptr<modules::MpiCommunicator>> MpiProcess::make_communicator(
     std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) {
-  // MPI cannot be interrupted while it makes a communicator. So all must have come before; what is left
-  // between that and the making is too short for a rank to turn away, unless it dies.
+  // MPI cannot be interrupted while it makes a communicator, so all ranks must have arrived before. The time
+  // between their meeting and the making is too short for a rank to turn away, unless it dies.
   constexpr auto kGrace = std::chrono::seconds(1);
   const std::lock_guard lock(mutex_);
   const auto pass = gate_.enter();
@@ -284,7 +287,7 @@ Result<std::unique_ptr<modules::MpiCommunicator>> MpiProcess::make_communicator(
 }
 
 Result<std::unique_ptr<modules::MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
-  constexpr std::uint64_t kTags = 32768;  // the fewest that the standard promises
+  constexpr std::uint64_t kTags = 32768;  // tags that the standard guarantees
   const std::lock_guard lock(mutex_);
   const auto pass = gate_.enter();
   if (!pass) return MpiGate::is_over();
@@ -320,7 +323,7 @@ bool MpiProcess::job_begins() {
 void MpiProcess::finalize() {
   int is_over = 0;
   MPI_Finalized(&is_over);
-  // The others may be gone after a job that failed, and MPI_Finalize would wait for them.
+  // After a failed job the other ranks may be gone, and MPI_Finalize would wait for them.
   if (is_ours_ && !is_over && !job_runs_ && world_.has_met) MPI_Finalize();
 }
 

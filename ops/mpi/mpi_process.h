@@ -1,8 +1,9 @@
-// MPI in this process, by the library that this module was compiled for.
+// MPI in this process, through the library for which this module was compiled.
 //
-// Threads: enter() and allgather() call MPI on the thread that calls dabke_init, whatever the thread level. All else may come
-// from any thread of ours and needs MPI_THREAD_MULTIPLE: below it an application that initialised MPI may be
-// inside a call of its own at any time, and no lock of ours could keep the two apart.
+// Threads: enter() and allgather() call MPI on the thread that calls dabke_init, whatever the thread level.
+// All other functions may be called from any thread of ours, and need MPI_THREAD_MULTIPLE. Below that level,
+// an application that initialised MPI may be inside a call of its own at any time, and no lock of ours can
+// exclude it.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -19,7 +20,7 @@
 
 namespace dabke::ops {
 
-/// ok, or what the MPI library says.
+/// Returns ok, or an error with the MPI library's text.
 Status mpi_status(const char* call, int code);
 
 struct MpiCommTraits {
@@ -29,12 +30,12 @@ struct MpiCommTraits {
 };
 using MpiComm = Owned<MpiCommTraits>;
 
-/// Spins a little, then yields, then sleeps: with more ranks than cores whoever waits must make room.
+/// Spins a little, then yields, then sleeps: with more ranks than cores, a waiting rank must free its core.
 class RetryPace {
  public:
   RetryPace() = default;
-  /// For data among ranks that have come: longer sleeps would hold it up. MPI moves a large message in steps, some of
-  /// 32 KB, each of which needs a call on both sides.
+  /// Returns the pace for data among ranks that have all arrived: longer sleeps would delay the data. MPI
+  /// moves a large message in steps, some of 32 KB, and each step needs a call on both sides.
   static RetryPace while_data_moves() { return RetryPace(kBrief); }
   void wait();
 
@@ -47,34 +48,35 @@ class RetryPace {
   Microseconds longest_ = kLong;
 };
 
-/// A communicator of the application's (or MPI_COMM_WORLD) whose ranks make a job, and what of ours belongs
-/// to it. There until the process ends, because the next init may come over the same one.
+/// A communicator of the application (or MPI_COMM_WORLD) whose ranks form a job, with our own objects for it.
+/// Exists until the process ends, because the next init may use the same communicator.
 struct MpiMembership {
-  /// One allgather, from when it is asked for until the ranks have agreed.
+  /// One allgather, from its request until the ranks have agreed.
   struct Gathering {
     std::vector<char> mine, all;
     bool is_done = false;
   };
 
-  /// Lets MPI work on what is under way, and begins what is next: the duplicate, then `mine` as allgather
-  /// number `index`. True once that has ended.
+  /// Lets MPI work on the current request, and starts the next one: the duplicate, then allgather number
+  /// `index` with `mine`. True once that allgather has ended.
   Result<bool> advance(std::size_t index, std::span<const char> mine);
-  /// The name for messages to the user: "MPI_COMM_WORLD".
+  /// The name in messages to the user: "MPI_COMM_WORLD".
   const char* name() const;
 
   MPI_Comm theirs = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  // Ours, and never freed: MPI_Finalize does that. No message of ours meets one of the application's.
+  // Our duplicates, never freed by us: MPI_Finalize frees them. They keep our messages apart from the
+  // application's.
   MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm control = MPI_COMM_NULL;  // the ports', made for the first
+  MPI_Comm control = MPI_COMM_NULL;  // for the ports, made with the first port
   bool control_is_made = false;
   MPI_Request request = MPI_REQUEST_NULL;
-  bool is_duplicated = false;  // or it is under way
-  bool has_met = false;        // all ranks have ended their allgathers once
-  // Not a vector of them: MPI writes into the last one.
+  bool is_duplicated = false;  // true also while it is being duplicated
+  bool has_met = false;        // all ranks have finished their allgathers once
+  // Not a vector of gatherings: MPI writes into the last one.
   std::list<Gathering> gatherings;
-  std::size_t asked = 0;  // allgathers since enter()
+  std::size_t asked = 0;  // number of allgathers since enter()
   std::string agreed;
 };
 
@@ -113,13 +115,13 @@ class MpiProcess final : public modules::MpiSession {
   bool had_job_ = false;
   int level_ = MPI_THREAD_SINGLE;
   int self_keyval_ = MPI_KEYVAL_INVALID;  // the attribute that MPI_Finalize deletes
-  int keyval_ = MPI_KEYVAL_INVALID;       // where communicators of the application remember their membership
+  int keyval_ = MPI_KEYVAL_INVALID;       // where communicators of the application store their membership
   MpiMembership world_;
   std::vector<std::unique_ptr<MpiMembership>> others_;
   MpiMembership* current_ = &world_;
 };
 
-/// The gate must outlive them.
+/// The gate must outlive the communicator and the port.
 std::unique_ptr<modules::MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate);
 std::unique_ptr<modules::MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate);
 

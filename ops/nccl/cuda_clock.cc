@@ -21,7 +21,7 @@ std::shared_ptr<const CudaClock::Anchor> CudaClock::anchor() {
   std::shared_ptr<const Anchor> best;
   for (int i = 0; i < kTries; ++i) {
     const auto made = make_anchor();
-    if (made == nullptr) break;  // the device has other things to do
+    if (made == nullptr) break;  // the device is busy
     if (best == nullptr || made->error < best->error) best = made;
   }
   next_try_ = now + (best != nullptr ? kLife : kPause);

@@ -1,17 +1,19 @@
-// Which moment of this process's clock an event of a device is.
+// Converts events of a device to times of this process's clock.
 //
-// A device tells how long lies between two of its events, and no time of day. So there is an anchor, an event of a
-// moment that the host knows:
-//   1. On a stream where nothing else is ever enqueued the anchor is recorded. The host looks at its clock before that,
-//      and again as it sees it reached: it was reached between both, in the middle say. Of kTries the one counts for
-//      which they lie closest together.
-//   2. An event's moment is the anchor's and what the device says lies between.
-//   3. An anchor that is kLife old gives way to a new one, as an event is recorded and while one is waited for; an event
-//      goes by the last that was reached before it.
-// So a moment is wrong by half of what lies between the host's two looks of 1., at most kPatience, by the device's own
-// resolution (half a microsecond), and by what the clocks of host and device drift apart in twice kLife: 20 us, where
-// that is one part in 10,000. Where the host does not see an anchor within kPatience the one before stays, and the next try
-// is kPause later; without any, events have no time.
+// A device measures the time between two of its events, but has no time of day. So there is an anchor: an
+// event whose time on the host's clock is known.
+//   1. The anchor is recorded on a stream where nothing else is ever enqueued. The host reads its clock
+//      before that, and again when the anchor is reached. The anchor's time is the middle of the two
+//      readings. Of kTries anchors, the one with the closest readings is used.
+//   2. An event's time is the anchor's time plus the time that the device measures between anchor and event.
+//   3. An anchor that is kLife old is replaced when an event is recorded, and while one is waited for. An
+//      event uses the last anchor that was reached before it.
+// The error of a time is the sum of three terms:
+// * half the distance between the host's two readings, a distance of at most kPatience
+// * the device's own resolution, half a microsecond
+// * the drift between the clocks of host and device in twice kLife: 20 us at a drift of one part in 10,000.
+// If the host does not see an anchor reached within kPatience, the last anchor stays, and the next try comes
+// after kPause. Without any anchor, events have no time.
 #pragma once
 
 #include <memory>
@@ -21,7 +23,7 @@
 
 namespace dabke::ops {
 
-/// Of one lane, and used by its thread alone.
+/// The clock of one lane, used only by the lane's thread.
 class CudaClock {
  public:
   static constexpr Duration kLife = std::chrono::milliseconds(100);
@@ -32,7 +34,7 @@ class CudaClock {
   struct Anchor {
     std::shared_ptr<CudaEvent> event;
     TimePoint at;
-    Duration error;  // by how much that may be wrong
+    Duration error;  // the most by which `at` may be wrong
   };
 
   static Result<std::shared_ptr<CudaClock>> open(std::shared_ptr<CudaDevice> device);
@@ -41,7 +43,7 @@ class CudaClock {
   CudaClock& operator=(const CudaClock&) = delete;
 
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
-  /// A new one where the last is kLife old; null: there has been none.
+  /// Returns the anchor, replaced first if it is kLife old; null if there has been none.
   std::shared_ptr<const Anchor> anchor();
   std::shared_ptr<const Anchor> last_anchor() const { return anchor_; }
 
@@ -56,7 +58,7 @@ class CudaClock {
   TimePoint next_try_{};
 };
 
-/// One with a time.
+/// An event with a time.
 class TimedCudaEvent final : public PooledCudaEvent {
  public:
   static Result<std::shared_ptr<TimedCudaEvent>> record(std::shared_ptr<CudaClock> clock,
@@ -70,7 +72,7 @@ class TimedCudaEvent final : public PooledCudaEvent {
 
  private:
   const std::shared_ptr<CudaClock> clock_;
-  std::shared_ptr<const CudaClock::Anchor> anchor_;  // the last that was surely reached before
+  std::shared_ptr<const CudaClock::Anchor> anchor_;  // the last one surely reached before
 };
 
 }  // namespace dabke::ops

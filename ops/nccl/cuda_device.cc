@@ -13,7 +13,8 @@
 namespace dabke::ops {
 namespace {
 
-/// The driver takes null for the legacy stream or the thread's own, by how its caller was compiled: ours is the first.
+/// The driver's stream for a program's. Null means the legacy stream or the thread's own stream, depending on
+/// how the driver's caller was compiled. We were compiled for the legacy stream.
 cuda::Stream handle_of(ProgramStream stream) {
   return stream.handle != nullptr ? static_cast<cuda::Stream>(stream.handle)
                                   : reinterpret_cast<cuda::Stream>(cuda::kLegacyStream);
@@ -149,7 +150,7 @@ Status CudaDevice::state() const {
 
 void* CudaMemory::allocate(std::size_t bytes) noexcept {
   const CudaScope current = device_->scope();
-  cuda::Pointer memory = 0;  // a multiple of 256
+  cuda::Pointer memory = 0;  // aligned to 256 bytes
   const cuda::Error error = device_->driver().allocate(&memory, std::max<std::size_t>(bytes, 1));
   if (error == cuda::kSuccess) return reinterpret_cast<void*>(memory);
   device_->note_no_memory("cuMemAlloc", error);
@@ -171,7 +172,7 @@ void PinnedMemory::trim() noexcept {
   });
 }
 
-/// Whether there was any. What a device still uses that does not come to its end is not freed.
+/// Frees the unused blocks; true if there were any. Frees nothing of a stuck device, which may still use it.
 bool PinnedMemory::drop_free() noexcept {
   if (free_.empty() || device_->is_stuck()) return false;
   const CudaScope current = device_->scope();
@@ -201,7 +202,7 @@ void* PinnedMemory::allocate_new(std::size_t bytes) noexcept {
 }
 
 void* PinnedMemory::allocate(std::size_t bytes) noexcept {
-  // By powers of two, so that what was given back fits again.
+  // Sizes are powers of two, so that freed blocks fit again.
   std::size_t rounded = 4096;
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) return nullptr;
   while (rounded < bytes) rounded *= 2;
@@ -258,7 +259,7 @@ CudaStream::~CudaStream() {
     for (Retired& one : retired_) (void)one.buffer.release();
     return;
   }
-  retired_.clear();  // cuMemFree waits for their end
+  retired_.clear();  // cuMemFree waits until the device has finished with them
   clock_ = nullptr;
   const CudaScope current = device_->scope();
   (void)device_->driver().destroy_stream(stream_);
@@ -303,7 +304,7 @@ Result<std::shared_ptr<DeviceEvent>> CudaStream::record() {
   return record_on(stream_);
 }
 
-/// Of any thread.
+/// May be called from any thread.
 Result<std::shared_ptr<DeviceEvent>> CudaStream::record_on(cuda::Stream stream) {
   constexpr auto kKind = CudaDevice::EventKind::untimed;
   DABKE_ASSIGN_OR_RETURN(const cuda::Event event, device_->take_event(kKind));
@@ -333,7 +334,7 @@ Result<std::shared_ptr<DeviceEvent>> CudaStream::point_behind(ProgramStream stre
 Result<std::shared_ptr<DeviceEvent>> CudaStream::point_of(ProgramEvent event) {
   const CudaScope current = device_->scope();
   const auto own = static_cast<cuda::Event>(event.handle);
-  // Also the only question that tells whether it is of a capture, which our stream would become part of.
+  // The query also refuses an event of a capture, which our stream would become part of; no other call does.
   const cuda::Error error = device_->driver().query_event(own);
   if (error == cuda::kNotReady)
     return std::shared_ptr<DeviceEvent>(std::make_shared<CudaEvent>(device_, own));
@@ -349,7 +350,7 @@ Status CudaStream::wait_for(const std::shared_ptr<DeviceEvent>& event) {
 
 void CudaStream::retire(DeviceBuffer buffer) {
   auto after = record();
-  // Without an event the device is lost, and does nothing any more.
+  // Without an event the device is lost, and does no more work.
   if (after) retired_.push_back({after.take(), std::move(buffer)});
 }
 

@@ -1,9 +1,10 @@
 // One CUDA device of this process: its context, memory, events and streams, and our kernels on it.
 //
 // Every call is made with the device's primary context pushed, because the caller may be any thread of the
-// application's, and in the relaxed capture mode, because our queries and allocations would break a capture of the
-// application's otherwise: one of any thread, the calling one among them. None of our work becomes part of it. The
-// primary context is that which the CUDA runtime uses, so what a framework has allocated is there.
+// application. That context is the one that the CUDA runtime uses, so it has the memory that a framework has
+// allocated. Every call is also made in the relaxed capture mode. In other modes, our queries and allocations
+// would break a capture that any thread of the application makes. None of our work becomes part of the
+// capture.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,8 @@
 
 namespace dabke::ops {
 
-/// While it lives the thread's calls go to this context, and break no capture.
+/// Directs the calling thread's CUDA calls to this context during its lifetime, in a mode that breaks no
+/// capture.
 class CudaScope {
  public:
   CudaScope(const cuda::Driver& driver, cuda::Context context);
@@ -34,8 +36,8 @@ class CudaScope {
 
 class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// Retains the context, for as long as the process lives, and loads the kernels. `driver` outlives it.
-  /// `profiler`: null where none is attached.
+  /// Retains the context for as long as the process lives, and loads the kernels. `driver` outlives the
+  /// device. `profiler` is null if no profiler is attached.
   static Result<std::shared_ptr<CudaDevice>> open(const cuda::Driver& driver, int index,
                                                   Profiler* profiler = nullptr);
 
@@ -44,26 +46,26 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   const GpuKernels& kernels() const { return *kernels_; }
   Profiler* profiler() const { return profiler_; }
   CudaScope scope() const { return {driver_, context_}; }
-  /// A stream of high priority.
+  /// Makes a stream of high priority.
   Result<cuda::Stream> make_stream();
-  /// With so many sides.
+  /// Opens a stream with `sides` side streams.
   Result<std::shared_ptr<DeviceStream>> open_stream(std::size_t sides = 0);
 
-  /// Events have a time, for the timeline, or none, which costs less; each have a pool.
+  /// Events with a time are for the timeline. Events without one cost less. Each kind has a pool.
   enum class EventKind : unsigned { untimed = cuda::kEventDisableTiming, timed = 0 };
-  /// Given back by give_back().
+  /// Takes an event, which give_back() returns to its pool.
   Result<cuda::Event> take_event(EventKind kind);
   void give_back(cuda::Event event, EventKind kind) noexcept;
-  /// An error: the program's stream is being captured into a graph, and what waits for it, or it for, would be part of
-  /// that. With scope().
+  /// Returns an error if the program's stream is being captured into a graph. A stream of ours that waits for
+  /// it, or for which it waits, would become part of that graph. The caller holds scope().
   Status refuse_capture(cuda::Stream stream) const;
-  /// What a call that was given the program's stream or event says.
+  /// Returns the error of a call that got a stream or an event of the program's.
   Status check_of_program(std::string_view call, cuda::Error error) const;
 
-  /// The device did not come to the end of what it was given, and may still use what `owner` owns: that is never
-  /// freed, nor anything else from now on, because cuMemFree would wait for the device.
+  /// Keeps `owner` for ever. Called when the device does not finish its work and may still use what `owner`
+  /// owns. From then on nothing of the device is freed, because cuMemFree would wait for the device.
   void keep(std::shared_ptr<void> owner);
-  /// Why there was no memory, where the device is lost and there is none for that reason.
+  /// Stores the reason why there was no memory, if the reason is that the device is lost.
   void note_no_memory(std::string_view call, cuda::Error error) noexcept;
   Status state() const;
   bool is_stuck() const { return is_stuck_.load(); }
@@ -78,14 +80,15 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   cuda::Context context_ = nullptr;
   std::unique_ptr<GpuKernels> kernels_;
   std::atomic<bool> is_stuck_{false};
-  mutable std::mutex mutex_;  // all below
+  mutable std::mutex mutex_;  // guards all members below
   Status lost_;
   std::map<EventKind, std::vector<cuda::Event>> events_;
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-/// The device's own memory. cuMemFree waits until the device has come to the end of all that may use it, also what
-/// the application has enqueued; so memory is not used again behind the application's back.
+/// The device's own memory. cuMemFree waits until the device has finished all work that may use the memory,
+/// including work that the application has enqueued. So memory is never reused while the application still
+/// reads it.
 class CudaMemory final : public DeviceMemory {
  public:
   explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
@@ -97,8 +100,8 @@ class CudaMemory final : public DeviceMemory {
   const std::shared_ptr<CudaDevice> device_;
 };
 
-/// Pinned memory of the host, for copies that the runtime makes. Kept for the next, because it is slow to get, until
-/// trim(), or until there is none for whoever needs another size.
+/// Pinned memory of the host, for copies that the runtime makes. Freed blocks are kept, because pinned memory
+/// is slow to get. They are given back by trim(), and when an allocation of another size finds no memory.
 class PinnedMemory final : public DeviceMemory {
  public:
   explicit PinnedMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
@@ -114,14 +117,14 @@ class PinnedMemory final : public DeviceMemory {
   bool drop_free() noexcept;
 
   const std::shared_ptr<CudaDevice> device_;
-  mutable std::mutex mutex_;  // all below
+  mutable std::mutex mutex_;  // guards all members below
   std::map<std::size_t, std::vector<void*>> free_;
   std::map<void*, std::size_t> taken_;
 };
 
 class CudaEvent : public DeviceEvent {
  public:
-  /// One of the program's.
+  /// Wraps an event of the program's.
   CudaEvent(std::shared_ptr<CudaDevice> device, cuda::Event event)
       : device_(std::move(device)), event_(event) {}
   Result<bool> is_reached() override;
@@ -133,7 +136,7 @@ class CudaEvent : public DeviceEvent {
   const cuda::Event event_;
 };
 
-/// One of the device's pools.
+/// An event from one of the device's pools.
 class PooledCudaEvent : public CudaEvent {
  public:
   PooledCudaEvent(std::shared_ptr<CudaDevice> device, cuda::Event event, CudaDevice::EventKind kind)
@@ -188,7 +191,7 @@ class CudaStream final : public DeviceStream {
   const std::shared_ptr<DeviceMemory> memory_;
   const std::shared_ptr<DeviceMemory> host_memory_;
   std::deque<Retired> retired_;
-  std::shared_ptr<CudaClock> clock_;  // once a timeline is recorded
+  std::shared_ptr<CudaClock> clock_;  // set once a timeline is recorded
 };
 
 }  // namespace dabke::ops

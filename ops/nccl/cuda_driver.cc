@@ -9,7 +9,7 @@
 namespace dabke::cuda {
 namespace {
 
-/// What of an error is known beyond the driver's own words.
+/// Returns what is known of an error beyond the driver's own text.
 std::string_view remedy_for(Error error) {
   switch (error) {
     case kNoDevice:

@@ -1,9 +1,10 @@
-// The functions of the CUDA driver that we call, in declarations of our own: nothing of CUDA is needed to compile
-// this, and nothing is linked. tests/ops/nccl/cuda_declarations.cc holds them against cuda.h where that is there.
+// The functions of the CUDA driver that we call, in our own declarations: this file compiles without CUDA,
+// and nothing is linked. tests/ops/nccl/cuda_declarations.cc compares the declarations with cuda.h if that is
+// installed.
 //
-// Only the driver API is called, through libcuda.so.1 as the machine has it, by the exported names of the versions
-// that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t a CUevent, and a device pointer an address, so
-// that what a program has made with the CUDA runtime can be given to the driver.
+// Only the driver API is called, through the machine's libcuda.so.1, by the exported names of the versions
+// that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t is a CUevent, and a device pointer is
+// an address. So objects that a program has made with the CUDA runtime can be given to the driver.
 #pragma once
 
 #include <cstddef>
@@ -47,52 +48,61 @@ inline constexpr Error kUnknown = 999;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr int kCaptureThreadLocal = 1;  // a thread's mode
+inline constexpr int kCaptureThreadLocal = 1;  // mode of a thread
 inline constexpr int kCaptureRelaxed = 2;
-inline constexpr int kNotCapturing = 0;  // a stream's status
+inline constexpr int kNotCapturing = 0;  // status of a stream
 inline constexpr int kCapturing = 1;
-// Handles that are no address: the legacy stream of the current context, and the calling thread's own there.
+// Handles that are not addresses: the legacy stream of the current context, and the calling thread's own
+// stream there.
 inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
 // clang-format off
-//   member               in cuda.h                      exported                             parameters
-#define DABKE_CUDA_DRIVER(X)                                                                                          \
-  X(init,                 cuInit,                        "cuInit",                            (unsigned))             \
-  X(driver_version,       cuDriverGetVersion,            "cuDriverGetVersion",                (int*))                 \
-  X(error_name,           cuGetErrorName,                "cuGetErrorName",                    (Error, const char**))  \
-  X(error_text,           cuGetErrorString,              "cuGetErrorString",                  (Error, const char**))  \
-  X(device_count,         cuDeviceGetCount,              "cuDeviceGetCount",                  (int*))                 \
-  X(device,               cuDeviceGet,                   "cuDeviceGet",                       (DeviceHandle*, int))   \
-  X(device_name,          cuDeviceGetName,               "cuDeviceGetName",                   (char*, int, DeviceHandle)) \
-  X(retain_context,       cuDevicePrimaryCtxRetain,      "cuDevicePrimaryCtxRetain",          (Context*, DeviceHandle)) \
-  X(release_context,      cuDevicePrimaryCtxRelease,     "cuDevicePrimaryCtxRelease_v2",      (DeviceHandle))         \
-  X(push_context,         cuCtxPushCurrent,              "cuCtxPushCurrent_v2",               (Context))              \
-  X(pop_context,          cuCtxPopCurrent,               "cuCtxPopCurrent_v2",                (Context*))             \
-  X(priority_range,       cuCtxGetStreamPriorityRange,   "cuCtxGetStreamPriorityRange",       (int*, int*))           \
-  X(create_stream,        cuStreamCreateWithPriority,    "cuStreamCreateWithPriority",        (Stream*, unsigned, int)) \
-  X(destroy_stream,       cuStreamDestroy,               "cuStreamDestroy_v2",                (Stream))               \
-  X(wait_event,           cuStreamWaitEvent,             "cuStreamWaitEvent",                 (Stream, Event, unsigned)) \
-  X(is_capturing,         cuStreamIsCapturing,           "cuStreamIsCapturing",               (Stream, int*))         \
-  X(exchange_capture,     cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*))             \
-  X(create_event,         cuEventCreate,                 "cuEventCreate",                     (Event*, unsigned))     \
-  X(destroy_event,        cuEventDestroy,                "cuEventDestroy_v2",                 (Event))                \
-  X(record_event,         cuEventRecord,                 "cuEventRecord",                     (Event, Stream))        \
-  X(query_event,          cuEventQuery,                  "cuEventQuery",                      (Event))                \
-  X(elapsed_time,         cuEventElapsedTime,            "cuEventElapsedTime",                (float*, Event, Event)) \
-  X(allocate,             cuMemAlloc,                    "cuMemAlloc_v2",                     (Pointer*, std::size_t)) \
-  X(free,                 cuMemFree,                     "cuMemFree_v2",                      (Pointer))              \
-  X(allocate_host,        cuMemHostAlloc,                "cuMemHostAlloc",                    (void**, std::size_t, unsigned)) \
-  X(free_host,            cuMemFreeHost,                 "cuMemFreeHost",                     (void*))                \
-  X(copy_to_device,       cuMemcpyHtoDAsync,             "cuMemcpyHtoDAsync_v2",              (Pointer, const void*, std::size_t, Stream)) \
-  X(copy_to_host,         cuMemcpyDtoHAsync,             "cuMemcpyDtoHAsync_v2",              (void*, Pointer, std::size_t, Stream)) \
-  X(fill_bytes,           cuMemsetD8Async,               "cuMemsetD8Async",                   (Pointer, unsigned char, std::size_t, Stream)) \
-  X(load_module,          cuModuleLoadData,              "cuModuleLoadData",                  (Module*, const void*)) \
-  X(module_function,      cuModuleGetFunction,           "cuModuleGetFunction",               (Function*, Module, const char*)) \
-  X(launch,               cuLaunchKernel,                "cuLaunchKernel",                    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
-//   null where the driver is older than the version behind it
-#define DABKE_LATER_CUDA_DRIVER(X)                                                                                    \
-  X(load_function,        cuFuncLoad,                    "cuFuncLoad",                        (Function))  /* 12.4 */
+//  member           in cuda.h                    exported                        parameters
+#define DABKE_CUDA_DRIVER(X)                                                                                 \
+  X(init,            cuInit,                      "cuInit",                       (unsigned))                \
+  X(driver_version,  cuDriverGetVersion,          "cuDriverGetVersion",           (int*))                    \
+  X(error_name,      cuGetErrorName,              "cuGetErrorName",               (Error, const char**))     \
+  X(error_text,      cuGetErrorString,            "cuGetErrorString",             (Error, const char**))     \
+  X(device_count,    cuDeviceGetCount,            "cuDeviceGetCount",             (int*))                    \
+  X(device,          cuDeviceGet,                 "cuDeviceGet",                  (DeviceHandle*, int))      \
+  X(device_name, cuDeviceGetName, "cuDeviceGetName",                                                         \
+    (char*, int, DeviceHandle))                                                                              \
+  X(retain_context,  cuDevicePrimaryCtxRetain,    "cuDevicePrimaryCtxRetain",     (Context*, DeviceHandle))  \
+  X(release_context, cuDevicePrimaryCtxRelease,   "cuDevicePrimaryCtxRelease_v2", (DeviceHandle))            \
+  X(push_context,    cuCtxPushCurrent,            "cuCtxPushCurrent_v2",          (Context))                 \
+  X(pop_context,     cuCtxPopCurrent,             "cuCtxPopCurrent_v2",           (Context*))                \
+  X(priority_range,  cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange",  (int*, int*))              \
+  X(create_stream,   cuStreamCreateWithPriority,  "cuStreamCreateWithPriority",   (Stream*, unsigned, int))  \
+  X(destroy_stream,  cuStreamDestroy,             "cuStreamDestroy_v2",           (Stream))                  \
+  X(wait_event,      cuStreamWaitEvent,           "cuStreamWaitEvent",            (Stream, Event, unsigned)) \
+  X(is_capturing,    cuStreamIsCapturing,         "cuStreamIsCapturing",          (Stream, int*))            \
+  X(exchange_capture, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",                \
+    (int*))                                                                                                  \
+  X(create_event,    cuEventCreate,               "cuEventCreate",                (Event*, unsigned))        \
+  X(destroy_event,   cuEventDestroy,              "cuEventDestroy_v2",            (Event))                   \
+  X(record_event,    cuEventRecord,               "cuEventRecord",                (Event, Stream))           \
+  X(query_event,     cuEventQuery,                "cuEventQuery",                 (Event))                   \
+  X(elapsed_time,    cuEventElapsedTime,          "cuEventElapsedTime",           (float*, Event, Event))    \
+  X(allocate,        cuMemAlloc,                  "cuMemAlloc_v2",                (Pointer*, std::size_t))   \
+  X(free,            cuMemFree,                   "cuMemFree_v2",                 (Pointer))                 \
+  X(allocate_host, cuMemHostAlloc, "cuMemHostAlloc",                                                         \
+    (void**, std::size_t, unsigned))                                                                         \
+  X(free_host,       cuMemFreeHost,               "cuMemFreeHost",                (void*))                   \
+  X(copy_to_device, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                               \
+    (Pointer, const void*, std::size_t, Stream))                                                             \
+  X(copy_to_host, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                 \
+    (void*, Pointer, std::size_t, Stream))                                                                   \
+  X(fill_bytes, cuMemsetD8Async, "cuMemsetD8Async",                                                          \
+    (Pointer, unsigned char, std::size_t, Stream))                                                           \
+  X(load_module,     cuModuleLoadData,            "cuModuleLoadData",             (Module*, const void*))    \
+  X(module_function, cuModuleGetFunction, "cuModuleGetFunction",                                             \
+    (Function*, Module, const char*))                                                                        \
+  X(launch, cuLaunchKernel, "cuLaunchKernel",                                                                \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
+// null if the driver is older than the version in the comment
+#define DABKE_LATER_CUDA_DRIVER(X)                                                                           \
+  X(load_function,   cuFuncLoad,                  "cuFuncLoad",                   (Function))  /* 12.4 */
 // clang-format on
 
 /// The driver of this process.
@@ -105,15 +115,16 @@ struct Driver {
   std::string text;  // "CUDA driver 13.0"
 };
 
-/// Loads and initialises it. Never closed.
-///   errors  unsupported: there is none here, or it finds no device; the text says what to do
+/// Loads and initialises the driver. Never closed.
+///   errors  unsupported: there is no driver here, or it finds no device; the text gives the remedy
 Result<Driver> load_driver(std::string_view file = "libcuda.so.1");
 
-/// What an error means: "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected". What is known of its cause,
-/// and what to do, comes behind.
+/// Returns the meaning of an error: "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected". The
+/// likely cause and the remedy follow, if they are known.
 std::string describe(const Driver& driver, Error error);
 
-/// ok, or code transport with "cuEventQuery: " and the description; code out_of_memory where that is what it says.
+/// Returns ok, or an error with "cuEventQuery: " and the description. Its code is out_of_memory if the driver
+/// has reported that, else transport.
 Status check(const Driver& driver, std::string_view call, Error error);
 
 }  // namespace dabke::cuda

@@ -8,13 +8,13 @@
 
 #include "ops/nccl/kernels/elements.h"
 
-/// What nvcc made of kernels/elements.cu; Meson writes it.
+/// The code that nvcc made of kernels/elements.cu; Meson writes it.
 extern "C" const unsigned char dabke_gpu_kernels[];
 
 namespace dabke::ops {
 namespace {
 
-/// "f32"
+/// The dtype's id: "f32"
 std::string_view id_of(DType dtype) {
   switch (dtype) {
 #define X(id, ...) \
@@ -39,8 +39,8 @@ Status GpuKernels::find(std::string_view name, cuda::Module module) {
   cuda::Function function = nullptr;
   DABKE_RETURN_IF_ERROR(cuda::check(*driver_, fmt::format("cuModuleGetFunction of {}", name),
                                     driver_->module_function(&function, module, std::string(name).c_str())));
-  // A driver that loads lazily, as those from 12.2 on do, may leave the rest for the first launch, where it would wait for
-  // a collective that runs.
+  // Loads the kernel now. A driver that loads lazily, as drivers from 12.2 on do, may leave the rest for the
+  // first launch, which would then wait for a running collective.
   if (driver_->load_function != nullptr) {
     DABKE_RETURN_IF_ERROR(
         cuda::check(*driver_, fmt::format("cuFuncLoad of {}", name), driver_->load_function(function)));
@@ -51,7 +51,7 @@ Status GpuKernels::find(std::string_view name, cuda::Module module) {
 
 Result<GpuKernels> GpuKernels::load(const cuda::Driver& driver) {
   GpuKernels kernels(driver);
-  cuda::Module module = nullptr;  // as long as the process: the context is retained as long
+  cuda::Module module = nullptr;  // lives as long as the process, like the context
   DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuModuleLoadData of Dabke's kernels",
                                     driver.load_module(&module, dabke_gpu_kernels)));
   std::vector<std::string> copies = {"dabke_copy"};
@@ -109,7 +109,7 @@ Status GpuKernels::copy_in(cuda::Stream stream, const std::string& name, std::sp
 
 Status GpuKernels::copy(cuda::Stream stream, std::span<const ElementCopy> pieces, DType to, DType from,
                         const kernels::Scale& by) const {
-  // A factor other than 0 does nothing to booleans.
+  // A factor other than 0 leaves booleans unchanged.
   const bool moves_bytes = to == from && (by.is_one() || (to == DType::b8 && by.factor != 0));
   const Units units = moves_bytes ? Units{gpu::kBytesOfBlock, 1, 1}
                                   : Units{gpu::kElementsOfBlock, size_of(to), size_of(from)};

@@ -1,4 +1,4 @@
-// Our kernels on one device: what copies, scales, converts and fills elements there.
+// Our kernels on one device: they copy, scale, convert and fill elements.
 #pragma once
 
 #include <map>
@@ -18,12 +18,12 @@ struct Piece;
 
 class GpuKernels {
  public:
-  /// Loads all of them; its context is current, here and below.
+  /// Loads all kernels. The device's context must be current, here and in the functions below.
   static Result<GpuKernels> load(const cuda::Driver& driver);
 
-  /// How many pieces one launch takes: 1,024, or 128 where the kernels were built by CUDA 12.
+  /// The number of pieces that one launch takes: 1,024, or 128 if the kernels were built by CUDA 12.
   static const std::size_t kMostPieces;
-  /// What DeviceStream::copy() does, by one launch for so many pieces.
+  /// Implements DeviceStream::copy(), with one launch for up to kMostPieces pieces.
   Status copy(cuda::Stream stream, std::span<const ElementCopy> pieces, DType to, DType from,
               const kernels::Scale& by) const;
   Status fill_neutral(cuda::Stream stream, DType dtype, ReduceOp op, void* into, std::size_t elements) const;
@@ -31,13 +31,14 @@ class GpuKernels {
  private:
   explicit GpuKernels(const cuda::Driver& driver) : driver_(&driver) {}
   Status find(std::string_view name, cuda::Module module);
-  /// What a kernel counts its pieces in.
+  /// The units in which a kernel counts its pieces.
   struct Units {
     std::uint64_t in_block;
     std::size_t bytes_to;
     std::size_t bytes_from;
   };
-  /// By launches of the form that takes these arguments. `pieces`: one or more, none empty.
+  /// Copies by launches of the kernel form that takes `Arguments`. `pieces` has at least one element, and
+  /// none is empty.
   template <class Arguments>
   Status copy_in(cuda::Stream stream, const std::string& name, std::span<const gpu::Piece> pieces,
                  const Units& units, const kernels::Scale& by) const;

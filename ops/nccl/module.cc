@@ -1,4 +1,4 @@
-// What the module exports (runtime/modules/module.h).
+// The function that the module exports (runtime/modules/module.h).
 #include <string_view>
 
 #include "ops/nccl/nccl_process.h"
@@ -7,8 +7,8 @@
 
 namespace {
 
-// The driver and NCCL are one for the whole process, and so is this. Never destroyed: the device may still use what
-// it keeps.
+// The driver and NCCL of the process, and therefore one object for the whole process. Never destroyed: the
+// device may still use memory that this object keeps.
 dabke::ops::NcclProcess& the_process() {
   static dabke::ops::NcclProcess& process = *new dabke::ops::NcclProcess;
   return process;
@@ -18,7 +18,7 @@ dabke::ops::NcclProcess& the_process() {
 
 extern "C" __attribute__((visibility("default"))) const dabke::modules::ModuleTable* dabke_module(
     std::uint32_t abi, const char* build_id, const dabke::modules::HostServices*) {
-  // Constant: lanes of several jobs in a process ask for it at once.
+  // Constant, because lanes of several jobs in a process may call at the same time.
   static const dabke::modules::ModuleTable ours{dabke::modules::kModuleAbi, dabke::modules::kBuildId, nullptr,
                                                 &the_process()};
   static const dabke::modules::ModuleTable of_another_build{dabke::modules::kModuleAbi,

@@ -19,12 +19,12 @@ namespace {
 
 constexpr Collectives kCollectives = kCollectivesOfHostBackends.without(CollectiveKind::barrier);
 
-/// Whether a tensor of several is not packed. The same ones on all ranks.
+/// True if a tensor of a batch of several is too large to be packed. The same tensors on all ranks.
 bool is_large(std::int64_t elements, DType dtype) {
   return to_size(elements) * size_of(dtype) >= BatchSizes{}.alone;
 }
 
-/// What comes onto the one begins when what is on the other has ended.
+/// Makes work that is enqueued on `stream` from now on wait for all work on `other`.
 Status follow(DeviceStream& stream, DeviceStream& other) {
   if (&stream == &other) return {};
   DABKE_ASSIGN_OR_RETURN(const auto event, other.record());
@@ -38,11 +38,11 @@ std::string version_text(std::uint32_t version) {
 }  // namespace
 
 NcclBackend::~NcclBackend() {
-  // What never came onto its stream has no end there.
+  // A batch that never got onto its stream has no end there.
   for (auto& [thread, lane] : lanes_) {
     if (lane.activity) lane.activity->drop();
   }
-  // Communicators of lanes that were not told of a release: the job has ended.
+  // The remaining communicators are of lanes that got no release: the job has ended.
   if (aborted_.is_aborted()) return;
   lanes_.clear();
 }
@@ -60,8 +60,8 @@ Result<std::uint32_t> NcclBackend::library_version() {
   return static_cast<std::uint32_t>(nccl->version());
 }
 
-/// NCCL takes no other version, not even of the same minor one, and would tell only once all have come to the making of the
-/// communicator.
+/// Returns an error if the ranks have different versions of NCCL. NCCL accepts no other version, even of the
+/// same minor one. It would report the difference only when all ranks are making the communicator.
 Status NcclBackend::check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const {
   std::map<std::uint32_t, std::vector<Rank>> by_version;
   for (std::size_t i = 0; i < versions.size(); ++i) by_version[versions[i]].push_back(set.ranks[i]);
@@ -112,7 +112,7 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
     const std::lock_guard lock(mutex_);
     lane.sets[set.id].communicator = communicator;
   }
-  // An abort that came before it was there has not ended it.
+  // An abort before the communicator existed has not ended it.
   if (aborted_.is_aborted()) communicator->abort();
   return copy_of(aborted_.aborted());
 }
@@ -128,7 +128,7 @@ std::size_t NcclBackend::bytes_for(const Batch& batch, std::span<const std::int6
     ++packed;
     bytes += fusion_padded(to_size(count) * size_of(dtype));
   }
-  return packed == 1 && !converts ? 0 : bytes;  // a lone tensor stays where it is
+  return packed == 1 && !converts ? 0 : bytes;  // a lone tensor is not copied
 }
 
 bool NcclBackend::take(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
@@ -206,8 +206,8 @@ void NcclBackend::run(const Batch& batch, Completion done) {
   lane.done = done;
 }
 
-/// What NCCL is given. Sums of integers that are divided are wide; float16 and bfloat16 it adds in its own way, also
-/// what float32 travels as between hosts.
+/// Returns the dtype that NCCL sums. Sums of integers that are divided are wide. NCCL adds float16 and
+/// bfloat16 in its own way, including float32 that is compressed for the way between hosts.
 DType NcclBackend::dtype_of_sums(const Batch& batch) const {
   if (needs_wide_sums(batch) && !is_floating(batch.dtype)) return kernels::wide_dtype(batch.dtype);
   const bool compresses = batch.kind == CollectiveKind::allreduce && batch.compression != Compression::none &&
@@ -215,8 +215,8 @@ DType NcclBackend::dtype_of_sums(const Batch& batch) const {
   return compresses ? wire_dtype(batch.compression) : batch.dtype;
 }
 
-/// Takes the large tensors out of what is to be packed, and brings them to where NCCL works on them: their outputs. The
-/// same ones on all ranks.
+/// Takes the large tensors out of the batch that will be packed, and copies them to their outputs, where NCCL
+/// works on them. The same tensors on all ranks.
 Result<std::vector<NcclCall>> NcclBackend::take_large(OfLane& lane) {
   Batch& batch = lane.packed;
   std::vector<NcclCall> calls;
@@ -244,7 +244,7 @@ Result<std::vector<NcclCall>> NcclBackend::take_large(OfLane& lane) {
   return calls;
 }
 
-/// All that NCCL is to do for the batch; what it works on is on its way.
+/// Returns all NCCL calls for the batch. The copies of their inputs are enqueued.
 Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Batch& batch) const {
   const DType dtype = dtype_of_sums(batch);
   lane.packed = batch;
@@ -269,7 +269,7 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
   return calls;
 }
 
-/// Leaves the batch in the lane where NCCL has it.
+/// Leaves the batch in the lane if NCCL has not enqueued all of it yet.
 Status NcclBackend::start(OfLane& lane, const Batch& batch) {
   lane.stream = batch.stream;
   lane.ordered = batch.ordered != nullptr ? batch.ordered : batch.stream;
@@ -304,7 +304,7 @@ Status NcclBackend::finish(OfLane& lane) const {
 
 Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
   communicator.abort();
-  // Nothing may go onto a stream on which NCCL has not enqueued its own.
+  // Nothing may be enqueued on a stream on which NCCL has not enqueued all of its own work.
   if (lane.activity) lane.activity->drop();
   lane.activity.reset();
   if (aborted_.is_aborted()) return copy_of(aborted_.aborted());

@@ -1,15 +1,17 @@
-// NCCL as a backend: one communicator a process set and device, made when the set is prepared there.
+// NCCL as a backend: one communicator for each process set and device, made when the set is prepared on the
+// device.
 //
-// A batch is packed into a fusion buffer, runs as one collective of NCCL, and is unpacked, all on the lane's stream. What is
-// as large on all ranks (allreduce, broadcast) has a buffer for each set, whose memory is registered with NCCL where it is on
-// each of its ranks; the rest has one of the lane's. They grow only while nothing else runs on the device.
-// Large tensors of an allreduce or a broadcast stay where they are, and are one group of calls with what is
-// packed. So the collectives of all communicators of a device run in the order of the lane. Averages and
-// factors are the packing's and unpacking's; averages of integers travel in their wide dtype. Sums of float16 and
-// bfloat16 are NCCL's own: what they are accumulated in differs from the host's kernels (docs/gpu.md).
+// A batch is packed into a fusion buffer, runs as one collective of NCCL, and is unpacked, all on the lane's
+// stream. If all ranks need equally many bytes (allreduce, broadcast), the set has a buffer of its own. Its
+// memory is registered with NCCL if each rank of the set has such memory. All other batches share one buffer
+// of the lane. Buffers grow only while nothing else runs on the device.
+// Large tensors of an allreduce or a broadcast are not packed. They form one group of calls with the packed
+// tensors. So the collectives of all communicators of a device run in the order of the lane.
+// Packing and unpacking apply averages and factors; averages of integers travel in their wide dtype. NCCL
+// itself sums float16 and bfloat16, and accumulates in other dtypes than the host's kernels (docs/gpu.md).
 //
-// It is there in every job of a build that has the module, and costs nothing: the module, the driver and NCCL are
-// loaded when the first tensor on a device comes.
+// Every job of a build with the module has this backend, at no cost: the module, the driver and NCCL are
+// loaded with the first tensor on a device.
 #pragma once
 
 #include <array>
@@ -29,7 +31,7 @@
 
 namespace dabke::ops {
 
-/// Where the session comes from, once a device was opened.
+/// Returns the session, once a device was opened.
 using FindNccl = std::function<Result<NcclSession*>()>;
 
 class NcclBackend final : public DeviceBackend, private IdExchange, private SymmetricMemory {
@@ -51,34 +53,36 @@ class NcclBackend final : public DeviceBackend, private IdExchange, private Symm
 
  private:
   using Id = std::array<std::byte, NcclSession::kIdBytes>;
-  /// A buffer, and when it may be packed again.
+  /// A buffer, and the event after which it may be packed again.
   struct Slot {
     std::unique_ptr<Packer> packer;
-    std::byte* memory = nullptr;            // the communicator's; null: the packer has memory of its own
-    std::shared_ptr<DeviceEvent> unpacked;  // null: it is in the order of the stream
+    std::byte* memory = nullptr;            // the communicator's; null: the packer uses its own memory
+    std::shared_ptr<DeviceEvent> unpacked;  // null: the order of the stream is enough
   };
   /// A process set on a lane's device.
   struct OfSet {
     std::shared_ptr<NcclCommunicator> communicator;
-    std::vector<Slot> slots;  // of what is as large on all ranks; one for each of its streams, taken in turn
-    std::size_t bytes = 0;    // how large each is, or should be
-    std::uint64_t batches = 0;  // of those
+    // For batches with equal bytes on all ranks. One slot for each stream, used in turn.
+    std::vector<Slot> slots;
+    std::size_t bytes = 0;      // the size that each slot has, or should have
+    std::uint64_t batches = 0;  // number of such batches so far
   };
-  /// A lane of this rank, by its thread: what it has under way.
+  /// The state of one lane of this rank, which the lane's thread identifies.
   struct OfLane {
     std::map<ProcessSetId, OfSet> sets;
-    Slot slot;  // of what is not as large on all ranks, for all sets
+    Slot slot;  // for batches whose bytes differ between ranks, of all sets
     DeviceStream* stream = nullptr;
-    std::vector<std::int64_t> elements;  // of a batch that is asked about
-    std::size_t held_bytes = 0;          // the packers', as the log has them
-    Slot* packs = nullptr;               // that which has packed the batch
-    DeviceStream* ordered = nullptr;     // where its collective is
-    Batch packed;                        // of the batch what is packed: its large tensors are not
-    std::vector<ElementCopy> results;    // those of the others, which are still to be scaled
+    std::vector<std::int64_t> elements;  // of the batch for which has_room_for() is called
+    std::size_t held_bytes = 0;          // bytes that the packers hold, as logged last
+    Slot* packs = nullptr;               // the slot that has packed the batch
+    DeviceStream* ordered = nullptr;     // the stream of the batch's collective
+    Batch packed;                        // the packed part of the batch, without its large tensors
+    std::vector<ElementCopy> results;    // the large tensors, which still have to be scaled
     const Batch* batch = nullptr;        // handed to NCCL, which has not enqueued all of it yet
     std::optional<RunScope> activity;
     Completion done;
-    Status failed;  // what its communicators were aborted for: they tell no more than that they were
+    // The reason why its communicators were aborted. They themselves report only that they were.
+    Status failed;
   };
 
   std::size_t id_bytes() const override { return sizeof(Id); }
@@ -99,24 +103,25 @@ class NcclBackend final : public DeviceBackend, private IdExchange, private Symm
   Result<std::vector<NcclCall>> prepare_calls(OfLane& lane, const Batch& batch) const;
   static Result<std::vector<NcclCall>> take_large(OfLane& lane);
   Status start(OfLane& lane, const Batch& batch);
-  /// NCCL has enqueued the lane's collective.
+  /// Called when NCCL has enqueued the lane's collective.
   Status finish(OfLane& lane) const;
-  /// Aborts it, because other ranks wait for this one; the first cause.
+  /// Aborts the communicator, because other ranks wait for this one. Returns the first cause.
   Status fail(OfLane& lane, NcclCommunicator& communicator, Status status);
 
   const BackendContext context_;
   const FindNccl find_;
   AbortLatch aborted_;
   std::atomic<bool> has_logged_version_{false};
-  std::mutex mutex_;  // all below; a row of lanes_ is its thread's but for the communicators
+  // Guards all members below. A row of lanes_ belongs to its thread, except for the communicators.
+  std::mutex mutex_;
   std::map<ProcessSetId, Id> ids_;
   std::map<std::thread::id, OfLane> lanes_;
 };
 
-/// Null where this build has no module for it.
+/// Returns null if this build has no module for NCCL.
 Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& context);
 
-/// Opens devices of this process through the module.
+/// Returns a function that opens devices of this process through the module.
 OpenDevice cuda_devices(const Config& config, const Environment& environment);
 
 }  // namespace dabke::ops

@@ -16,7 +16,7 @@
 
 namespace dabke::ops {
 
-/// What an abort's thread keeps alive.
+/// The state that the thread of an abort keeps alive.
 class NcclHandle {
  public:
   static constexpr Duration kLeaveWithin = std::chrono::seconds(2);
@@ -24,8 +24,9 @@ class NcclHandle {
   NcclHandle(const nccl::Library& library, std::shared_ptr<CudaDevice> device)
       : library_(library), device_(std::move(device)) {}
 
-  /// Memory outlives its communicator, because NCCL lets go of it there. None is freed that may still be used: by a device
-  /// that does not come to its end, or by a communicator that could not be aborted.
+  /// Memory outlives its communicator, because NCCL releases it with the communicator. Memory that may still
+  /// be used is not freed: by a device that does not finish its work, or by a communicator that could not be
+  /// aborted.
   ~NcclHandle() {
     if (communicator_ != nullptr || device_->is_stuck()) return;
     const CudaScope current = device_->scope();
@@ -74,7 +75,7 @@ class NcclHandle {
     return call(communicator_);
   }
 
-  /// Whether NCCL has done what it was told; what has failed meanwhile, too.
+  /// True once NCCL has done its work. Returns an error if something has failed meanwhile.
   Result<bool> is_ready(std::string_view call_name) {
     bool is_ready = false;
     DABKE_RETURN_IF_ERROR(use([&](nccl::Communicator communicator) -> Status {
@@ -88,7 +89,8 @@ class NcclHandle {
 
   void abort(const std::shared_ptr<NcclHandle>& self) {
     if (is_aborted_.exchange(true)) return;
-    // It may wait for the device, which waits for a rank that is gone; so for each a thread, which nobody awaits.
+    // An abort may wait for the device, which waits for a rank that is gone. So each abort has a thread of
+    // its own, which is not joined.
     attempt([&] {
       const AllSignalsBlocked blocked;
       std::thread([self] {
@@ -104,14 +106,14 @@ class NcclHandle {
     });
   }
 
-  /// All ranks have come to the end of all that they have started.
+  /// Called when all ranks have finished all that they have started.
   void destroy(const std::shared_ptr<NcclHandle>& self) {
     const TimePoint until = Clock::now() + std::chrono::seconds(5);
     const Status reported = use([&](nccl::Communicator communicator) {
       for (const auto& [memory, known_as] : memory_) (void)library_.remove_buffer(communicator, known_as);
       return nccl::check(library_, "ncclCommFinalize", library_.finalize(communicator), communicator);
     });
-    // Another turn each time: an abort does not wait for this.
+    // Takes another turn each time, because an abort does not wait for this.
     Result<bool> is_ended = reported.is_ok() ? is_ready("ncclCommFinalize") : Result<bool>(reported);
     while (is_ended && !*is_ended && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -124,7 +126,7 @@ class NcclHandle {
         return nccl::check(library_, "ncclCommDestroy", library_.destroy(communicator));
       });
     }
-    abort(self);  // where it did not come so far
+    abort(self);  // does nothing if the communicator was destroyed
   }
 
   Status make(const nccl::Id& id, int rank, int size) {
@@ -137,7 +139,7 @@ class NcclHandle {
   }
 
  private:
-  /// A call of NCCL, while it lasts; one at a time.
+  /// The right to call NCCL, held during a call. One at a time.
   struct Turn {
     explicit Turn(NcclHandle& of) : handle(of) {
       std::unique_lock lock(handle.mutex_);
@@ -163,7 +165,7 @@ class NcclHandle {
   bool is_in_use_ = false;
   std::atomic<bool> is_aborted_{false};
   nccl::Communicator communicator_ = nullptr;
-  std::map<void*, void*> memory_;  // what NCCL knows of it as; by whoever has the turn
+  std::map<void*, void*> memory_;  // with NCCL's handle of it; only for the holder of the turn
 };
 
 Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& library,
@@ -218,8 +220,8 @@ Status NcclRanks::start(std::span<const NcclCall> calls, DeviceStream& stream) {
 
 namespace {
 
-/// Enqueues one call. Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts,
-/// reductions, or sends.
+/// Enqueues one call. NCCL has no collective for uneven blocks, so they are a group of broadcasts, reductions
+/// or sends.
 struct NcclEnqueuer {
   const nccl::Library& nccl;
   const NcclCall& call;

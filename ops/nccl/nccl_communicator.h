@@ -1,9 +1,10 @@
-// A communicator of NCCL (nccl_session.h says how it is used).
+// A communicator of NCCL (nccl_session.h describes its use).
 //
-// The lane's thread calls NCCL, and an abort comes from another. Of NCCL's functions only ncclCommAbort may be called
-// beside others, and not of every version; so calls take turns, and an abort waits for the end of the one that is under way, as no
-// call of a communicator that does not block takes long. Where one does, the communicator is left as it is after kLeaveWithin:
-// the lane says then that the device did not come to its end.
+// The lane's thread calls NCCL, and an abort comes from another thread. Only ncclCommAbort may be called
+// while another function of NCCL runs, and only in some versions. So calls take turns, and an abort waits for
+// the end of the current call. Calls are short, because the communicator does not block. If a call takes
+// longer than kLeaveWithin, the communicator is left as it is. The lane then reports that the device has not
+// finished.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@ class NcclHandle;
 
 class NcclRanks final : public NcclCommunicator {
  public:
-  /// As NcclSession::make_communicator(). `library` outlives it.
+  /// Like NcclSession::make_communicator(). `library` outlives the communicator.
   static Result<std::unique_ptr<NcclCommunicator>> make(const nccl::Library& library,
                                                         std::shared_ptr<CudaDevice> device,
                                                         const nccl::Id& id, int rank, int size,

@@ -1,4 +1,4 @@
-// What NCCL calls our dtypes and reduce operations.
+// NCCL's constants for our dtypes and reduce operations.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,10 @@ inline constexpr nccl::Type ncclFloat16 = 6;
 inline constexpr nccl::Type ncclFloat32 = 7;
 inline constexpr nccl::Type ncclFloat64 = 8;
 inline constexpr nccl::Type ncclBfloat16 = 9;
-/// What only moves does so as bytes.
+/// The dtype for elements that are moved and not reduced.
 inline constexpr nccl::Type kNcclBytes = ncclUint8;
 
-/// Nothing where NCCL does not calculate with it. A boolean is a byte, 0 or not.
+/// Nothing if NCCL cannot calculate with the dtype. A boolean is a byte, 0 or not.
 constexpr std::optional<nccl::Type> nccl_dtype(DType dtype) {
   if (dtype == DType::b8) return ncclUint8;
   switch (dtype) {
@@ -34,7 +34,7 @@ constexpr std::optional<nccl::Type> nccl_dtype(DType dtype) {
   return std::nullopt;
 }
 
-/// Of booleans the larger is "or", and the smaller "and".
+/// For booleans, the maximum is "or" and the minimum is "and".
 constexpr std::optional<nccl::Op> nccl_op(DType dtype, ReduceOp op) {
   const bool is_boolean = dtype == DType::b8;
   switch (op) {

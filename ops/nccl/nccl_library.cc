@@ -17,13 +17,13 @@ constexpr char kSoname[] = "libnccl.so.2";
 constexpr int kFlags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 namespace fs = std::filesystem;
 
-/// The file in which a function of the library lies.
+/// Returns the file that contains a function of the library.
 std::string file_of(const void* function) {
   Dl_info info{};
   return ::dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "an unknown file";
 }
 
-/// What of "<folder>/lib/python3.11/site-packages/nvidia/nccl/lib" there is.
+/// Appends the libraries that exist in "<folder>/lib/python3.11/site-packages/nvidia/nccl/lib".
 void add_pythons_of(const fs::path& folder, std::vector<Candidate>& found) {
   std::error_code error;
   std::vector<fs::path> pythons;
@@ -88,7 +88,8 @@ std::vector<Candidate> candidates(const std::string& named, const Environment& e
     if (fs::exists(file, error)) found.push_back({"pip", file});
   }
   if (const auto venv = environment("VIRTUAL_ENV"); venv && !venv->empty()) add_pythons_of(*venv, found);
-  // A virtual environment's Python is a link: its folder comes before that of what it links to, which /proc tells.
+  // The Python of a virtual environment is a link. The link's folder comes before the folder of its target,
+  // which /proc shows.
   if (!program.empty() && fs::path(program).filename().string().starts_with("python"))
     add_pythons_of(fs::path(program).parent_path().parent_path(), found);
   return found;
@@ -98,7 +99,7 @@ Result<Library> load(const std::string& named, const Environment& environment) {
   const SignalKeeper application;
   if (void* const there = ::dlopen(kSoname, kFlags | RTLD_NOLOAD))
     return take(there, "in this process already");
-  // A framework's that is linked into it cannot be looked for by its file.
+  // A copy of NCCL that a framework has linked into itself cannot be found by its file.
   const bool is_linked_in = ::dlsym(RTLD_DEFAULT, "ncclGetVersion") != nullptr;
   std::error_code error;
   const std::string program = fs::read_symlink("/proc/self/exe", error);
@@ -114,7 +115,7 @@ Result<Library> load(const std::string& named, const Environment& environment) {
       return library;
     }
     const char* const why = ::dlerror();
-    // What was asked for by name is not replaced by another in silence.
+    // A library that the user has named is never replaced silently.
     if (candidate.source == "DABKE_NCCL_LIBRARY") {
       return Status(Code::unsupported,
                     fmt::format("DABKE_NCCL_LIBRARY={}: {}; name a libnccl.so.2, or leave the "
@@ -130,11 +131,11 @@ Result<Library> load(const std::string& named, const Environment& environment) {
 }
 
 std::string_view remedy_for(Error error, std::string_view text) {
-  // In small letters: versions of NCCL differ in that, too.
+  // In lower case: versions of NCCL differ in case too.
   std::string message(text);
   std::ranges::transform(message, message.begin(), [](unsigned char letter) { return std::tolower(letter); });
   const auto has = [&](auto... words) { return ((message.find(words) != std::string::npos) || ...); };
-  // The second is that of 2.30 and newer.
+  // The second text is from 2.30 and newer.
   if (has("duplicate gpu detected", "multiple ranks are using the same gpu"))
     return "two ranks use one GPU: give each rank its own, cuda:<local rank>";
   if (has("/dev/shm", "no space left on device", "shared memory"))

@@ -1,13 +1,13 @@
-// The functions of NCCL that we call, in declarations of our own, and how one NCCL is found.
-// tests/ops/nccl/nccl_declarations.cc holds the declarations against nccl.h where that is there.
+// The functions of NCCL that we call, in our own declarations, and the search for NCCL.
+// tests/ops/nccl/nccl_declarations.cc compares the declarations with nccl.h if that is installed.
 //
-// NCCL is looked for when the first device tensor comes, and never before: one that is loaded earlier would become
-// that of a framework which is loaded later. There is one in a process:
-//   1. that which is there already, by its soname (a framework's)
+// The search begins with the first device tensor, never before: an NCCL that is loaded earlier would be used
+// by a framework that is loaded later. A process has one NCCL, the first of these:
+//   1. the NCCL that is loaded already, found by its soname (a framework's)
 //   2. the file that DABKE_NCCL_LIBRARY names
-//   3. pip's (nvidia/nccl/lib below a site-packages): of the wheel that we lie in, of $VIRTUAL_ENV, of the Python
-//      that runs
-//   4. what the loader finds
+//   3. pip's NCCL (nvidia/nccl/lib below a site-packages): of the wheel that contains this code, of
+//      $VIRTUAL_ENV, of the running Python
+//   4. the NCCL that the loader finds
 #pragma once
 
 #include <cstddef>
@@ -48,8 +48,8 @@ inline constexpr Op kMin = 3;
 inline constexpr int kLeastVersion = 21800;  // 2.18.0
 inline constexpr int kUndefined = -2147483647 - 1;
 
-/// How a communicator is made, as NCCL 2.18 declares it. Later versions add members behind these, and take the
-/// default for each that a smaller `size` leaves out.
+/// How a communicator is made, as NCCL 2.18 declares it. Later versions add members behind these. They use
+/// the default for each member that lies beyond a smaller `size`.
 struct Settings {
   std::size_t size = sizeof(Settings);
   unsigned magic = 0xcafebeef;
@@ -63,30 +63,36 @@ struct Settings {
 };
 
 // clang-format off
-//   member           in nccl.h                parameters
-#define DABKE_NCCL(X)                                                                                             \
-  X(get_version,      ncclGetVersion,          (int*))                                                            \
-  X(get_unique_id,    ncclGetUniqueId,         (Id*))                                                             \
-  X(init_rank,        ncclCommInitRankConfig,  (Communicator*, int, Id, int, Settings*))                          \
-  X(get_async_error,  ncclCommGetAsyncError,   (Communicator, Error*))                                            \
-  X(finalize,         ncclCommFinalize,        (Communicator))                                                    \
-  X(destroy,          ncclCommDestroy,         (Communicator))                                                    \
-  X(abort,            ncclCommAbort,           (Communicator))                                                    \
-  X(group_start,      ncclGroupStart,          ())                                                                \
-  X(group_end,        ncclGroupEnd,            ())                                                                \
-  X(all_reduce,       ncclAllReduce,           (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream)) \
-  X(reduce,           ncclReduce,              (const void*, void*, std::size_t, Type, Op, int, Communicator, cuda::Stream)) \
-  X(broadcast,        ncclBroadcast,           (const void*, void*, std::size_t, Type, int, Communicator, cuda::Stream)) \
-  X(all_gather,       ncclAllGather,           (const void*, void*, std::size_t, Type, Communicator, cuda::Stream)) \
-  X(reduce_scatter,   ncclReduceScatter,       (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream)) \
-  X(send,             ncclSend,                (const void*, std::size_t, Type, int, Communicator, cuda::Stream)) \
-  X(receive,          ncclRecv,                (void*, std::size_t, Type, int, Communicator, cuda::Stream))
-//   null where NCCL is older than the version behind it
-#define DABKE_LATER_NCCL(X)                                                                                       \
-  X(allocate,         ncclMemAlloc,            (void**, std::size_t))                              /* 2.19 */     \
-  X(free,             ncclMemFree,             (void*))                                            /* 2.19 */     \
-  X(add_buffer,       ncclCommRegister,        (Communicator, void*, std::size_t, void**))         /* 2.19 */     \
-  X(remove_buffer,    ncclCommDeregister,      (Communicator, void*))                              /* 2.19 */
+//  member           in nccl.h               parameters
+#define DABKE_NCCL(X)                                                                                        \
+  X(get_version,     ncclGetVersion,         (int*))                                                         \
+  X(get_unique_id,   ncclGetUniqueId,        (Id*))                                                          \
+  X(init_rank,       ncclCommInitRankConfig, (Communicator*, int, Id, int, Settings*))                       \
+  X(get_async_error, ncclCommGetAsyncError,  (Communicator, Error*))                                         \
+  X(finalize,        ncclCommFinalize,       (Communicator))                                                 \
+  X(destroy,         ncclCommDestroy,        (Communicator))                                                 \
+  X(abort,           ncclCommAbort,          (Communicator))                                                 \
+  X(group_start,     ncclGroupStart,         ())                                                             \
+  X(group_end,       ncclGroupEnd,           ())                                                             \
+  X(all_reduce, ncclAllReduce,                                                                               \
+    (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream))                                 \
+  X(reduce, ncclReduce,                                                                                      \
+    (const void*, void*, std::size_t, Type, Op, int, Communicator, cuda::Stream))                            \
+  X(broadcast, ncclBroadcast,                                                                                \
+    (const void*, void*, std::size_t, Type, int, Communicator, cuda::Stream))                                \
+  X(all_gather, ncclAllGather,                                                                               \
+    (const void*, void*, std::size_t, Type, Communicator, cuda::Stream))                                     \
+  X(reduce_scatter, ncclReduceScatter,                                                                       \
+    (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream))                                 \
+  X(send, ncclSend,                                                                                          \
+    (const void*, std::size_t, Type, int, Communicator, cuda::Stream))                                       \
+  X(receive,         ncclRecv,               (void*, std::size_t, Type, int, Communicator, cuda::Stream))
+// null if NCCL is older than the version in the comment
+#define DABKE_LATER_NCCL(X)                                                                                  \
+  X(allocate,        ncclMemAlloc,           (void**, std::size_t))  /* 2.19 */                              \
+  X(free,            ncclMemFree,            (void*))  /* 2.19 */                                            \
+  X(add_buffer,      ncclCommRegister,       (Communicator, void*, std::size_t, void**))  /* 2.19 */         \
+  X(remove_buffer,   ncclCommDeregister,     (Communicator, void*))  /* 2.19 */
 // clang-format on
 
 struct Library {
@@ -103,24 +109,25 @@ struct Library {
 /// "2.18.0"
 std::string version_text(int version);
 
-/// Where one may be, in the order above, for the messages and for tests.
+/// A file that may contain NCCL, in the order above, for the messages and for tests.
 struct Candidate {
   std::string source;  // "DABKE_NCCL_LIBRARY"
   std::string file;
 };
-/// 2 and 3 of the list. `named`: what DABKE_NCCL_LIBRARY says, or nothing; `own_file`: the path of what this code is in;
-/// `program`: that of the process.
+/// Returns candidates 2 and 3 of the list. `named` is the value of DABKE_NCCL_LIBRARY, or empty. `own_file`
+/// is the path of the file that contains this code; `program` is the path of the process's program.
 std::vector<Candidate> candidates(const std::string& named, const Environment& environment,
                                   const std::string& own_file, const std::string& program);
 
-/// Finds and loads it. Never closed.
-///   errors  unsupported: none is there, it is too old, or lacks a function; the text says where it was looked for
+/// Finds and loads NCCL. Never closed.
+///   errors  unsupported: there is none, it is too old, or lacks a function; the text lists the places
+///           searched
 Result<Library> load(const std::string& named, const Environment& environment);
 
-/// ok, or code transport with the call, NCCL's words, those of ncclGetLastError, and what is known of the cause.
+/// Returns ok, or code transport with the call, NCCL's text, that of ncclGetLastError, and the likely cause.
 Status check(const Library& library, std::string_view call, Error error, Communicator communicator = nullptr);
 
-/// What is known of the cause of an error beyond its text, and what to do; empty: nothing.
+/// Returns the likely cause of an error beyond its text, and the remedy; empty if they are not known.
 std::string_view remedy_for(Error error, std::string_view text);
 
 }  // namespace dabke::nccl

@@ -64,7 +64,7 @@ Status NcclProcess::make_id(std::span<std::byte> id) {
     if (devices_.empty()) return {Code::internal, "an id was asked for before a device was opened"};
     any = devices_.begin()->second;
   }
-  // NCCL looks at the current device, and would make a context on device 0 where there is none.
+  // NCCL uses the current device. Without one, it would make a context on device 0.
   const CudaScope current = any->scope();
   nccl::Id made{};
   DABKE_RETURN_IF_ERROR(nccl::check(nccl_, "ncclGetUniqueId", nccl_.get_unique_id(&made)));

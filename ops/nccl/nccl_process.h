@@ -23,7 +23,7 @@ class NcclProcess final : public NcclSession {
  private:
   Result<std::shared_ptr<CudaDevice>> find(int index);
 
-  std::mutex mutex_;  // all below; what is loaded stays as it is
+  std::mutex mutex_;  // guards all members below; a loaded library stays as it is
   bool has_driver_ = false;
   cuda::Driver driver_;
   bool has_nccl_ = false;

@@ -12,7 +12,7 @@
 namespace dabke::nccl {
 namespace {
 
-/// The user's by the table of users, where NCCL looks: HOME may say another.
+/// Returns the user's home in the table of users, where NCCL searches. HOME may differ.
 std::string home() {
   std::array<char, 4096> memory;
   passwd user{};
@@ -48,10 +48,11 @@ std::optional<Setting> find_setting(const std::string& name, const Environment& 
   return std::nullopt;
 }
 
-/// Every thread of ours that waits for NCCL counts on it not to block.
+/// Refuses blocking communicators, because every thread of ours that waits for NCCL relies on calls that do
+/// not block.
 Status refuse_blocking(const Environment& environment, const std::vector<std::string>& files) {
   const auto setting = find_setting("NCCL_COMM_BLOCKING", environment, files);
-  // Read as NCCL reads it, which takes 0x1 and 01 for 1, too.
+  // Read as NCCL reads it: it accepts 0x1 and 01 for 1, too.
   if (!setting || std::strtoll(setting->value.c_str(), nullptr, 0) != 1) return {};
   const bool is_in_file = !setting->file.empty();
   return {Code::invalid_argument,

@@ -1,5 +1,5 @@
-// What NCCL takes for the value of one of its variables: the environment's, else the first of its configuration files
-// that has it. A file has a line NAME=VALUE for each, and comments that begin with '#'.
+// The value that NCCL uses for one of its variables: the environment's value, else the first in its
+// configuration files. A file has one line NAME=VALUE for each variable, and comments that begin with '#'.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,17 @@ namespace dabke::nccl {
 
 struct Setting {
   std::string value;
-  std::string file;  // empty: it is the environment's
+  std::string file;  // empty if the value is from the environment
 };
 
-/// In the order in which NCCL reads them: what NCCL_CONF_FILE names, else .nccl.conf of the user's home; /etc/nccl.conf.
+/// Returns the files in NCCL's order: NCCL_CONF_FILE, or without it .nccl.conf in the user's home; then
+/// /etc/nccl.conf.
 std::vector<std::string> settings_files(const Environment& environment);
-/// Nothing: NCCL takes its default. A file that cannot be read says nothing, to NCCL either.
+/// Returns nothing if NCCL uses its default. A file that cannot be read counts as empty, as in NCCL.
 std::optional<Setting> find_setting(const std::string& name, const Environment& environment,
                                     const std::vector<std::string>& files);
 
-/// An error: communicators that do not block are not to be had.
+/// Returns an error if the settings rule out communicators that do not block.
 Status refuse_blocking(const Environment& environment, const std::vector<std::string>& files);
 
 }  // namespace dabke::nccl

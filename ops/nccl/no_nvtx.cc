@@ -1,4 +1,4 @@
-// Where the CUDA Toolkit has no NVTX.
+// For a CUDA Toolkit without NVTX.
 #include "ops/nccl/nvtx.h"
 
 namespace dabke::ops {

@@ -25,7 +25,7 @@ class NvtxProfiler final : public Profiler {
 }  // namespace
 
 Profiler* nvtx_profiler() {
-  // Never destroyed: threads may still be in a range as the process ends.
+  // Never destroyed: threads may still be in a range when the process ends.
   static Profiler* const one = []() -> Profiler* {
     const nvtxDomainHandle_t domain = nvtxDomainCreateA("dabke");
     return domain != nullptr ? new NvtxProfiler(domain) : nullptr;

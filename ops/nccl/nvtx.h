@@ -5,8 +5,9 @@
 
 namespace dabke::ops {
 
-/// In a domain "dabke". Null where no profiler is attached, or the build has found no NVTX. NVTX looks for a profiler
-/// once, here: nothing else of it is called without one, and nothing of it is linked.
+/// Returns a profiler whose ranges are in the domain "dabke". Null if no profiler is attached, or if the
+/// build has found no NVTX. NVTX searches for a profiler once, in this call. Without a profiler, no other
+/// function of NVTX is called; nothing of NVTX is linked.
 Profiler* nvtx_profiler();
 
 }  // namespace dabke::ops

@@ -10,7 +10,7 @@ void BatchMarks::write(const Brought& batch) {
   mark.step.store(batch.step, std::memory_order_release);
 }
 
-/// None while it changes.
+/// Returns nothing while the mark changes.
 std::optional<BatchMarks::Brought> BatchMarks::read(const Mark& mark) {
   const std::uint64_t step = mark.step.load(std::memory_order_acquire);
   const std::uint64_t contents = mark.contents.load(std::memory_order_acquire);
@@ -28,7 +28,8 @@ std::optional<BatchMarks::Brought> BatchMarks::instead_of(const Brought& own) co
   const auto [earlier, later] =
       first->step < second->step ? std::pair(*first, *second) : std::pair(*second, *first);
   if (earlier.step > own.step || later.step < own.step) return std::nullopt;
-  // One is of before this batch, one of after it, and none is between: if the rank has told nothing meanwhile.
+  // One mark is from before this batch, one from after it, with none between. This holds only if the rank has
+  // written no mark meanwhile.
   return read(marks_[0]) == first ? std::optional(later) : std::nullopt;
 }
 

@@ -1,6 +1,6 @@
-// What a rank has brought to its last two batches, in shared memory: written by that rank alone, while others read.
+// The marks of a rank's last two batches, in shared memory. Only that rank writes them, while others read.
 //
-// Two, so that whoever is late still finds what a rank brought that has gone on.
+// There are two marks, so that a late rank still finds the mark of a rank that has gone on.
 #pragma once
 
 #include <array>
@@ -15,20 +15,21 @@ namespace dabke::ops {
 class BatchMarks {
  public:
   struct Brought {
-    std::uint64_t step = 0;  // the batch's first; only ever grows
+    std::uint64_t step = 0;  // the batch's first step; only ever grows
     std::uint64_t contents = 0;
 
     bool operator==(const Brought&) const = default;
   };
 
   void write(const Brought& batch);
-  /// What the rank has brought instead of `own`; none where it has brought that, or where this is not certain: it has
-  /// not come so far, or has gone on by more than two batches, and so found that of this rank right.
+  /// Returns the batch that the rank has brought instead of `own`. Returns nothing if the rank has brought
+  /// `own`. Also returns nothing if this is uncertain: the rank has not reached `own`, or has gone on by more
+  /// than two batches. In the latter case it has checked this rank's mark.
   std::optional<Brought> instead_of(const Brought& own) const;
 
  private:
   struct Mark {
-    std::atomic<std::uint64_t> step{0};  // 0: none; kChanging: look again later
+    std::atomic<std::uint64_t> step{0};  // 0: none; kChanging: read again later
     std::atomic<std::uint64_t> contents{0};
   };
   static constexpr std::uint64_t kChanging = ~std::uint64_t{0};

@@ -11,8 +11,8 @@
 namespace dabke::ops {
 namespace {
 
-// An abort is noticed between blocks. Where there is a prescale, the scaled blocks of all ranks together stay
-// in a second-level cache, whose half this is as a rule.
+// The sizes of blocks. An abort is noticed between blocks. With a prescale, the scaled blocks of all ranks
+// must together stay in a second-level cache. kBlocksBytes is usually half of that cache.
 constexpr std::size_t kBlocksBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostBlock = std::size_t{32} << 10;
 constexpr std::size_t kLeastBlock = std::size_t{4} << 10;
@@ -52,12 +52,13 @@ Status DirectRun::work() {
 Status DirectRun::allreduce() {
   std::size_t all = 0;
   for (const std::size_t entry : shared_.entries) all += to_size(batch_.entries[entry].elements);
-  // Slices of the row that the tensors are together, each of whole lines if they all begin at one.
+  // Cuts the row of all tensors into slices. Each slice consists of whole cache lines if all tensors begin at
+  // one.
   const std::size_t line = kCacheLine / element_bytes_;
   const std::size_t slice = (all / ranks_ + line) / line * line;
   const std::size_t begin = std::min(own_ * slice, all);
   const std::size_t end = std::min(begin + slice, all);
-  std::size_t tensor = 0;  // the place in the row where it begins
+  std::size_t tensor = 0;  // the tensor's offset in the row
   for (std::size_t i = 0; i < shared_.entries.size() && tensor < end; ++i) {
     const std::size_t next = tensor + to_size(batch_.entries[shared_.entries[i]].elements);
     const std::size_t from = std::max(begin, tensor);
@@ -81,7 +82,7 @@ Status DirectRun::reducescatter() {
       skipped += to_size(entry.receive_counts[set_rank]);
     auto* const out = static_cast<std::byte*>(entry.output);
     const std::size_t count = to_size(entry.receive_counts[own_]);
-    // It counts from the entry's begin.
+    // The output counts from the entry's begin.
     if (count == 0) continue;
     outputs_[0] = out - skipped * element_bytes_;
     DABKE_RETURN_IF_ERROR(reduce(i, skipped, count));
@@ -109,7 +110,7 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
   return {};
 }
 
-/// From operands_ to sums_.
+/// Reduces operands_ into sums_.
 void DirectRun::reduce_block(std::size_t elements) {
   const std::span<void* const> into = sums_;
   const bool streams = stores_.streams() && into.size() > 1;

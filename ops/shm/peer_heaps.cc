@@ -16,7 +16,7 @@
 namespace dabke::ops {
 namespace {
 
-// A queue of datagrams may be as short as ten, and as many descriptors may be under way as a process may have
+// A queue of datagrams may be limited to ten. The descriptors in flight may be as many as a process may have
 // open.
 constexpr std::size_t kMostNotices = 8;
 constexpr std::size_t kMostUnderWay = 512;
@@ -44,7 +44,7 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
   for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
     if (extents[set_rank] == 0 || members[set_rank] == domain_.own()) continue;
     Status grown = grow(members[set_rank], extents[set_rank]);
-    if (grown.code() == Code::internal) return grown;  // what was mapped is gone, so there is no going on
+    if (grown.code() == Code::internal) return grown;  // the old mapping is gone, so the run cannot go on
     if (!grown.is_ok() && status.is_ok()) status = std::move(grown);
   }
   if (!status.is_ok() && !std::exchange(has_warned_, true))
@@ -89,7 +89,7 @@ Result<Fd> PeerHeaps::open_door() {
   return fd;
 }
 
-// Who gets nothing says so in the end, and why does not matter to anybody.
+// A member that gets nothing reports failure in the end. The reason does not matter to the other ranks.
 void PeerHeaps::send_to(const std::vector<std::size_t>& members) {
   for (const std::size_t index : members) {
     Peer& peer = peers_[index];
@@ -121,7 +121,7 @@ void PeerHeaps::take_from(int exchange, const std::vector<std::size_t>& members,
     }
     Peer& peer = peers_[*member];
     if (peer.base != nullptr) continue;
-    // Whoever could not says so in grow().
+    // A failed mapping is reported in grow().
     (void)map(peer, received->descriptors[0].get(),
               extents[static_cast<std::size_t>(member - members.begin())]);
   }
@@ -135,7 +135,7 @@ Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
     return {Code::mismatch, "what was passed is not registered memory"};
   DABKE_ASSIGN_OR_RETURN(peer.base, shm::map_aligned(fd, 0, rounded(extent)));
   peer.mapped = rounded(extent);
-  // A child has no business there, and should not keep the memory of a peer that has ended.
+  // A child process does not use this memory, and should not keep the memory of a peer that has ended.
   (void)::madvise(peer.base, peer.mapped, MADV_DONTFORK);
   return {};
 }

@@ -8,7 +8,7 @@
 namespace dabke::ops {
 namespace {
 
-// How long the rank's memory is; the table follows.
+// The header holds the extent of the rank's memory; the table follows.
 constexpr std::size_t kHeaderBytes = kCacheLine;
 constexpr std::uint8_t kMostSkipped = 63;
 
@@ -18,11 +18,11 @@ std::size_t total_of(std::span<const std::int64_t> counts) {
   return sum;
 }
 
-/// What can run in registered memory (direct_run.h).
+/// The collectives that can run in registered memory (direct_run.h).
 constexpr Collectives kInPlace{CollectiveKind::allreduce, CollectiveKind::allgather,
                                CollectiveKind::broadcast, CollectiveKind::reducescatter};
 
-/// Whether the others read what the rank at `place` has.
+/// True if the other ranks read the input of the rank `set_rank`.
 bool contributes(const Batch& batch, std::size_t set_rank) {
   return batch.kind != CollectiveKind::broadcast || set_rank == static_cast<std::size_t>(batch.root);
 }
@@ -34,7 +34,7 @@ std::size_t input_bytes(const Batch& batch, const BatchEntry& entry, std::size_t
   return elements * size_of(batch.dtype);
 }
 
-/// Whether a rank that writes its own output would spoil what others still read.
+/// True if a rank, by writing its own output, would overwrite input that others still read.
 bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_rank) {
   if (batch.kind != CollectiveKind::allgather && batch.kind != CollectiveKind::reducescatter) return false;
   const std::size_t output_bytes = size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather
@@ -56,7 +56,7 @@ std::size_t RegisteredTensors::key_of(const Batch& batch, std::size_t size_bytes
   for (const std::uint64_t part :
        {static_cast<std::uint64_t>(batch.kind), static_cast<std::uint64_t>(batch.dtype),
         static_cast<std::uint64_t>(batch.entries.size())})
-    key = (key + part) * 0x9e3779b97f4a7c15ULL;  // multiplies what is low into what is high
+    key = (key + part) * 0x9e3779b97f4a7c15ULL;  // the product carries low bits into the high half
   return static_cast<std::size_t>(key >> 32);
 }
 
@@ -100,7 +100,7 @@ RegisteredTensors::Row RegisteredTensors::row_of(const Batch& batch, const Batch
   const auto own = static_cast<std::size_t>(batch.process_set->rank);
   const shm::SharedHeap* const heap = heaps_.own();
   const std::size_t bytes = input_bytes(batch, entry, own);
-  if (bytes == 0) return {1, 1};  // nobody will look there
+  if (bytes == 0) return {1, 1};  // no rank reads this entry
   if (heap == nullptr || spoils_input(batch, entry, own)) return {};
   const auto input = heap->place_of(entry.input, bytes);
   if (!input || batch.kind != CollectiveKind::allreduce) return {input ? *input + 1 : 0, 0};
@@ -108,7 +108,7 @@ RegisteredTensors::Row RegisteredTensors::row_of(const Batch& batch, const Batch
   return {*input + 1, output ? *output + 1 : 0};
 }
 
-/// Makes the table: of this rank from its tensors, of the others from their stages.
+/// Makes the table: this rank's rows from its tensors, the other rows from the ranks' stages.
 Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
   entries_ = batch.entries.size();
   rows_.resize(ranks * entries_);
@@ -119,7 +119,7 @@ Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
     const Row row = contributes(batch, own) ? row_of(batch, batch.entries[entry]) : Row{};
     std::memcpy(stage + kHeaderBytes + entry * sizeof row, &row, sizeof row);
   }
-  // Read after the rows: memory that is added meanwhile is then in it.
+  // Read after the rows, so that memory which is added meanwhile is covered.
   const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
   std::memcpy(stage, &extent, sizeof extent);
   DABKE_RETURN_IF_ERROR(steps_.exchange());
@@ -143,7 +143,7 @@ bool RegisteredTensors::is_shared(const Batch& batch, std::size_t entry) const {
   return true;
 }
 
-/// Has everybody map what is not yet known to be mapped by all.
+/// Makes all members map the memory that is not yet known to be mapped by all.
 Status RegisteredTensors::reach(const Batch& batch, const std::vector<std::size_t>& members,
                                 const std::vector<std::size_t>& entries, Known& known) {
   std::vector<std::size_t> wanted(members.size());

@@ -1,13 +1,15 @@
-// The tensors of a batch that lie in registered memory on all ranks, so that it can run on them in place.
+// The tensors of a batch that lie in registered memory on all ranks, so that the batch can run on them in
+// place.
 //
-// Each rank writes for each tensor where it lies in its registered memory, or that it does not, publishes
-// that with its arrival, waits for all, and reads what the others have written. So all ranks read the same
-// table and decide alike, and a collective on registered memory costs no step for it: that others have come
-// had to be known anyway.
+// Each rank writes, for each tensor, its place in the rank's registered memory, or that it is not there. The
+// rank publishes that with its arrival, waits for all, and reads the others' tables. So all ranks read the
+// same table and come to the same decision. On registered memory this costs no extra step: each rank has to
+// wait for the others' arrival anyway.
 //
-// Batches of private memory should pay nothing. A batch that had none of it is not asked again at once when
-// it comes again (by its kind, dtype, number of tensors and bytes), but after 1, 3, 7, ... and then always 63
-// times. All ranks of a set have run the same batches in it, so that too is the same for all of them.
+// Batches of private memory should cost nothing extra. Batches count as equal if they agree in kind, dtype,
+// number of tensors and bytes. After a batch without registered memory, the next 1, 3, 7, ... equal batches
+// are not checked, at most 63. All ranks of a set have run the same batches in it, so they skip the same
+// ones.
 #pragma once
 
 #include <array>
@@ -18,12 +20,11 @@
 
 namespace dabke::ops {
 
-/// Those tensors of a batch, and where they are on each rank, in this rank's addresses.
+/// The registered tensors of a batch, and their addresses on each rank, in this rank's address space.
 struct SharedEntries {
-  std::vector<std::size_t> entries;  // ascending indices in the batch
-  std::vector<const std::byte*>
-      inputs;                       // [place in the set * entries.size() + i]; null where the rank has none
-  std::vector<std::byte*> outputs;  // the same; of an allreduce only
+  std::vector<std::size_t> entries;      // ascending indices in the batch
+  std::vector<const std::byte*> inputs;  // [set rank * entries.size() + i]; null if the rank has none
+  std::vector<std::byte*> outputs;       // the same; only for an allreduce
 
   const std::byte* input(std::size_t set_rank, std::size_t i) const {
     return inputs[set_rank * entries.size() + i];
@@ -38,30 +39,31 @@ class RegisteredTensors {
   RegisteredTensors(ShmDomain& domain, ShmSteps& steps, PeerHeaps& heaps)
       : domain_(domain), steps_(steps), heaps_(heaps) {}
 
-  /// The least that a batch moves (extent_of) where it is worth while to ask: for less the copies that are saved
-  /// are cheaper than a step more.
+  /// The fewest bytes of a batch (extent_of) for which the check pays off. Below that, the copies that are
+  /// saved cost less than one more step.
   static constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
 
-  /// Collective over the members of the batch's set. When it has found some, all ranks have arrived, and
-  /// nobody goes on before they publish again. `size_bytes`: what the batch moves.
+  /// Returns the registered tensors of the batch. Collective over the members of the batch's set. If it finds
+  /// some, all ranks have arrived, and no rank goes on before they publish again. `size_bytes` is the number
+  /// of bytes that the batch moves.
   Result<SharedEntries> agree(const Batch& batch, std::size_t size_bytes,
                               const std::vector<std::size_t>& members);
   void release(ProcessSetId set) { sets_.erase(set); }
 
  private:
-  /// The place of one tensor in one rank's memory, plus 1; 0: it does not lie there.
+  /// The offset of one tensor in one rank's memory, plus 1; 0 if it does not lie there.
   struct Row {
     std::uint64_t input = 0;
     std::uint64_t output = 0;
   };
   struct Habit {
-    std::uint8_t pause = 0;    // how many are passed over when there was nothing
-    std::uint8_t to_skip = 0;  // that many still
+    std::uint8_t pause = 0;    // batches to skip after one without registered memory
+    std::uint8_t to_skip = 0;  // batches still to skip
   };
-  /// What the ranks of a set know of each other; the same on all of them.
+  /// The state that the ranks of a set have of each other; equal on all of them.
   struct Known {
-    std::vector<std::size_t> mapped;  // by place: how much of its memory everybody has mapped
-    std::vector<std::size_t> tried;   // or has tried to
+    std::vector<std::size_t> mapped;  // by set rank: the bytes of its memory that all have mapped
+    std::vector<std::size_t> tried;   // by set rank: the bytes that all have tried to map
     std::array<Habit, 64> habits;
   };
 
@@ -79,10 +81,10 @@ class RegisteredTensors {
   ShmSteps& steps_;
   PeerHeaps& heaps_;
   std::map<ProcessSetId, Known> sets_;
-  // The table of this batch.
+  // The table of the current batch.
   std::size_t entries_ = 0;
   std::vector<Row> rows_;
-  std::vector<std::size_t> extents_;  // by place: how long its memory is
+  std::vector<std::size_t> extents_;  // by set rank: the extent of its memory
 };
 
 }  // namespace dabke::ops

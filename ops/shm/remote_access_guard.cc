@@ -9,7 +9,8 @@
 namespace dabke::ops {
 namespace {
 
-// Who is inside looks after each block whether all is over; that is microseconds, unless it gets no core.
+// A rank that is inside checks after each block whether it must leave. That takes microseconds, unless the
+// rank gets no core.
 constexpr auto kLongestVisit = std::chrono::milliseconds(300);
 
 }  // namespace

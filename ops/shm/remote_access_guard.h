@@ -1,14 +1,15 @@
-// Work of one rank on memory that belongs to others, and how they make sure that it is over.
+// Protects memory that a rank works on while it belongs to others.
 //
-// As long as all goes well, the last step of a collective says so. But a rank that ends it with an error
-// gives its tensors back to the application at once, while another, which has not heard of the error yet, may
-// still write to them. So whoever gives up closes its memory first, and waits until those who were inside
-// have come out:
-//   1. Who works on others' memory says `inside`, then looks whether one of them has said `closed`, and then
-//      begins.
-//   2. Who gives up says `closed`, and then waits until nobody is `inside`.
-// Both sequentially consistent, so one of the two sees the other. A rank that was killed inside never comes
-// out, and does no harm there; nor does a stopped one for as long as it is stopped: the wait has a limit.
+// As long as all goes well, the last step of a collective ends that work. But a rank that ends the collective
+// with an error gives its tensors back to the application at once. Another rank, which has not noticed the
+// error yet, may still write to them. So a rank that fails closes its memory first, and waits until all ranks
+// that were inside have left:
+//   1. A rank that works on others' memory sets `inside`, then checks whether one of them has set `closed`,
+//      and then begins.
+//   2. A rank that fails sets `closed`, and then waits until no rank is `inside`.
+// Both are sequentially consistent, so at least one of the two ranks sees the other. A rank that was killed
+// inside never leaves, and does no harm there. A stopped rank does no harm while it is stopped. So the wait
+// has a limit.
 #pragma once
 
 #include <vector>
@@ -35,9 +36,9 @@ class RemoteAccessGuard {
     ShmVisitState* own_;
   };
 
-  /// An error when one of these ranks (indices in the domain) has given up.
+  /// Returns an error if one of these ranks (indices in the domain) has failed.
   Result<Visit> enter(const std::vector<std::size_t>& ranks);
-  /// Closes for good: after an error a domain is of no use any more.
+  /// Closes for good: after an error a domain cannot be used any more.
   void close(const std::vector<std::size_t>& ranks);
 
  private:

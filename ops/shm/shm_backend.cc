@@ -13,7 +13,7 @@
 namespace dabke::ops {
 namespace {
 
-/// Up to here one wait saves more than summing everything on every rank costs.
+/// Up to this size, one wait less saves more than it costs to sum all elements on every rank.
 constexpr std::size_t kSmallBytes = std::size_t{32} << 10;
 
 std::size_t input_bytes(const Batch& batch) {
@@ -63,7 +63,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   steps_.begin(mark_of(batch), members, batch.deadline, batch.check);
   Status status = without_exceptions([&] { return run_steps(batch, *members, activity); });
   if (status.is_ok()) return status;
-  // All sets go by the same steps.
+  // All sets use the same steps.
   const auto end_all = [&] {
     steps_.abort({status.code(), fmt::format("the ranks of this host are out of step since order {}: {}",
                                              batch.order, status.message())});
@@ -73,7 +73,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   return status;
 }
 
-/// What all have in registered memory in place, the rest through the stages.
+/// Runs tensors that all ranks have in registered memory in place, and the rest through the stages.
 Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members,
                              RunScope& activity) {
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;

@@ -1,4 +1,4 @@
-// Collectives between ranks that share memory: host tensors of process sets that lie in one domain.
+// Collectives between ranks that share memory: host tensors of process sets within one domain.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace dabke::ops {
 
 class ShmBackend final : public Backend {
  public:
-  /// `heap`: this rank's registered memory; null when it has none. Must outlive this.
+  /// `heap` is this rank's registered memory; null if it has none. Must outlive the backend.
   explicit ShmBackend(std::unique_ptr<ShmDomain> domain, shm::SharedHeap* heap = nullptr, Log log = Log(),
                       StorePolicy stores = StorePolicy::automatic);
 
   std::string_view name() const override { return "shm"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
-  /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes,
-  /// and no tensor is better alone.
+  /// Without system calls and copies into a fusion buffer, a batch of few tensors costs little more than its
+  /// bytes. No tensor gains from running alone.
   BatchSizes batch_sizes() const override {
     return {.learned = 512 << 10, .alone = std::numeric_limits<std::uint32_t>::max()};
   }
@@ -48,11 +48,11 @@ class ShmBackend final : public Backend {
   RemoteAccessGuard remote_access_;
   PeerHeaps heaps_;
   RegisteredTensors registered_;
-  std::map<ProcessSetId, Members> members_;  // each set's, in the domain
+  std::map<ProcessSetId, Members> members_;  // the members of each set, by index in the domain
   std::vector<const void*> operands_;
 };
 
-/// Null when this rank shares memory with no other. Collective.
+/// Returns null if this rank shares memory with no other. Collective.
 Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context);
 
 }  // namespace dabke::ops

@@ -11,12 +11,12 @@
 namespace dabke::ops {
 namespace {
 
-// What is summed before it is streamed: it stays in the innermost cache meanwhile.
+// The bytes that are summed before they are streamed: they stay in the innermost cache meanwhile.
 constexpr std::size_t kStreamedBlock = std::size_t{8} << 10;
 
 std::size_t divided_up(std::size_t number, std::size_t by) { return (number + by - 1) / by; }
 
-/// How many of a row of `elements` a round handles that takes `most`.
+/// Returns how many elements of a row of `elements` a round handles that takes at most `most`.
 std::size_t part(std::size_t elements, std::size_t round, std::size_t most) {
   const std::size_t begin = round * most;
   return begin >= elements ? 0 : std::min(most, elements - begin);
@@ -137,7 +137,7 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
 Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
   const std::size_t elements = in.elements();
   const std::size_t line = kCacheLine / element_bytes_;
-  const std::size_t most = stage_bytes_ / ranks_ / kCacheLine * line;  // one slice's
+  const std::size_t most = stage_bytes_ / ranks_ / kCacheLine * line;  // for one slice
   for (std::size_t begin = 0; begin < elements;) {
     // The last round is cut into equal slices as well.
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
@@ -247,8 +247,7 @@ Status ShmRun::broadcast() {
 }
 
 Status ShmRun::alltoall() {
-  // What goes from one rank to another is known to these two alone, so each publishes first how many rounds
-  // it needs.
+  // Only two ranks have the counts between them. So each rank first publishes how many rounds it needs.
   const BatchEntry& entry = batch_.entries.front();  // never fused
   std::vector<InPieces> sends(ranks_, InPieces(element_bytes_));
   std::vector<OutPieces> receives(ranks_, OutPieces(element_bytes_));

@@ -1,15 +1,15 @@
-// The collectives in shared memory, straight between the tensors of a batch and the ranks' stages.
+// The collectives in shared memory, directly between the tensors of a batch and the ranks' stages.
 //
-// All go by rounds. In a round each rank copies to its stage what others need of it, publishes that, waits
-// for all, and takes from the others' stages what it needs. Every sum is made in rank order, whatever the
-// size, offset, round or number of ranks, so all ranks have the same bits and runs repeat bit for bit.
+// All of them run in rounds. In a round each rank copies to its stage what others need, publishes it, waits
+// for all, and takes what it needs from the others' stages. Every sum is made in rank order, whatever the
+// size, offset, round or number of ranks. So all ranks have the same bits, and runs repeat bit for bit.
 //
-//   allreduce, small   everybody publishes everything and sums everything: one wait.
+//   allreduce, small   every rank publishes all its elements and sums all: one wait.
 //   allreduce, large   rank i sums the i-th slice of each round in its own stage and publishes again; all
-//                      copy the slices out. Two waits; each element is copied in once, summed once and copied
-//                      out once.
-//   reducescatter      the first half of that.
-//   all others         copies alone.
+//                      ranks copy the slices out. Two waits; each element is copied in once, summed once and
+//                      copied out once.
+//   reducescatter      the first half of a large allreduce.
+//   all others         copies only.
 #pragma once
 
 #include "ops/shm/shm_steps.h"
@@ -21,7 +21,7 @@ namespace dabke::ops {
 
 class ShmRun {
  public:
-  /// `small_bytes`: up to here an allreduce takes the first form. `operands` is memory to work in.
+  /// `small_bytes`: the largest allreduce in the small form. `operands` is working memory.
   ShmRun(const Batch& batch, ShmSteps& steps, ShmStores& stores, std::size_t stage_bytes,
          std::size_t small_bytes, std::vector<const void*>& operands);
 
@@ -37,21 +37,21 @@ class ShmRun {
   Status alltoall();
   Status barrier();
 
-  /// Rounds of one wait: `fill(round, stage)` writes this rank's stage, no more than `most_bytes` of it,
-  /// `take(round)` reads the others'.
+  /// Runs rounds with one wait each. `fill(round, stage)` writes this rank's stage, at most `most_bytes` of
+  /// it. `take(round)` reads the others' stages.
   template <class Fill, class Take>
   Status rounds(std::size_t count, std::size_t most_bytes, Fill fill, Take take);
-  /// One block of each rank to all, by pieces of the outputs; `mine` is this rank's.
+  /// Gathers one block of each rank to all, into pieces of the outputs. `mine` is this rank's block.
   Status gather(const std::vector<OutPieces>& blocks, const InPieces& mine);
-  /// Copies to a stage, multiplied by the prescale. Not left to those who sum: each rank has a prescale of
-  /// its own, 1 for data that stands for a rank that has joined.
+  /// Copies to a stage, multiplied by the prescale. The ranks that sum could not apply it: each rank has its
+  /// own prescale, 1 for the data of a rank that has joined.
   void put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count);
-  /// Reduces this rank's slice, which lies at byte `offset` of each stage; of this rank itself at `begin` of
-  /// `mine`, unless that had to be scaled. Applies the postscale. The sum goes to `into` and, where one is
-  /// given, to the same place of `out`, whose pieces are as long as those of `mine`.
+  /// Reduces this rank's slice, which lies at byte `offset` of each stage, and applies the postscale. This
+  /// rank's own part is read at `begin` of `mine`, unless it had to be scaled. The sum goes to `into`. If
+  /// `out` is given, it also goes to the same place of `out`, whose pieces are as long as those of `mine`.
   void reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
                     std::size_t offset, const OutPieces* out = nullptr);
-  /// Copies what another rank has put to its stage.
+  /// Copies the data that another rank has put into its stage.
   void take(const OutPieces& into, std::size_t begin, std::size_t count, const std::byte* from);
   const std::byte* stage_of(std::size_t set_rank) const { return steps_.stage_of(set_rank); }
   std::size_t bytes(std::size_t elements) const { return elements * element_bytes_; }

@@ -19,7 +19,7 @@ namespace dabke::ops {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
-// A slice of 64 KiB for each rank is best for staging, up to where memory rather than waiting counts.
+// A slice of 64 KiB for each rank is best for staging, until memory counts more than waiting.
 constexpr std::size_t kSliceBytes = 64 * kKiB;
 constexpr std::size_t kLeastStage = 16 * kKiB;
 constexpr std::size_t kMostStage = 1024 * kKiB;
@@ -27,7 +27,7 @@ constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // one stage of all ranks 
 
 constexpr Duration kTroubleCheck = std::chrono::milliseconds(250);
 
-/// A round must take at least a line for each rank, and an alltoall's head.
+/// Returns the smallest stage: a round must take at least a line for each rank, and an alltoall's head.
 std::size_t least_stage(std::size_t ranks) { return std::max(kLeastStage, 128 * ranks); }
 
 std::size_t stage_for(std::size_t ranks) {
@@ -37,7 +37,7 @@ std::size_t stage_for(std::size_t ranks) {
   return std::max(bytes / unit, std::size_t{1}) * unit;
 }
 
-/// Frames of one link, waited for.
+/// A conversation over one link: each call waits for the frame.
 class Conversation {
  public:
   Conversation(const BackendContext& context, shm::ShmLink& link, TimePoint deadline)
@@ -83,7 +83,7 @@ class Conversation {
     std::optional<std::string> text;
   };
 
-  /// What becomes of a failure of the link: it is that of the other end where that has gone.
+  /// Returns the error for a failure of the link, with the other end's reason if that has gone.
   Status named(const Status& failed) const {
     if (failed.is_ok()) return {};
     if (failed.code() == Code::peer_lost) return gone(failed.message());
@@ -98,7 +98,7 @@ class Conversation {
                         described.who, how, described.reported)};
   }
 
-  /// The other end, which may itself have waited in vain, and know for whom.
+  /// Describes the other end, which may itself have waited in vain and may name the rank it waited for.
   store::AbsentRanks absent(Duration patience) const {
     const Rank rank[] = {link_.peer().rank};
     return store::describe_absent(*context_.store, context_.world, rank, patience);
@@ -116,7 +116,7 @@ constexpr std::string_view kTakenAnswer = "taken";
 
 }  // namespace
 
-/// What an offer says.
+/// The contents of an offer.
 struct ShmDomain::Form {
   std::size_t stage_bytes = 0;
   std::vector<Rank> ranks;
@@ -164,7 +164,7 @@ class ShmDomain::Leader {
   }
 
  private:
-  /// Null when somebody could not take it.
+  /// Returns null if a rank could not take the offer.
   Result<std::unique_ptr<ShmDomain>> offer(const Form& form) {
     auto made = shm::Segment::create_empty("dabke-stages", form.segment_bytes(), context_.fork_guard);
     Status own = made.status();

@@ -14,23 +14,23 @@
 namespace dabke::ops {
 namespace {
 
-// Waking takes as long as some hundred yields where the core has gone to sleep meanwhile.
+// Waking takes as long as some hundred yields if the core has gone to sleep meanwhile.
 constexpr int kYieldsForStep = 100;
 constexpr int kStepBits = 24;
-// A rank that was missed when it lay down (publish) has slept this long for nothing.
+// The extra time that a rank sleeps if publish() missed it just as it went to sleep.
 constexpr auto kShortestNap = std::chrono::microseconds(100);
 constexpr auto kLongestNap = std::chrono::milliseconds(200);
 
-// So much of the next stage is made this core's own while nobody waits for it. From 64 KB on that saves
-// nothing, and lines that leave the cache before they are written cost more.
+// The bytes of the next stage that this core fetches while it does not have to wait for them. From 64 KB on
+// that saves nothing: lines that leave the cache before they are written cost more.
 constexpr std::size_t kReadyBytes = std::size_t{32} << 10;
 
 constexpr std::size_t kLineBytes = sizeof(ShmInlineLine::data);
 constexpr std::size_t kInlineBytes = sizeof(ShmInlineMessage::lines) / sizeof(ShmInlineLine) * kLineBytes;
 constexpr std::size_t kMarkBytes = sizeof(BatchMark::contents);
 
-/// Calls `use(line, data, bytes)` for each line that so much data takes, and returns whether all said yes. It
-/// asks all: the core then fetches them at the same time.
+/// Calls `use(line, data, bytes)` for each line that `bytes` of data occupy. True if all calls returned true.
+/// It always makes all calls: the core then fetches the lines at the same time.
 template <class Use>
 bool for_each_line(ShmInlineMessage& message, std::byte* data, std::size_t bytes, Use use) {
   bool ok = true;
@@ -40,10 +40,10 @@ bool for_each_line(ShmInlineMessage& message, std::byte* data, std::size_t bytes
   return ok;
 }
 
-/// Makes the line this core's own before it is needed.
+/// Fetches the line for writing before it is needed.
 void prefetch_to_write(void* line) {
 #if defined(__x86_64__)
-  asm volatile("prefetchw %0" ::"m"(*static_cast<char*>(line)));  // does nothing where it is not known
+  asm volatile("prefetchw %0" ::"m"(*static_cast<char*>(line)));  // does nothing on a processor without it
 #else
   __builtin_prefetch(line, 1);
 #endif
@@ -84,15 +84,15 @@ void ShmSteps::begin(const BatchMark& mark, const std::shared_ptr<const std::vec
   has_written_mark_ = has_checked_ = false;
 }
 
-// Not sequentially consistent, for which the core would wait until it has told the others: so a sleeper that
-// has just come may be missed, whose first naps are short for that.
+// Not sequentially consistent, because then the core would wait until the other cores have seen the store. So
+// it may miss a rank that is just going to sleep. The first sleeps are short for that reason.
 void ShmSteps::publish() {
   if (!has_written_mark_) write_mark();
   domain_.progress(domain_.own()).reached.store(++reached_, std::memory_order_release);
   wake_sleepers();
 }
 
-/// Together with the step, so that the others fetch the line once.
+/// Written together with the step, so that the others fetch the line once.
 void ShmSteps::write_mark() {
   domain_.progress(domain_.own()).marks.write({first_, mark_.contents});
   has_written_mark_ = true;
@@ -102,7 +102,7 @@ Status ShmSteps::differs(std::size_t index, std::uint64_t step, std::uint64_t co
   return batches_differ(fmt::format("rank {}", domain_.ranks()[index]), {step >> kStepBits, contents}, mark_);
 }
 
-/// An error only where it is certain.
+/// Returns an error only if the difference is certain.
 Status ShmSteps::check_mark(std::size_t index) const {
   const auto theirs = domain_.progress(index).marks.instead_of({first_, mark_.contents});
   return theirs ? differs(index, theirs->step, theirs->contents) : Status();
@@ -116,13 +116,13 @@ Status ShmSteps::check_marks() {
   return {};
 }
 
-/// Checks a rank that is waited for, which may have sent a message where none is looked for.
+/// Checks a rank that this rank waits for. It may have sent an inline message while this rank expects none.
 Status ShmSteps::check_letters(std::size_t index) {
   for (std::size_t which = 0; which < kShmStages; ++which) {
     const ShmInlineLine& line = domain_.inline_message(index, which).lines[0];
     const std::uint64_t step = line.step.load(std::memory_order_acquire);
     if (step < reached_) continue;
-    std::uint64_t contents = 0;  // a message of this very step stays until this rank goes on
+    std::uint64_t contents = 0;  // a message of this step stays until this rank goes on
     std::memcpy(&contents, line.data.data(), sizeof contents);
     if (step > reached_ || contents != mark_.contents) return differs(index, step, contents);
   }
@@ -141,7 +141,7 @@ Status ShmSteps::wait_for_all() {
   return has_checked_ ? Status() : check_marks();
 }
 
-/// First for those that need this core to come; the others come meanwhile.
+/// Waits first for the ranks that need this core to make progress. The others make progress meanwhile.
 template <class Wait>
 Status ShmSteps::for_each_member(Wait wait) {
   for (const std::size_t index : *members_) {
@@ -182,8 +182,8 @@ Status ShmSteps::exchange() {
   return {};
 }
 
-/// The others have read it by now as a rule; else they fetch a line once more. Who waits for a rank that
-/// needs this very core does better to give it away.
+/// Usually the others have read the next stage by now; if not, they fetch a line once more. If a rank needs
+/// this very core, giving the core away is better.
 void ShmSteps::prepare_next_stage() {
   if (most_bytes_ > kReadyBytes) return;
   if (!std::ranges::all_of(*members_, [this](std::size_t index) { return habits_[index].is_worth_while(); }))
@@ -211,7 +211,7 @@ void ShmSteps::send_letter() {
                   return true;
                 });
   wake_sleepers();
-  // Whoever sends this message has read the one before.
+  // A rank that sends this message has read the one before.
   ShmInlineMessage& next = domain_.inline_message(domain_.own(), (stage_ + 1) % kShmStages);
   for_each_line(next, nullptr, inline_bytes_, [](ShmInlineLine& line, std::byte*, std::size_t) {
     prefetch_to_write(&line);
@@ -242,7 +242,7 @@ Status ShmSteps::receive_letter(std::size_t index) {
 }
 
 Status ShmSteps::wait_for(std::size_t index, std::uint64_t value) {
-  // Its line need not be fetched for what is known already.
+  // Steps that were seen already need no fetch of the rank's line.
   std::uint64_t& seen = seen_[index];
   if (index == domain_.own() || seen >= value) return {};
   const std::atomic<std::uint64_t>& reached = domain_.progress(index).reached;
@@ -273,7 +273,7 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
       status = aborted();
       break;
     }
-    // What it sent before it went past is there by now.
+    // Messages that the rank sent before it went past have arrived by now.
     Status out_of_step = check_mark(index);
     if (out_of_step.is_ok()) out_of_step = check_letters(index);
     if (!out_of_step.is_ok() && !is_there()) {
@@ -301,7 +301,8 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
 void ShmSteps::abort(const Status& cause) {
   latch_.abort(cause);
   ShmProgress* const peer = sleeps_on_.load(std::memory_order_seq_cst);
-  if (peer == nullptr) return;  // whoever is about to sleep looks at the latch after it has said so
+  if (peer == nullptr)
+    return;  // a thread that is about to sleep checks the latch after it has set sleeps_on_
   peer->bell.fetch_add(1, std::memory_order_seq_cst);
   wake_all(peer->bell);
 }

@@ -1,20 +1,19 @@
-// How the ranks of a collective keep step in shared memory.
+// Synchronises the ranks of a collective in shared memory.
 //
-// Each rank publishes how far it is as one number: (order << 24) | step. Orders come in one sequence, equal
-// on all ranks, so the number of a rank only grows, whatever process sets its collectives are of, and no set
-// needs memory of its own: who waits for step s of order o waits for a number at least that large.
+// Each rank publishes its progress as one number: (order << 24) | step. Orders come in one sequence, equal on
+// all ranks. So the number of a rank only grows, whatever the process sets of its collectives, and no set
+// needs memory of its own. A rank that waits for step s of order o waits for a number at least that large.
 //
-// A rank has two stages and fills them in turn. Before it writes to one again it waits until all who read it
-// have gone on (`free_stage`); as a rule they have long since.
+// A rank has two stages and fills them in turn. Before it writes to a stage again, it waits until all its
+// readers have gone on (`free_stage`); usually they have done so long before.
 //
-// To fetch a cache line that another core has written takes about as long as all else of a small collective
-// together. Up to 216 bytes therefore go with a stage's message instead: the lines that are looked at for the
-// step hold the data as well. These lines, and those of a stage that little is written to, are got ready to
-// be written while nobody waits for them.
+// Fetching a cache line that another core has written takes about as long as all the rest of a small
+// collective. So up to 216 bytes travel inline: the lines that are read for the step hold the data as well.
+// These lines, and those of a stage with little data, are fetched for writing while no rank waits for them.
 //
-// Each rank says what it brings to a batch (BatchMark): in its message, and else beside its number, in the
-// same line. Where two ranks disagree at least one of them finds out, because it still waits for the other,
-// or sees that the other has gone past; it says so instead of reading what lies in the other's stage.
+// Each rank publishes the mark of its batch (BatchMark): in its inline message, or beside its number in the
+// same line. If two ranks disagree, at least one of them finds out: it still waits for the other, or sees
+// that the other has gone past. It reports that instead of reading the data in the other's stage.
 #pragma once
 
 #include <atomic>
@@ -32,27 +31,29 @@ class ShmSteps {
  public:
   explicit ShmSteps(ShmDomain& domain);
 
-  /// A collective of these ranks (indices in the domain, in set order) begins. Collectives of one order
-  /// follow one another in its steps. `check` is asked in the sleep; a stop is an error.
+  /// Begins a collective of these ranks (indices in the domain, in set order). Collectives of one order
+  /// follow one another in its steps. `check` is called during sleep; if it stops the job, the wait ends with
+  /// an error.
   void begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
              TimePoint deadline, WaitCheck* check = nullptr);
 
-  /// The next step of this rank is reached: what it has written before may be read. It does not wait for the
-  /// core to have told the others.
+  /// Publishes the next step of this rank: the others may read what it has written before. It does not wait
+  /// until the other cores have seen the store.
   void publish();
   /// Waits until all members have reached this rank's step.
   Status wait_for_all();
 
-  /// The stage of this round, which nobody reads any more. `most_bytes`: no rank writes more, which all know.
+  /// Returns the stage of this round, which no rank reads any more. No rank writes more than `most_bytes`,
+  /// which is equal on all ranks.
   Result<std::byte*> free_stage(std::size_t most_bytes);
-  /// Publishes what this rank has written there, and waits until all have.
+  /// Publishes what this rank has written to its stage, and waits until all members have done so.
   Status exchange();
-  /// The stage of a member, by its place in the set.
+  /// Returns the stage of a member, by its set rank.
   const std::byte* stage_of(std::size_t set_rank) { return stage((*members_)[set_rank]); }
-  /// The round's last reading comes before the step that is published next.
+  /// Ends the round: this rank has read all it needs before the step that it publishes next.
   void end_round();
 
-  /// May be called from any thread: whoever waits here, now or later, ends with that cause.
+  /// May be called from any thread: every wait here, current or later, ends with that cause.
   void abort(const Status& cause);
   const Status& aborted() const { return latch_.aborted(); }
   bool is_aborted() const { return latch_.is_aborted(); }
@@ -60,7 +61,7 @@ class ShmSteps {
  private:
   struct Readers {
     std::shared_ptr<const std::vector<std::size_t>> members;
-    std::uint64_t until = 0;  // what they have published once they have read
+    std::uint64_t until = 0;  // the step that they publish after reading
   };
 
   std::byte* stage(std::size_t index);
@@ -90,17 +91,17 @@ class ShmSteps {
   BatchMark mark_;
   std::uint64_t first_ = 0;  // step of this batch
   bool has_written_mark_ = false;
-  bool has_checked_ = false;  // that all brought the same
+  bool has_checked_ = false;  // that all brought the same batch
   std::size_t stage_ = 0;
   std::size_t most_bytes_ = 0;    // the most that a rank writes in this round
-  std::size_t inline_bytes_ = 0;  // this round's, with the mark; 0: it goes by the stage
-  /// What lies in each rank's message, without the steps; first the mark's contents.
+  std::size_t inline_bytes_ = 0;  // of this round, with the mark; 0: it uses the stage
+  /// The contents of each rank's message, without the steps; first the mark's contents.
   std::vector<std::byte> inline_messages_;
   std::array<Readers, kShmStages> readers_;
-  std::vector<std::uint64_t> seen_;  // by rank: how far it was when last looked at
+  std::vector<std::uint64_t> seen_;  // by rank: its step when last read
   TimePoint deadline_ = kNever;
   WaitCheck* check_ = nullptr;
-  std::vector<shm::WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
+  std::vector<shm::WaitingHabit> habits_;  // by rank: a rank on this core makes no progress while we spin
 
   AbortLatch latch_;
   std::atomic<ShmProgress*> sleeps_on_{nullptr};

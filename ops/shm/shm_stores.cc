@@ -15,7 +15,7 @@ void ShmStores::begin_kind(const std::vector<std::size_t>& members, std::size_t 
           : (domain_.store_notes(members.front()).streams.load(std::memory_order_relaxed) >> *kind_ & 1) != 0;
   StoreCost& best = best_[*kind_];
   if (best.streams != streams_) best = {streams_, 0};
-  is_measured_ = batches_[*kind_] + 2 >= StoreChoice::kPeriod;  // the clock costs small batches something
+  is_measured_ = batches_[*kind_] + 2 >= StoreChoice::kPeriod;  // the clock slows small batches
 }
 
 void ShmStores::note_cost() {

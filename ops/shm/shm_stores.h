@@ -1,4 +1,4 @@
-// How this rank stores what others of its host read next, batch by batch (store_choice.h).
+// How this rank stores data that others of its host read next, batch by batch (store_choice.h).
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class ShmStores {
  public:
   ShmStores(ShmDomain& domain, StorePolicy policy) : domain_(domain), policy_(policy) {}
 
-  /// A batch of these ranks (indices in the domain, in set order) begins.
+  /// Begins a batch of these ranks (indices in the domain, in set order).
   void begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
     kind_.reset();
     streams_ = is_measured_ = false;
@@ -25,7 +25,7 @@ class ShmStores {
     worked_ = 0;
     if (bytes >= kLeastStored) begin_kind(members, bytes, is_registered);
   }
-  /// It has run.
+  /// Ends the batch after its run.
   void end(const std::vector<std::size_t>& members) {
     if (kind_ && ++batches_[*kind_] >= StoreChoice::kPeriod) end_period(members);
   }
@@ -39,7 +39,8 @@ class ShmStores {
     }
   }
 
-  /// Work on so many bytes that another rank reads or has written; what it takes is measured, now and then.
+  /// Runs `work` on `bytes` bytes that another rank reads or has written. Its time is measured in some of the
+  /// batches.
   template <class Work>
   void work(std::size_t bytes, Work work) {
     if (!is_measured_) return work();
@@ -48,7 +49,7 @@ class ShmStores {
     took_ += Clock::now() - begin;
     worked_ += bytes;
   }
-  /// A round, or a block, ends: the best of them counts.
+  /// Ends a round or a block. The cheapest of them counts.
   void note() {
     if (worked_ != 0) note_cost();
   }
@@ -61,9 +62,9 @@ class ShmStores {
 
   ShmDomain& domain_;
   const StorePolicy policy_;
-  std::array<StoreChoice, kStoreKinds> choices_;  // where this rank is the first
-  std::array<unsigned, kStoreKinds> batches_{};   // of this period
-  std::array<StoreCost, kStoreKinds> best_{};     // of this period; no cost: not known yet
+  std::array<StoreChoice, kStoreKinds> choices_;  // for sets whose first rank is this one
+  std::array<unsigned, kStoreKinds> batches_{};   // in this period
+  std::array<StoreCost, kStoreKinds> best_{};     // in this period; cost 0: not known yet
   std::optional<std::size_t> kind_;
   bool streams_ = false;
   bool is_measured_ = false;

@@ -6,7 +6,7 @@
 namespace dabke::ops {
 
 void StoreChoice::saw(StoreCost cost) {
-  if (cost.streams != streams()) return;  // of batches before the others were told
+  if (cost.streams != streams()) return;  // from batches before the others read the new choice
   if (is_trial_) {
     if (cost.ns_per_kb < cost_ * kClearGain) {
       chosen_ = cost.streams;
@@ -14,7 +14,7 @@ void StoreChoice::saw(StoreCost cost) {
     }
     return end_trial(std::clamp(cost.ns_per_kb / cost_, 1.0f, kMostTimes));
   }
-  constexpr float kMostAtOnce = 2;  // a rank that has lost its core meanwhile tells nothing
+  constexpr float kMostAtOnce = 2;  // a rank that has lost its core meanwhile gives no useful cost
   cost_ = cost_ == 0 ? cost.ns_per_kb : cost_ + (std::min(cost.ns_per_kb, kMostAtOnce * cost_) - cost_) / 4;
   const bool has_changed = cost_ > at_trial_ * kOtherTimes || cost_ * kOtherTimes < at_trial_;
   ++periods_;
@@ -26,7 +26,7 @@ void StoreChoice::saw_no_agreement() {
   if (is_trial_ && ++periods_ >= kMostTrialPeriods) end_trial(kMostTimes);
 }
 
-/// `times`: what it cost, in times of what is chosen.
+/// `times` is the cost of the trial, relative to the cost of the chosen way.
 void StoreChoice::end_trial(float times) {
   is_trial_ = false;
   periods_ = 0;

@@ -9,7 +9,7 @@
 namespace dabke::ops {
 
 bool TcpBackend::can_run(const CallSpec& call, const Extent& extent) const {
-  // Sums of some ranks' float16 and bfloat16 travel in float32.
+  // Partial sums of float16 and bfloat16 travel in float32.
   const bool is_wide = call.kind == CollectiveKind::allreduce && rounds_partial_results(call.dtype, call.op);
   const std::size_t most_bytes = is_wide ? kMostBytes / 2 : kMostBytes;
   return runs_on_host(call, {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
@@ -43,7 +43,7 @@ Status TcpBackend::run_batch(const Batch& batch) {
 }
 
 Status TcpBackend::run_over(TcpMesh& mesh, const Batch& batch) {
-  // Two ranks exchange their elements; of more, sums of some ranks' travel.
+  // Two ranks exchange their own elements; more ranks exchange partial sums.
   const bool adds_all_at_once = batch.process_set->size() == 2;
   DABKE_ASSIGN_OR_RETURN(
       const PackedBatch packed,

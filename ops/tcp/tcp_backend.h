@@ -1,7 +1,7 @@
-// Small messages between hosts, over our own authenticated links; what is large is left to other backends.
+// Small messages between hosts, over our own authenticated links. Large messages are left to other backends.
 //
-// The links of a process set are opened when it first runs something here, which is at the same point of the
-// order on all its ranks. A run that fails closes them, which tells those that wait for this rank.
+// The links of a process set are opened when it first runs a batch here, which is at the same point of the
+// order on all its ranks. A run that fails closes them, which ends the waits of the other ranks.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace dabke::ops {
 
 class TcpBackend final : public Backend {
  public:
-  /// Above it, sending everything to each partner costs more than what fewer steps save. Not so with a single
-  /// partner: two ranks cannot send less than everything, so there is no limit.
+  /// The largest batch. Above it, sending everything to each partner costs more than fewer steps save. There
+  /// is no limit between two ranks, which cannot send less than everything.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
   TcpBackend(const BackendContext& context, std::unique_ptr<TcpInterrupt> interrupt)
@@ -37,13 +37,13 @@ class TcpBackend final : public Backend {
   const BackendContext context_;
   std::unique_ptr<TcpInterrupt> interrupt_;
   std::map<ProcessSetId, std::unique_ptr<TcpMesh>> meshes_;
-  // How often a set of this id and these ranks was made; its ranks count alike.
+  // How often a set of this id and these ranks was made; equal on all its ranks.
   std::map<std::string, std::uint64_t> incarnations_;
   Packer packer_;
   FusionBuffer scratch_;
 };
 
-/// Null when there is no other rank.
+/// Returns null if there is no other rank.
 Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context);
 
 }  // namespace dabke::ops

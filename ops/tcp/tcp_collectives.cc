@@ -12,10 +12,10 @@ namespace {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// How much has come before it is reduced while the rest is on its way; a whole number of any dtype's
-/// elements.
+/// The bytes that must have arrived before they are reduced, while the rest is on its way. A multiple of
+/// every dtype's element size.
 constexpr std::size_t kPieceBytes = std::size_t{32} << 10;
-/// What is exchanged in one message, so that its scratch memory stays small.
+/// The most bytes of one message, which keeps its scratch memory small.
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 20;
 
 class TcpRun {
@@ -47,10 +47,10 @@ class TcpRun {
   FusionBuffer& scratch_;
   const int own_;
   const int size_;
-  const kernels::Scale result_;  // applied where there are two ranks, whose first sum is the whole one
+  const kernels::Scale result_;  // applied if there are two ranks, whose first sum is the final one
 };
 
-/// `use` gets one stretch after the other of what is exchanged with a message each.
+/// Calls `use` for one stretch after the other; each stretch is one message.
 template <class Use>
 Status each_stretch(std::size_t bytes, Use use) {
   for (std::size_t at = 0; at < bytes; at += kMostAtOnce)
@@ -89,8 +89,8 @@ Status TcpRun::combine_with(int partner, bool sends, std::byte* theirs) {
   });
 }
 
-/// Receives into `theirs`, and reduces it into `mine` as it comes; what has been sent of that is free to
-/// change.
+/// Receives into `theirs`, and reduces it into `mine` as it arrives. Only the part of `mine` that has been
+/// sent is changed.
 Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* theirs) {
   const std::size_t total = mine.size();
   TcpMessage out = sends ? TcpMessage(partner, mine) : TcpMessage();
@@ -113,7 +113,8 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
 }
 
 Status TcpRun::broadcast() {
-  // Places are counted from the root. Who is at `at` gets it from where its lowest bit is cleared.
+  // Ranks are counted from the root. Rank `at` receives from the rank whose number is `at` without its lowest
+  // bit.
   const int at = (own_ + size_ - batch_.root) % size_;
   const auto set_rank = [&](int counted) { return (counted + batch_.root) % size_; };
   int bit = 1;
@@ -129,7 +130,7 @@ Status TcpRun::allgather() {
   const std::size_t width = size_of(packed_.dtype);
   std::vector<std::size_t> starts{0};
   for (const std::size_t count : packed_.receive_counts) starts.push_back(starts.back() + count * width);
-  // The blocks of `count` places from `first` on, which may go past the last.
+  // Returns the blocks of `count` ranks from `first` on, which may wrap around.
   const auto blocks = [&](int first, int count) {
     first %= size_;
     const auto stretch = [&](int begin, int end) {

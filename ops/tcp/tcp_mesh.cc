@@ -18,7 +18,7 @@
 namespace dabke::ops {
 namespace {
 
-/// Places that are 2^k away, in both directions.
+/// Returns the ranks that are 2^k away, in both directions.
 std::set<int> linked_places(int own, int size) {
   std::set<int> set_ranks;
   for (int distance = 1; distance < size; distance *= 2) {
@@ -41,7 +41,7 @@ Result<std::unique_ptr<TcpInterrupt>> TcpInterrupt::open(ForkGuard& guard) {
 void TcpInterrupt::abort(const Status& cause) {
   if (!latch_.abort(cause)) return;
   const std::uint64_t one = 1;
-  // It cannot fail: the counter is far from full.
+  // The write cannot fail: the counter is far from full.
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
 }
 
@@ -168,7 +168,7 @@ Status TcpMesh::check_silence(int set_rank) {
   return links::lost_in_silence(names_[static_cast<std::size_t>(set_rank)], peer_timeout_);
 }
 
-/// `errno_value` 0: it ended.
+/// `errno_value` 0 means that the peer closed the connection.
 Status TcpMesh::broken(int set_rank, int errno_value) const {
   const std::string& name = names_[static_cast<std::size_t>(set_rank)];
   if (links::is_silence(errno_value)) return links::lost_in_silence(name, peer_timeout_);

@@ -1,10 +1,10 @@
-// The links of one process set, and how messages of known length move over them.
+// The links of one process set, and the transfer of messages of known length over them.
 //
-// Ranks whose places in the set are 2^k apart (modulo its size) are linked; nothing in tcp_collectives.h
-// needs another pair. What moves on a link is settled by the order of collectives, which is the same on all
-// ranks: each message has a head of 24 bytes, its batch's mark and its length, only so that ranks that fell
-// out of step are told apart from wrong sums. Sockets are read straight into the memory that was posted for
-// the message.
+// Ranks whose set ranks are 2^k apart (modulo the size of the set) are linked; tcp_collectives.h needs no
+// other pair. The order of collectives, which is equal on all ranks, determines the messages on each link.
+// Each message has a head of 24 bytes, with its batch's mark and its length. The head only detects ranks that
+// are out of step, which would otherwise get wrong sums. Sockets are read directly into the memory that was
+// posted for the message.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,7 +25,7 @@
 
 namespace dabke::ops {
 
-/// Wakes whoever waits for a message, once, for good. From any thread.
+/// Wakes the thread that waits for a message, once and for good. From any thread.
 class TcpInterrupt {
  public:
   static Result<std::unique_ptr<TcpInterrupt>> open(ForkGuard& guard);
@@ -52,14 +52,14 @@ class TcpMessage {
   TcpMessage() = default;  // nothing, to nobody
   TcpMessage(int set_rank, std::span<std::byte> first, std::span<std::byte> second = {})
       : place_(set_rank), parts_{first, second}, left_(kHeadBytes + first.size() + second.size()) {}
-  /// A message to send: nothing is written there.
+  /// A message to send: the memory is only read.
   TcpMessage(int set_rank, std::span<const std::byte> first, std::span<const std::byte> second = {})
       : TcpMessage(set_rank, writable(first), writable(second)) {}
 
   int set_rank() const { return place_; }
   bool is_over() const { return left_ == 0; }
   std::size_t body_bytes() const { return parts_[0].size() + parts_[1].size(); }
-  /// How much of the body has moved.
+  /// Returns the number of bytes of the body that have moved.
   std::size_t moved() const { return body_bytes() - std::min(left_, body_bytes()); }
 
  private:
@@ -67,7 +67,7 @@ class TcpMessage {
   static std::span<std::byte> writable(std::span<const std::byte> bytes) {
     return {const_cast<std::byte*>(bytes.data()), bytes.size()};
   }
-  /// What is left, as the kernel wants it.
+  /// Fills in the remaining parts, in the form that the kernel takes.
   int vectors(std::array<iovec, 3>& out);
 
   int place_ = kNobody;
@@ -78,17 +78,17 @@ class TcpMessage {
 
 class TcpMesh {
  public:
-  /// Collective over the set. `prefix` keeps its addresses in the store apart from all others.
+  /// Collective over the set. `prefix` separates its addresses in the store from all others.
   static Result<std::unique_ptr<TcpMesh>> open(const BackendContext& context, const ProcessSetInfo& set,
                                                std::string prefix, TcpInterrupt& interrupt);
 
-  /// The messages that follow belong to this batch, and are given up at the deadline.
+  /// Begins a batch: the messages that follow belong to it, and fail at the deadline.
   void begin(const BatchMark& mark, TimePoint deadline) {
     mark_ = mark;
     deadline_ = deadline;
   }
-  /// Sends one message and receives another, both at the same time; either may be nothing. `progress(sent,
-  /// received)`, in bytes of the bodies, is called whenever some have moved, and at the end.
+  /// Sends one message and receives another at the same time; either may be empty. `progress(sent, received)`
+  /// gets the bytes of the bodies. It is called whenever some have moved, and at the end.
   template <class Progress>
   Status transfer(TcpMessage& out, TcpMessage& in, Progress progress) {
     if (out.left_ != 0) write_head(out);
@@ -120,7 +120,7 @@ class TcpMesh {
 
   void write_head(TcpMessage& message) const;
   Status check_head(const TcpMessage& message) const;
-  /// Whether anything moved.
+  /// True if something moved.
   Result<bool> advance(TcpMessage& out, TcpMessage& in);
   Result<bool> send_some(TcpMessage& message);
   Result<bool> receive_some(TcpMessage& message);
@@ -130,10 +130,10 @@ class TcpMesh {
   Status broken(int set_rank, int errno_value) const;
 
   TcpInterrupt& interrupt_;
-  const double peer_timeout_;                // seconds; 0: none
-  std::map<int, Wire> mesh_;                 // by place in the set
-  std::map<int, shm::WaitingHabit> habits_;  // by place: one on this very core never sends while we look
-  std::vector<std::string> names_;           // the ranks', by place: "rank 3 on b"
+  const double peer_timeout_;                // seconds; 0: no limit
+  std::map<int, Wire> mesh_;                 // by set rank
+  std::map<int, shm::WaitingHabit> habits_;  // by set rank: a rank on this core sends nothing while we spin
+  std::vector<std::string> names_;           // by set rank: "rank 3 on b"
   BatchMark mark_;
   TimePoint deadline_ = kNever;
 };

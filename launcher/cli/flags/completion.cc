@@ -12,7 +12,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// As typed: "--hosts", "-H".
+/// The flag's names as typed: "--hosts", "-H".
 std::vector<std::string> spellings_of(const Flag& flag) {
   std::vector<std::string> words;
   for (const std::string& name : flag.names) words.push_back("--" + name);
@@ -29,7 +29,7 @@ std::string value_name_of(const Flag& flag) {
   return knob == knobs().end() ? "" : value_name(*knob);
 }
 
-/// What completes a value so called.
+/// Returns the command that completes a value with this name.
 std::string completer_of(std::string value) {
   if (value == "FILE" || value == "PATH" || value == "TEXT") return "compgen -f";
   if (value == "DIR") return "compgen -d";

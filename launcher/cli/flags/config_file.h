@@ -8,19 +8,20 @@
 
 namespace dabke::launcher {
 
-/// What the file gives, in its order. Of a section (a map within the map) the keys are joined by dashes, as in
-/// timeline-filename; `params`, as Horovod's files have it, adds nothing, and `enabled` is the section itself.
+/// One entry of the file, in the file's order. The keys of a section (a map within the map) are joined by
+/// dashes, as in timeline-filename. The section `params`, as in Horovod's files, adds nothing, and the key
+/// `enabled` stands for the section itself.
 struct ConfigEntry {
   std::string key;                 // a flag without its dashes; dashes for underscores
-  std::string value;               // of a list its parts, with commas between
-  std::vector<std::string> parts;  // those of a list, or the value alone
+  std::string value;               // for a list its parts, separated by commas
+  std::vector<std::string> parts;  // the parts of a list, or the single value
   int line = 0;
   bool is_false = false, is_true = false;
 };
 
-/// Errors name file, line and remedy. A build without yaml-cpp says so of every file.
+/// Errors name file, line and remedy. Without yaml-cpp, the build returns an error for every file.
 Result<std::vector<ConfigEntry>> read_config_file(const std::string& path);
-/// Whether this build reads them.
+/// True if this build can read such files.
 bool reads_config_files();
 
 }  // namespace dabke::launcher

@@ -43,7 +43,7 @@ class FlagParser::App : public CLI::App {
     add_doctor(raw);
     add_horovod(raw);
     for (const Knob& knob : knobs()) add_knob(knob, raw.knobs.emplace_back());
-    // The last of two wins, as everywhere.
+    // The last of two values wins, as usual.
     for (CLI::Option* option : get_options()) {
       option->multi_option_policy(is_list(*option) ? CLI::MultiOptionPolicy::TakeAll
                                                    : CLI::MultiOptionPolicy::TakeLast);
@@ -51,7 +51,7 @@ class FlagParser::App : public CLI::App {
   }
 
  private:
-  // A group of --help each, in its order.
+  // Each function adds one group of --help, in the order of --help.
   void add_processes(RawOptions& raw);
   void add_remote(RawOptions& raw);
   void add_output(RawOptions& raw);
@@ -78,7 +78,7 @@ const Flag* FlagParser::find(std::string_view spelled) const {
 }
 
 Status FlagParser::parse(std::vector<std::string> words) {
-  std::ranges::reverse(words);  // as the library wants them
+  std::ranges::reverse(words);  // the order that the library expects
   try {
     app_->parse(std::move(words));
   } catch (const CLI::Error& error) {

@@ -1,5 +1,5 @@
-// The flags as the parsing library knows them; the command line is parsed with it and --help is printed from
-// it. The library itself takes seconds to compile, so flag_parser.cc alone includes it.
+// The flags in the form of the parsing library, which parses the command line and provides the texts of
+// --help. The library takes seconds to compile, so only flag_parser.cc includes it.
 #pragma once
 
 #include <deque>
@@ -12,10 +12,10 @@
 
 namespace dabke::launcher {
 
-/// "stall-check" for "no-stall-check", and the other way round.
+/// Returns "stall-check" for "no-stall-check", and vice versa.
 std::string opposite_of(std::string_view flag);
 
-/// What the parser fills, as text; checked afterwards, so that the errors are ours.
+/// The values as text, as the parser fills them in. They are checked afterwards, so that the errors are ours.
 struct RawOptions {
   bool help = false, version = false, check_build = false, print_knobs = false, print_completion = false;
   std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to,
@@ -26,17 +26,17 @@ struct RawOptions {
       mpi_arguments;
   bool no_prefix = false, timestamps = false, verbose = false, dry_run = false, json = false, top = false,
        gloo = false, mpi = false, disable_cache = false;
-  std::deque<std::string> knobs;  // by the row of the table; a deque, because the parser keeps references
+  std::deque<std::string> knobs;  // one for each row of the table; a deque: the parser keeps references
 };
 
-/// What the splitting of the command line and --help need to know of a flag.
+/// The properties of a flag that --help and the splitting of the command line need.
 struct Flag {
-  std::vector<std::string> names;        // "hosts"; the first is the one that --help prints
+  std::vector<std::string> names;        // "hosts"; --help prints the first name
   std::vector<std::string> short_names;  // "H"
   std::string group, value_name, description;
   bool takes_value = false;
   bool may_be_repeated = false;  // and each value counts
-  bool is_knob = false;          // it belongs to a row of the knob table
+  bool is_knob = false;          // the flag of a row of the knob table
 };
 
 class FlagParser {
@@ -48,7 +48,7 @@ class FlagParser {
 
   /// In the order of --help.
   const std::vector<Flag>& flags() const { return flags_; }
-  /// As on the command line, "--hosts" or "-H"; null if there is none.
+  /// Finds a flag by its spelling on the command line, "--hosts" or "-H"; null if there is none.
   const Flag* find(std::string_view spelled) const;
   /// Fills `raw` from words such as --hosts=localhost:4 and --verbose. The error is one line.
   Status parse(std::vector<std::string> words);

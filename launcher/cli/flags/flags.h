@@ -1,4 +1,4 @@
-// Tables of the flags that are no knobs, and what to say about those of Horovod that are not here.
+// Tables of the flags that are not knobs, and the answers to flags of Horovod that do not exist here.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace dabke::launcher {
 
-/// Other spellings. Horovod's single dashes are none that the parser knows.
+/// Other spellings of flags. The parser does not accept Horovod's single dashes.
 struct Alias {
   std::string_view spelling;
   std::string_view flag;
@@ -22,7 +22,7 @@ inline constexpr std::array kAliases{
     Alias{"--network-interface", "--network-interfaces"},
 };
 
-/// The word that begins a command line for the doctor; also its topic of --help.
+/// The first word of a command line for the doctor; also its topic of --help.
 inline constexpr std::string_view kDoctor = "doctor";
 /// The older name of the topic "settings".
 inline constexpr std::string_view kSettingsBefore = "knobs";
@@ -30,7 +30,7 @@ inline constexpr std::string_view kSettingsBefore = "knobs";
 /// The values of --launcher.
 inline constexpr std::array<std::string_view, 4> kLaunchers{"auto", "ssh", "slurm", "mpi"};
 
-/// Flags of horovodrun that this version refuses, because to ignore them would change what a job does.
+/// Flags of horovodrun that this version refuses, because ignoring them would change the job.
 struct Refusal {
   std::string_view flag;
   std::string_view reason;
@@ -65,7 +65,7 @@ inline constexpr std::array kRefusals{
     Refusal{"--torus-allreduce", kNoHierarchy},
 };
 
-/// Flags of other launchers that ask for what is so anyway.
+/// Flags of other launchers that request the behaviour that dabkerun has in any case.
 inline constexpr std::string_view kMeetsByItself = "the ranks find one another through dabkerun";
 inline constexpr std::string_view kHostsAreNamed = "-H or --hostfile names the hosts";
 inline constexpr std::string_view kStartsAllHosts =
@@ -99,7 +99,7 @@ inline constexpr std::array kNotNeeded{
     Refusal{"--chdir", kOwnDirectory},
 };
 
-/// Flags that are meant to be one of ours, which their spelling does not tell.
+/// Spellings that mean one of our flags but do not resemble it.
 struct Meant {
   std::string_view spelling, flag;
 };

@@ -33,7 +33,7 @@ std::optional<int> number_of(std::string_view text) {
   return is_whole ? std::optional(number) : std::nullopt;
 }
 
-/// "0-3,7"
+/// Parses ranks such as "0-3,7".
 std::optional<std::vector<std::pair<int, int>>> parse_ranks(std::string_view text) {
   std::vector<std::pair<int, int>> ranks;
   for (std::string_view rest = text;;) {

@@ -1,4 +1,5 @@
-// Variables for the ranks, as -x gives them: NAME, NAME=VALUE, or NAME@RANKS=VALUE for some of them. Pure.
+// Variables for the ranks, as given with -x: NAME, NAME=VALUE, or NAME@RANKS=VALUE for some of the ranks.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -13,24 +14,26 @@ namespace dabke::launcher {
 
 struct GivenVariable {
   std::string name;
-  std::optional<std::string> value;        // none: as dabkerun has it
+  std::optional<std::string> value;        // none: dabkerun's own value
   std::vector<std::pair<int, int>> ranks;  // the first and the last of each range; none: all ranks
   friend bool operator==(const GivenVariable&, const GivenVariable&) = default;
   bool is_for(int rank) const;
 };
 
-/// The error names what was given, and what dabkerun sets itself is refused.
+/// The error quotes the argument. Variables that dabkerun sets itself are refused.
 Result<GivenVariable> parse_given_variable(std::string_view text);
 
-/// An error where dabkerun lacks a variable that has no value, or the job a rank. `environment` is NAME=value each.
+/// Returns an error if dabkerun lacks a variable without a value, or the job lacks a rank. `environment` has
+/// the form NAME=value.
 Status check_given_variables(const std::vector<GivenVariable>& given,
                              const std::vector<std::string>& environment, int size);
 
-/// `forwarded` with those that all ranks get; `environment` has the values of those that were given none.
+/// Returns `forwarded` with the variables that all ranks get. `environment` has the values of variables given
+/// without one.
 std::vector<std::string> with_given_variables(std::vector<std::string> forwarded,
                                               const std::vector<std::string>& environment,
                                               const std::vector<GivenVariable>& given);
-/// What one rank gets besides.
+/// Returns the additional variables of one rank.
 std::vector<std::pair<std::string, std::string>> variables_of_rank(const std::vector<GivenVariable>& given,
                                                                    int rank);
 

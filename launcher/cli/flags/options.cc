@@ -23,14 +23,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// --no-autotune and the like ask for what is so anyway.
+/// True for flags such as --no-autotune, which request the default behaviour.
 bool is_refused_feature_switched_off(const std::string& flag) {
   return flag.starts_with("--no-") && std::ranges::any_of(kRefusals, [&](const Refusal& refusal) {
            return refusal.flag.substr(2) == flag.substr(5);
          });
 }
 
-/// The one that `flag` may have been meant to be; empty where none is near.
+/// Returns the flag that is closest to `flag`; empty if none is close.
 std::string closest_flag(const FlagParser& parser, const std::string& flag) {
   std::string closest;
   std::size_t least = std::max<std::size_t>(1, flag.size() / 4) + 1;
@@ -52,7 +52,7 @@ std::string closest_flag(const FlagParser& parser, const std::string& flag) {
   return closest;
 }
 
-/// Why a flag of another launcher is refused; empty where it is not one.
+/// Returns why a flag of another launcher is refused; empty if it is not one.
 std::string reason_to_refuse(std::string_view flag) {
   if (const auto refusal = std::ranges::find(kRefusals, flag, &Refusal::flag); refusal != kRefusals.end())
     return std::string(refusal->reason);
@@ -61,7 +61,7 @@ std::string reason_to_refuse(std::string_view flag) {
                                       : fmt::format("not needed, because {}; leave it out", needless->reason);
 }
 
-/// The flag that was meant, or its nearest; empty where nobody knows.
+/// Returns the flag that was meant, or else the closest one; empty if there is none.
 std::string meant_flag(const FlagParser& parser, const std::string& flag) {
   const auto meant = std::ranges::find(kMeant, flag, &Meant::spelling);
   return meant == kMeant.end() ? closest_flag(parser, flag) : std::string(meant->flag);
@@ -77,7 +77,7 @@ Status unknown_flag(const FlagParser& parser, const std::string& flag) {
               : fmt::format("{}: no such flag; did you mean {}?", flag, meant)};
 }
 
-/// The words before the command, each flag and its value joined as --flag=value, and the command.
+/// The words before the command, each flag joined with its value as --flag=value, and the command.
 struct SplitLine {
   std::vector<std::string> flags;
   std::vector<std::string> command;
@@ -130,7 +130,7 @@ Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::stri
 }
 
 Status take_number_of_ranks(const std::string& text, Options& options) {
-  if (text.empty()) return {};  // the hosts have so many slots
+  if (text.empty()) return {};  // one rank for each slot of the hosts
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, options.num_proc);
   if (error != std::errc() || end != last || options.num_proc < 1 || options.num_proc > kMostRanks) {
@@ -220,7 +220,7 @@ Status check_help_topic(const std::string& topic) {
                                       : fmt::format("did you mean {}?", closest))};
 }
 
-/// The variable's value for a flag whose unit is another: megabytes to bytes, say.
+/// Converts a flag's value to the unit of its variable, for example megabytes to bytes.
 Result<std::string> scaled(const Knob& knob, const std::string& text) {
   double number = 0;
   const char* last = text.data() + text.size();
@@ -265,7 +265,8 @@ bool is_in_environment(const Knob& knob, const Environment& environment) {
          (!knob.horovod.empty() && environment("HOROVOD_" + std::string(knob.horovod)));
 }
 
-/// Whether the command line or the environment says what the file's `flag` says, or what excludes it.
+/// True if the command line or the environment gives a value for the file's `flag`, or for a flag that
+/// excludes it.
 bool is_said_elsewhere(const Flag& flag, const RawOptions& line, const Environment& environment) {
   const std::string& name = flag.names.front();
   if (name == "hosts" || name == "hostfile") return !line.hosts.empty() || !line.hostfile.empty();
@@ -275,7 +276,8 @@ bool is_said_elsewhere(const Flag& flag, const RawOptions& line, const Environme
   });
 }
 
-/// The flag that a key names, as on a command line: "--hosts" for "hosts", "-H" for "H"; "--num-proc" for "np".
+/// Returns the flag that a key names, as on a command line: "--hosts" for "hosts", "-H" for "H", "--num-proc"
+/// for "np".
 std::string spelled_as_flag(const FlagParser& parser, const std::string& key) {
   for (const Alias& alias : kAliases) {
     if (alias.spelling == "-" + key || alias.spelling == "--" + key) return std::string(alias.flag);
@@ -284,7 +286,7 @@ std::string spelled_as_flag(const FlagParser& parser, const std::string& key) {
   return key.size() == 1 && parser.find(shortened) != nullptr ? shortened : "--" + key;
 }
 
-/// The key that was meant; empty where nobody knows, or where it may not be one.
+/// Returns the key that was meant; empty if there is none, or if it may not be a key.
 std::string meant_key(const FlagParser& parser, const std::string& spelled) {
   std::string flag = meant_flag(parser, spelled);
   if (const auto alias = std::ranges::find(kAliases, flag, &Alias::spelling); alias != kAliases.end())
@@ -295,7 +297,7 @@ std::string meant_key(const FlagParser& parser, const std::string& spelled) {
   return meant->names.front();
 }
 
-/// As on a command line; no word for what the file need not say.
+/// Returns the entry's words as on a command line; none if the entry has no effect.
 Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, const std::string& where) {
   const std::string spelled = spelled_as_flag(parser, entry.key);
   const Flag* flag = parser.find(spelled);
@@ -329,7 +331,7 @@ Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, c
   return parser.find(opposite) == flag ? Words{opposite} : Words();
 }
 
-/// Of two values for one flag, in whatever spelling, one would be dropped in silence.
+/// Refuses a second value for one flag, in any spelling: one of the two would be dropped silently.
 Status check_given_once(const FlagParser& parser, const ConfigEntry& entry, const std::string& where,
                         std::map<std::string, int>& lines) {
   const Flag* const flag = parser.find(spelled_as_flag(parser, entry.key));
@@ -341,7 +343,7 @@ Status check_given_once(const FlagParser& parser, const ConfigEntry& entry, cons
                                               where, entry.key, known->second)};
 }
 
-/// What the file says and nobody else does, as on a command line.
+/// Returns the flags that only the file gives, as on a command line.
 Result<Words> flags_in_file(const FlagParser& line, const Environment& environment) {
   const std::string& path = line.raw.config_file;
   DABKE_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, read_config_file(path));
@@ -352,7 +354,7 @@ Result<Words> flags_in_file(const FlagParser& line, const Environment& environme
     DABKE_ASSIGN_OR_RETURN(const Words words, flag_in_file(line, entry, where));
     DABKE_RETURN_IF_ERROR(check_given_once(line, entry, where, lines));
     if (words.empty()) continue;
-    // A bad value is the file's fault, whatever else is said.
+    // A bad value in the file is an error, even if it is overridden.
     FlagParser alone;
     DABKE_RETURN_IF_ERROR(alone.parse(words));
     Options ignored;
@@ -364,14 +366,14 @@ Result<Words> flags_in_file(const FlagParser& line, const Environment& environme
   return flags;
 }
 
-/// The flags of the line, and of the config file those that it does not give.
+/// Parses the flags of the line, and those of the config file that the line does not give.
 Status parse_flags(const FlagParser& line, std::vector<std::string> given, const Environment& environment,
                    FlagParser& all) {
   std::vector<std::string> flags;
   if (!line.raw.config_file.empty()) {
     DABKE_ASSIGN_OR_RETURN(flags, flags_in_file(line, environment));
   }
-  flags.insert(flags.end(), given.begin(), given.end());  // the last of two wins
+  flags.insert(flags.end(), given.begin(), given.end());  // the last of two values wins
   return all.parse(std::move(flags));
 }
 
@@ -384,7 +386,7 @@ Action action_of(const RawOptions& raw, bool is_for_doctor) {
   return is_for_doctor ? Action::doctor : Action::run;
 }
 
-/// Values that need no check.
+/// Copies the values that need no check.
 void take_texts(const RawOptions& raw, Options& options) {
   options.hosts = raw.hosts;
   options.hostfile = raw.hostfile;
@@ -404,7 +406,8 @@ void take_texts(const RawOptions& raw, Options& options) {
   options.remote_shell = raw.remote_shell;
 }
 
-/// Whether there is a command where there must be one. `arguments` without the first word of the doctor.
+/// Checks that there is a command exactly where one is needed. `arguments` are without the first word of the
+/// doctor.
 Status check_command(const Options& options, const RawOptions& raw, std::span<const std::string> arguments) {
   const bool is_for_doctor = options.action == Action::doctor;
   if (!is_for_doctor && !options.command.empty() && options.command.front() == kDoctor &&

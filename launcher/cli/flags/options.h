@@ -23,17 +23,17 @@ struct Options {
   int num_proc = 0;               // 0: one rank for each slot of the hosts
   std::string hosts;              // -H; empty: not given
   std::string hostfile;           // empty: not given
-  std::string hosts_from;         // the config file that gives one of these; empty: the command line does
-  std::string launcher = "auto";  // who brings agents to other hosts: auto, ssh, slurm, mpi
-  std::string mpi_arguments;      // further words for mpirun
+  std::string hosts_from;         // the config file that gives one of the two above; empty: the command line
+  std::string launcher = "auto";  // how agents are started on other hosts: auto, ssh, slurm, mpi
+  std::string mpi_arguments;      // additional words for mpirun
   std::string output_directory;
   bool prefix = true;
   bool timestamps = false;
-  std::optional<bool> pty;  // nothing: where dabkerun's own stdout is a terminal
+  std::optional<bool> pty;  // nothing: a pseudo-terminal if dabkerun's own stdout is a terminal
   bool stdin_to_rank_0 = true;
   bool dry_run = false;
-  bool json = false;              // what the doctor prints
-  std::optional<BindTo> bind_to;  // nothing: automatic, and by mpirun none
+  bool json = false;              // the output format of the doctor
+  std::optional<BindTo> bind_to;  // nothing: automatic, and none under mpirun
   std::vector<GivenVariable> variables;
   std::optional<std::chrono::milliseconds> grace;
   bool verbose = false;
@@ -41,12 +41,13 @@ struct Options {
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments;  // empty: not given
   std::string remote_dabkerun, remote_shell;
   std::vector<std::pair<std::string, std::string>> knobs;  // DABKE_X and its value, from flags
-  std::vector<std::string> command;                        // of --help, the topic
+  std::vector<std::string> command;                        // for --help, the topic
 };
 
-/// `arguments` without the program's name. Everything from the first word that is neither a flag nor a flag's
-/// value, or after --, is the command. Where the very first word is "doctor", that is the action, and there is no command. The error is one line that names flag and value and says what to do. What the file
-/// of --config-file says counts where no flag and no variable of `environment` says it.
+/// Parses `arguments`, which are without the program's name. The command begins after --, or with the first
+/// word that is neither a flag nor a flag's value. If the very first word is "doctor", that is the action,
+/// and there is no command. A value in the file of --config-file counts if no flag and no variable of
+/// `environment` sets it. The error is one line that names flag and value, and the remedy.
 Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment);
 
 }  // namespace dabke::launcher

@@ -14,7 +14,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// Deeper maps are none that a file of ours has.
+/// The deepest nesting of maps in a valid file.
 constexpr int kMostDepth = 4;
 
 Status fault(const std::string& path, int line, const std::string& what) {

@@ -16,7 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSupervisorPause = 20ms;
-/// For what has brought agents to a job that does not begin: whoever has typed Ctrl-C waits for it.
+/// The time for the programs that start agents to end when the job is refused: a user who has typed Ctrl-C
+/// waits for it.
 constexpr auto kRefusalTime = 1s;
 
 }  // namespace
@@ -149,11 +150,11 @@ void JobAgents::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
     case FrameKind::store_close:
       return take_as<StoreMessage>(
           content, [&](const auto& store) { agent.connections().take_close(store.connection); });
-    default: return;  // none that a launcher is sent
+    default: return;  // the launcher expects no other frame
   }
 }
 
-/// Before the start it is the host that cannot run the job; after it, a rank that could not be started.
+/// Before the start, the host cannot run the job. After it, a rank could not be started.
 void JobAgents::take_failure(AgentLink& agent, const FailedMessage& failed) {
   log_.log(agent.is_local() ? failed.why : fmt::format("host {}: {}", agent.host(), failed.why));
   refused_with_ = refused_with_.value_or(failed.exit_code);
@@ -175,7 +176,7 @@ void JobAgents::take_arrivals(const std::vector<pollfd>& entries) {
   refuse(1);
 }
 
-/// Where a rank is to run is clear when it is known of every host which machine it is.
+/// Sends the orders once the machine of every host is known, because the placement of ranks depends on it.
 void JobAgents::order_when_greeted() {
   const auto has_greeted = [](const auto& agent) { return agent->phase == AgentLink::Phase::greeted; };
   if (is_started_ || std::ranges::none_of(agents_, has_greeted) ||
@@ -189,8 +190,8 @@ void JobAgents::order_when_greeted() {
   for (const auto& agent : agents_) agent->send_order();
 }
 
-/// Each agent goes on running the ranks that it was to run; that of another name of its machine runs others
-/// beside it.
+/// Merges the hosts that are one machine. Each agent still runs the ranks that were assigned to it. Agents
+/// under other names of the machine run their ranks beside them.
 void JobAgents::merge_machines() {
   std::map<std::string, std::vector<std::string>> names_of;  // by machine
   for (const auto& agent : agents_) {
@@ -211,7 +212,7 @@ void JobAgents::merge_machines() {
   }
 }
 
-/// Every host can run its part, or is known not to.
+/// Starts the ranks once every host is ready, or is known not to be.
 void JobAgents::go_when_ready() {
   if (is_started_ || std::ranges::any_of(agents_, [this](const auto& agent) {
         return agent->is_under_way() || agent->phase == AgentLink::Phase::greeted ||
@@ -225,7 +226,7 @@ void JobAgents::go_when_ready() {
   for (const auto& agent : agents_) agent->send(FrameKind::go);
 }
 
-/// `why`: where it is known. An agent whose ranks are all over is not missed.
+/// `why` is the reason, if it is known. The loss of an agent whose ranks are all over is ignored.
 void JobAgents::lose(AgentLink& agent, const std::string& why) {
   if (is_started_ && !ranks_.are_any_left(agent)) return agent.close();
   const bool had_arrived = agent.phase != AgentLink::Phase::arriving;
@@ -244,7 +245,7 @@ void JobAgents::lose(AgentLink& agent, const std::string& why) {
   go_when_ready();
 }
 
-/// The supervisors of an agent that was killed end their ranks. They are our children now.
+/// The supervisors of a killed agent end their ranks. The supervisors are now our child processes.
 void JobAgents::await_lost_supervisors() {
   look_for_supervisors_at_.reset();
   for (const JobRank& rank : ranks_.all()) {

@@ -1,9 +1,8 @@
 // The agents of a job's hosts: from their start, which has to succeed on all hosts, to the loss of one.
 //
-// 1. start() brings agents to the hosts, as many at a time as may be under way.
-// 2. When all have greeted, it is known which hosts are one machine. Each agent is then sent what it is to
-//    run.
-// 3. When all are ready, all are sent `go`. From then on they report their ranks.
+// 1. start() starts agents on the hosts, as many at the same time as is allowed.
+// 2. When all have greeted, it is known which hosts are one machine. Each agent then gets its order.
+// 3. When all are ready, all get `go`. From then on they report their ranks.
 // 4. A host that cannot run its part before that refuses the job: no rank of any host is started.
 #pragma once
 
@@ -32,37 +31,39 @@ class JobAgents {
     double start_timeout_s = 0;
     std::string store;  // its address, for agents that carry connections to it
   };
-  /// Borrows all but the starter. What follows for ranks is reported to `reports`, never before start().
+  /// Stores references to all arguments but the starter. Consequences for ranks are reported to `reports`,
+  /// never before start().
   JobAgents(AgentStarter starter, Settings settings, JobLog& log, JobRanks& ranks, AgentReports& reports);
 
-  /// The agent of this host is started by the caller, those of others by start().
+  /// Adds an agent. The caller starts the agent of this host; start() starts the others.
   AgentLink& add(std::string host, PrepareMessage prepare);
   std::size_t size() const { return agents_.size(); }
 
-  /// Ranks run, or have run.
+  /// True once ranks have been started.
   bool is_started() const { return is_started_; }
-  /// What dabkerun returns of a job that some host has refused.
+  /// Returns dabkerun's exit code if some host has refused the job.
   std::optional<int> refused_with() const { return refused_with_; }
   void start();
-  /// Before the ranks are started: none will be.
+  /// Called before the ranks are started: none will be.
   void refuse(int exit_code);
 
   TimePoint deadline() const;
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const std::vector<pollfd>& entries);
-  /// Does what is due: beats, agents that are silent or late, further starts.
+  /// Does what is due: beats, checks for silent or late agents, further starts.
   void tick();
 
-  /// For all ranks, as Command of launcher/process/supervisor.h.
+  /// Sends a command for all ranks, as Command of launcher/process/supervisor.h.
   void command(std::int32_t command);
-  /// The agents that were asked for the states of their ranks' processes. Each answers, or is lost.
+  /// Asks all agents for the states of their ranks' processes. Returns the agents asked. Each answers, or is
+  /// lost.
   std::set<const AgentLink*> ask_for_states();
-  /// Agents stop a stream that the console has no room for.
+  /// Makes agents stop a stream for which the console has no room.
   void hold(bool is_error_output, bool is_held);
-  /// This process is about to be stopped; forgive_silence() when it goes on.
+  /// Called when this process is about to be stopped; forgive_silence() is called when it continues.
   void pause();
   void forgive_silence();
-  /// Those that do not answer.
+  /// Kills the agents that do not answer.
   void kill();
 
  private:
@@ -85,7 +86,7 @@ class JobAgents {
   std::vector<std::unique_ptr<AgentLink>> agents_;
   bool is_started_ = false;
   std::optional<int> refused_with_;
-  std::optional<TimePoint> look_for_supervisors_at_;  // those of an agent of this host that was killed
+  std::optional<TimePoint> look_for_supervisors_at_;  // of an agent of this host that was killed
 };
 
 }  // namespace dabke::launcher

@@ -18,7 +18,7 @@ Fd connect_to_store(const std::string& url) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // What is not there yet when this returns is there when there is something to write.
+  // A connection that is not established yet on return is established when the socket becomes writable.
   if (socket) (void)::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   return socket;
 }

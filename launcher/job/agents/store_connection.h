@@ -7,7 +7,7 @@
 
 namespace dabke::launcher {
 
-/// A connection to the store of this process, at "http://127.0.0.1:port"; empty: no descriptor is left.
+/// Connects to the store of this process, at "http://127.0.0.1:port"; empty if no descriptor is left.
 Fd connect_to_store(const std::string& url);
 
 }  // namespace dabke::launcher

@@ -1,4 +1,4 @@
-// What a job does about a rank that has failed.
+// The reaction of a job to a rank that has failed.
 #pragma once
 
 #include "launcher/verdict/outcome.h"
@@ -9,11 +9,11 @@ class FailurePolicy {
  public:
   enum class Answer { end_job, go_on };
   virtual ~FailurePolicy() = default;
-  /// Asked once for each first failure, when it is clear which it is.
+  /// Called once for each first failure, when it is clear which one it is.
   virtual Answer after(const RankEnd& first) const = 0;
 };
 
-/// A job of fixed size is over with its first rank.
+/// The policy of a job of fixed size: it ends with its first rank.
 class EndAllPolicy final : public FailurePolicy {
  public:
   Answer after(const RankEnd&) const override { return Answer::end_job; }

@@ -11,14 +11,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks that die together are reported in whatever order; what comes within this time is sorted before
-/// anybody is blamed.
+/// Ranks that die together are reported in any order. Reports within this time are sorted before any rank is
+/// blamed.
 constexpr auto kSettle = 10ms;
-/// More is to come as long as a rank is in the middle of ending (the kernel frees its memory, its supervisor
-/// has not run yet). A core file may take longer, and then the others are ended meanwhile.
+/// The limit for ranks that are in the middle of ending: the kernel frees their memory, or their supervisor
+/// has not run yet. A core file may take longer; then the other ranks are ended meanwhile.
 constexpr auto kEndingLimit = 500ms;
-/// A rank that others name as the cause has this long to end by itself, and a look at it comes so often. It
-/// may have to wait for a core, and an interpreter takes its time to end. Ended by us it would not be the
+/// The time for a rank to end by itself that others name as the cause, and the interval of the checks. It may
+/// have to wait for a core, and an interpreter takes its time to end. If we ended it, it would not be the
 /// first failure.
 constexpr auto kBlamedLimit = 3s;
 constexpr auto kBlamedPause = 50ms;
@@ -65,7 +65,7 @@ std::optional<RankEnd> FailureWatch::settle(const JobRanks& ranks, TimePoint now
   return *first;
 }
 
-/// Sets the time of the next look where it is.
+/// True if the failure is not settled yet. Then sets the time of the next check.
 bool FailureWatch::is_open(const JobRanks& ranks, TimePoint now) {
   if (now < ending_limit_ && is_somebody_ending(ranks)) {
     look_at_ = now + kSettle;
@@ -77,14 +77,14 @@ bool FailureWatch::is_open(const JobRanks& ranks, TimePoint now) {
   return true;
 }
 
-/// A rank that others name as the cause ends by itself as a rule, after its own last words.
+/// A rank that others name as the cause usually ends by itself, after printing its own error.
 bool FailureWatch::is_somebody_ending(const JobRanks& ranks) const {
   return std::ranges::any_of(ranks.all(), [this](const JobRank& rank) {
     return rank.is_running() && (blamed_.contains(rank.rank()) || rank.state.is_ending);
   });
 }
 
-/// A stopped one does not end by itself.
+/// A stopped rank does not end by itself.
 bool FailureWatch::is_blamed_awaited(const JobRanks& ranks) const {
   return std::ranges::any_of(ranks.all(), [this](const JobRank& rank) {
     return rank.is_running() && blamed_.contains(rank.rank()) && !rank.state.state.starts_with("is stopped");
@@ -100,7 +100,8 @@ std::vector<RankEnd> FailureWatch::ends() const {
     const bool is_good = !is_failure(end);
     if (is_good || end.our_signal != 0) end.early_leave = early_leave(blame->second, is_good);
   }
-  // What a rank does once another has left early follows from that, also where others name it for it.
+  // A rank's failure after another rank has left early is a consequence of that, even if others name it as
+  // the cause.
   const auto has_left_early = [&](Rank rank) {
     const auto end = std::ranges::find(ends, rank, &RankEnd::rank);
     return end != ends.end() && !end->early_leave.empty();

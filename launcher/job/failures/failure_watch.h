@@ -1,13 +1,14 @@
-// Which rank's end a job ends of, and when that is clear. Pure: the caller passes the time.
+// Finds the rank whose end caused the end of the job, and when that is clear. Pure: the caller passes the
+// time.
 //
 // 1. A rank fails. Others that fail with it are reported in any order, so nothing is decided for 10 ms:
 //    look_at().
 // 2. The caller then asks for the states of the processes that still run: begin_look().
-// 3. When it has them, or has waited long enough, it calls settle(). The failure stays open as long as
-//    - a rank is in the middle of ending, or is blamed by others and still runs: 500 ms after the failure at
-//      most;
-//    - a rank that others blame may end by itself: 3 s after the failure at most.
-//    look_at() is then the next look.
+// 3. When it has them, or has waited long enough, it calls settle(). The failure stays open in two cases.
+//    look_at() is then the time of the next check.
+//    - A rank is in the middle of ending, or is blamed by others and still runs: at most 500 ms after the
+//      failure.
+//    - A rank that others blame may end by itself: at most 3 s after the failure.
 // 4. Otherwise settle() returns the failure, once.
 #pragma once
 
@@ -28,28 +29,28 @@ namespace dabke::launcher {
 
 class FailureWatch {
  public:
-  /// Borrowed.
+  /// Stores a reference to `policy`.
   explicit FailureWatch(const FailurePolicy& policy) : policy_(policy) {}
 
-  /// A line of a rank's stderr, which may blame another rank.
+  /// Takes a line of a rank's stderr, which may blame another rank.
   void take_error_line(Rank speaker, std::string_view line);
   void take_end(RankEnd end, TimePoint now);
-  /// Slurm kills what a killed srun has started, and an agent may have reported that of its ranks
-  /// (`is_of_agent`) before it was killed itself: those ends count as the loss of the agent.
+  /// Slurm kills the processes that a killed srun has started. An agent may have reported such ends of its
+  /// ranks (`is_of_agent`) before it was killed itself. Those ends count as the loss of the agent.
   void blame_srun(const std::function<bool(Rank)>& is_of_agent);
-  /// The job ends for another reason: settle() returns nothing from here on.
+  /// Called when the job ends for another reason: settle() returns nothing from here on.
   void close() { is_closed_ = true; }
-  /// A failure was settled, or the job ends for another reason.
+  /// True if a failure was settled, or the job ends for another reason.
   bool is_closed() const { return is_closed_; }
 
-  /// When to call begin_look(); empty: there is no open failure, or a look is under way.
+  /// The time to call begin_look(); empty if there is no open failure, or a check is in progress.
   std::optional<TimePoint> look_at() const { return look_at_; }
-  /// Until when the caller waits for the states of processes before it calls settle().
+  /// Returns the time until which the caller waits for the states of processes before it calls settle().
   TimePoint begin_look(TimePoint now);
-  /// The first failure, once it is clear, where other ranks are to be ended because of it.
+  /// Returns the first failure, once it is clear, if other ranks must be ended because of it.
   std::optional<RankEnd> settle(const JobRanks& ranks, TimePoint now);
 
-  /// All so far, in the order in which they were reported, with what other ranks say of them.
+  /// All ends so far, in the order of their reports, with the other ranks' blame.
   std::vector<RankEnd> ends() const;
 
  private:
@@ -59,10 +60,11 @@ class FailureWatch {
 
   const FailurePolicy& policy_;
   std::vector<RankEnd> ends_;
-  std::map<Rank, std::string> blamed_;  // those that other ranks blame, and what the first says of each
-  std::map<Rank, Rank> blamed_first_;   // by those that blame
+  // The blamed ranks, each with the first text that blames it.
+  std::map<Rank, std::string> blamed_;
+  std::map<Rank, Rank> blamed_first_;  // by the blaming rank
   std::optional<TimePoint> look_at_;
-  TimePoint ending_limit_{};  // how long ranks that are ending are waited for
+  TimePoint ending_limit_{};  // the limit for ranks that are ending
   TimePoint blamed_limit_{};  // the same for a rank that others name as the cause
   bool is_closed_ = false;
 };

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks take stacks before they send a dump; what comes later makes another verdict.
+/// Ranks take stacks before they send a dump. Dumps that come later lead to another verdict.
 constexpr auto kGatherTime = 2s;
 
 }  // namespace
@@ -20,14 +20,14 @@ void HangWatch::take(std::vector<diagnosis::Dump> dumps, const JobRanks& ranks, 
 }
 
 void HangWatch::take(diagnosis::Dump dump, const JobRanks& ranks, TimePoint now) {
-  // A rank that sends another one has found something new.
+  // A rank that sends another dump has detected a new incident.
   if (dumps_.empty() || dump.incident != incident_ || dumps_.contains(dump.rank)) {
-    if (judge_at_) judge(ranks);  // what there is of the last one
+    if (judge_at_) judge(ranks);  // from the dumps of the last incident
     dumps_.clear();
     incident_ = dump.incident;
     judge_at_ = now + kGatherTime;
   } else if (!judge_at_ && !ranks.has_any_ended()) {
-    judge_at_ = now + kGatherTime;  // it came late, and with it the verdict may be another
+    judge_at_ = now + kGatherTime;  // a late dump, which may change the verdict
   }
   const Rank rank = dump.rank;
   dumps_.insert_or_assign(rank, std::move(dump));
@@ -42,20 +42,20 @@ void HangWatch::note_failure(const JobRanks& ranks) {
 void HangWatch::judge(const JobRanks& ranks) {
   judge_at_.reset();
   const auto silent = silent_ranks(ranks);
-  // What a stall has been explained by is not repeated when the job fails of it.
+  // An explanation of a stall is not repeated when the job fails because of it.
   if (incident_ == 0 && !last_.empty()) return;
   const Verdict verdict = hang_verdict(dumps_, ranks.size(), silent);
   if (std::exchange(last_, verdict) != verdict) on_verdict_(verdict);
 }
 
-/// Drops the dumps of ranks that stood still: those are silent, too.
+/// Drops the dumps of ranks that were stopped: those count as silent, too.
 std::map<Rank, std::string> HangWatch::silent_ranks(const JobRanks& ranks) {
   std::map<Rank, std::string> silent;
   for (const JobRank& rank : ranks.all()) {
     const auto noted = states_at_failure_.find(rank.rank());
     const std::string at_failure = noted == states_at_failure_.end() ? "" : noted->second;
-    // What stood still when the job failed is the one that matters. It goes on in order to end, and what it
-    // may report of itself then is not what it was when the others waited.
+    // The rank that was stopped when the job failed is the one that matters. It continues in order to end.
+    // What it reports then differs from its state while the others waited.
     const bool stood_still = at_failure.starts_with("is stopped");
     if (stood_still) dumps_.erase(rank.rank());
     if (dumps_.contains(rank.rank())) continue;

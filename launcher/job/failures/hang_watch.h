@@ -1,8 +1,8 @@
 // The dumps of ranks that hang or fail, gathered until a verdict can be reached. Pure: the caller passes the
 // time.
 //
-// Ranks send dumps when a rank stalls or the job fails; those of one cause have one incident number. A
-// verdict is due when every rank has sent one, or 2 s after the first.
+// Ranks send dumps when a rank stalls or the job fails. All dumps of one cause have the same incident number.
+// A verdict is due when every rank has sent a dump, or 2 s after the first.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ namespace dabke::launcher {
 class HangWatch {
  public:
   using Verdict = std::vector<std::string>;  // lines
-  /// Given each verdict that is another one than the last.
+  /// `on_verdict` gets each verdict that differs from the last.
   explicit HangWatch(std::function<void(const Verdict&)> on_verdict) : on_verdict_(std::move(on_verdict)) {}
 
-  /// Judges at once where all have come.
+  /// Judges at once if all dumps have come.
   void take(std::vector<diagnosis::Dump> dumps, const JobRanks& ranks, TimePoint now);
-  /// The job fails, and its ranks are about to be ended: what they do now is what counts.
+  /// Called when the job fails and its ranks are about to be ended: their current states are the ones that
+  /// count.
   void note_failure(const JobRanks& ranks);
-  /// When to call judge(); empty: there is nothing to judge.
+  /// The time to call judge(); empty if there is nothing to judge.
   std::optional<TimePoint> judge_at() const { return judge_at_; }
   void judge(const JobRanks& ranks);
 
@@ -40,7 +41,7 @@ class HangWatch {
   const std::function<void(const Verdict&)> on_verdict_;
   std::map<Rank, diagnosis::Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
-  std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
+  std::optional<TimePoint> judge_at_;  // later dumps are not waited for
   Verdict last_;
   /// The states of the processes that had not ended when the job failed.
   std::map<Rank, std::string> states_at_failure_;

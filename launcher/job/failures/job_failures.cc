@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the states of the ranks' processes may take to come.
+/// The time limit for the states of the ranks' processes.
 constexpr auto kLookTime = 1s;
 
 }  // namespace

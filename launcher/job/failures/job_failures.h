@@ -1,5 +1,5 @@
-// What is done about ranks that fail or hang: their hosts are asked what the others do, the job is ended, and
-// what the ranks were doing is explained.
+// The handling of ranks that fail or hang. The hosts are asked what the other ranks do, the job is ended, and
+// the states of the ranks are explained.
 #pragma once
 
 #include <string_view>
@@ -18,25 +18,25 @@ namespace dabke::launcher {
 
 class JobFailures {
  public:
-  /// Borrows all of them.
+  /// Stores references to all arguments.
   JobFailures(FailureWatch& failure, JobLog& log, const JobRanks& ranks, JobAgents& agents,
               JobEnding& ending);
   JobFailures(const JobFailures&) = delete;  // its hang watch refers to it
   JobFailures& operator=(const JobFailures&) = delete;
 
-  /// Dumps come from there. Without one none come.
+  /// Sets the source of dumps. Without one, there are no dumps.
   void watch(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
-  /// Takes what the gatherer has.
+  /// Takes the dumps that the gatherer has.
   void take_dumps(TimePoint now);
-  /// The agent has answered for its ranks, or is lost.
+  /// Called when the agent has answered for its ranks, or is lost.
   void strike(const AgentLink& agent) { survey_.strike(agent); }
 
   TimePoint deadline() const;
   void tick(TimePoint now);
 
-  /// The job is over: a verdict that is due is reached from the dumps that have come.
+  /// Called when the job is over: a verdict that is due is reached from the dumps that have come.
   void conclude(TimePoint now);
-  /// Where the dumps are that ranks have written, once: a later dump of a rank is in the same file.
+  /// Logs once where the ranks' dumps are: a later dump of a rank is in the same file.
   void log_dump_files(std::string_view indent);
 
  private:

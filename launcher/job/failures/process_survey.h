@@ -1,5 +1,5 @@
-// A question to all agents for the states of their ranks' processes: who has not answered yet, what it is
-// for, and how long it is waited for. Pure.
+// A question to all agents for the states of their ranks' processes: the agents that have not answered yet,
+// its purposes, and its time limit. Pure.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ class ProcessSurvey {
   using Purposes = std::set<Purpose>;
 
   bool is_under_way() const { return survey_.has_value(); }
-  /// Only when none is under way.
+  /// Begins a survey; only if none is in progress.
   void begin(std::set<const AgentLink*> asked) { survey_ = {std::move(asked), {}, kNever}; }
-  /// The survey that is under way is for this, too, and ends by `limit` at the latest.
+  /// Adds a purpose to the current survey, which then ends by `limit` at the latest.
   void join(Purpose purpose, TimePoint limit);
-  /// The agent has answered, or is lost.
+  /// Called when the agent has answered, or is lost.
   void strike(const AgentLink& agent);
   TimePoint deadline() const { return survey_ ? survey_->limit : kNever; }
-  /// What it was for, once it has ended.
+  /// Returns the purposes of the survey once it has ended.
   Purposes take_ended(TimePoint now);
 
  private:

@@ -18,7 +18,7 @@ Result<std::unique_ptr<ReportGatherer>> ReportGatherer::open() {
 }
 
 void ReportGatherer::offer(const std::string& key, const std::string& value) {
-  // One of another version is left: its library says so elsewhere.
+  // A dump of another version is ignored; its library reports the difference elsewhere.
   if (diagnosis::is_dump_key(key)) {
     auto dump = diagnosis::parse_dump(value);
     if (!dump.is_ok()) return;

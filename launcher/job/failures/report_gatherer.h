@@ -1,5 +1,5 @@
-// What ranks leave in the store of their job for the launcher, on its way to the launcher's thread: dumps,
-// and the job's figures.
+// Carries reports that ranks leave for the launcher in their job's store to the launcher's thread: dumps, and
+// the job's figures.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,17 @@ namespace dabke::launcher {
 
 class ReportGatherer {
  public:
-  /// An error when there is no descriptor left.
+  /// Fails if no descriptor is left.
   static Result<std::unique_ptr<ReportGatherer>> open();
 
-  /// Takes what the store was given, if it is for the launcher. From any thread.
+  /// Takes a value that was set in the store, if it is for the launcher. From any thread.
   void offer(const std::string& key, const std::string& value);
   /// Readable while there is something to take.
   int event() const { return event_.get(); }
   std::vector<diagnosis::Dump> take_dumps();
-  /// Where the dumps of ranks are that have written any, each path once.
+  /// Returns the paths of the dumps that ranks have written, each once.
   std::vector<std::string> dump_files();
-  /// The newest, once.
+  /// Returns the newest figures, once.
   std::optional<diagnosis::JobFigures> take_figures();
 
  private:

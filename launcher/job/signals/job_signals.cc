@@ -13,7 +13,7 @@
 namespace dabke::launcher {
 namespace {
 
-/// What agents are to do about a signal for all ranks.
+/// Returns the agents' command for a signal to all ranks.
 std::int32_t command_of(int signal, const SignalSender& sender) {
   return signal | (sender.is_batch_system ? Command::kOfStep : 0);
 }
@@ -40,7 +40,7 @@ SignalAnswers::Stage JobSignals::stage() const {
   return job_.failure.is_closed() ? SignalAnswers::Stage::ending : SignalAnswers::Stage::running;
 }
 
-/// `process`: the agent that was sent it; null: this process was.
+/// `process` is the agent that received the signal; null: this process received it.
 void JobSignals::take(int signal, const AgentLink* process, const SignalSender& sender) {
   using Answer = SignalAnswers::Answer;
   const TimePoint now = Clock::now();
@@ -63,7 +63,7 @@ void JobSignals::take(int signal, const AgentLink* process, const SignalSender& 
   }
 }
 
-/// Supervisors leave it out where their rank has had it already.
+/// Supervisors skip the signal if their rank has received it already.
 void JobSignals::forward(int signal, const SignalSender& sender) {
   if (settings_.verbose)
     job_.log.log(fmt::format("{} from {}: passing it on to all ranks", signal_name(signal), sender.name));
@@ -80,13 +80,13 @@ void JobSignals::interrupt(int signal, const SignalSender& sender, TimePoint now
   job_.ending.interrupt(command_of(signal, sender), grace, now);
 }
 
-/// Ctrl-Z: the ranks are in sessions of their own, so the terminal does not stop them.
+/// Handles Ctrl-Z: the ranks are in sessions of their own, so the terminal does not stop them.
 void JobSignals::stop_and_continue() {
   job_.agents.command(SIGSTOP);
   job_.agents.pause();
   stop_this_process();
   job_.agents.forgive_silence();
-  job_.terminals.resize();  // SIGWINCH comes to the foreground alone
+  job_.terminals.resize();  // SIGWINCH reaches only the foreground
   job_.agents.command(SIGCONT);
 }
 

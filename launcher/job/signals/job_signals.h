@@ -24,7 +24,7 @@ class JobSignals {
     bool verbose = false;
     std::chrono::milliseconds grace{}, grace_after_term{};
   };
-  /// What signals act on; borrowed.
+  /// References to the objects on which signals act.
   struct Job {
     JobLog& log;
     const JobRanks& ranks;
@@ -35,13 +35,13 @@ class JobSignals {
     const RankTerminals& terminals;
   };
 
-  /// `fd`: a signalfd of what to take, borrowed.
+  /// `fd` is a signalfd of the signals to take; the caller owns it.
   JobSignals(int fd, Settings settings, Job job) : fd_(fd), settings_(settings), job_(job) {}
 
   /// Readable when there is a signal for take_one().
   int fd() const { return fd_; }
   void take_one();
-  /// Which an agent was sent.
+  /// Takes a signal that an agent received.
   void take(const AgentLink& agent, const SignalledMessage& signalled);
 
   std::optional<int> interrupted_by() const { return answers_.interrupted_by(); }

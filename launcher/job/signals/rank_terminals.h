@@ -1,4 +1,4 @@
-// The pseudo-terminals that are ranks' stdout: each as large as dabkerun's own, less what goes before its
+// The pseudo-terminals that are ranks' stdout. Each is as large as dabkerun's own, less the prefix of its
 // lines.
 #pragma once
 
@@ -13,7 +13,7 @@ class RankTerminals {
   RankTerminals(bool are_given, const JobRanks& ranks, const JobOutput& output)
       : are_given_(are_given), ranks_(ranks), output_(output) {}
 
-  /// Gives them the size that dabkerun's terminal has now.
+  /// Sets their size to the current size of dabkerun's terminal.
   void resize() const;
 
  private:

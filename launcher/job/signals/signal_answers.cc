@@ -24,7 +24,7 @@ SignalAnswers::Answer SignalAnswers::answer(int signal, const void* process, con
     return Answer::interrupt;
   }
   if (signal == SIGINT) return Answer::kill;
-  // It may end ranks that are deaf to the first.
+  // The second signal may end ranks that ignore the first.
   return interrupted_by_ && passed_on_.insert(signal).second ? Answer::pass_on : Answer::nothing;
 }
 

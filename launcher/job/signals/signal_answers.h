@@ -1,4 +1,4 @@
-// What a job does about a signal that dabkerun or one of its agents was sent. Pure: the caller passes the
+// The answer of a job to a signal that dabkerun or one of its agents received. Pure: the caller passes the
 // time.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace dabke::launcher {
 
 class SignalAnswers {
  public:
-  /// How far the job is.
+  /// The stages of a job.
   enum class Stage {
     starting,  // no rank runs yet
     running,
@@ -24,31 +24,31 @@ class SignalAnswers {
   };
   enum class Answer {
     nothing,
-    too_early,  // it is lost: there are no ranks yet that could get it
-    forward,    // to all ranks, which do with it what they want
+    too_early,  // it is lost: no rank is there to get it yet
+    forward,    // to all ranks, which handle it as they like
     refuse,     // the ranks are not started
-    hurry,      // output that nobody reads is dropped soon
-    interrupt,  // to all ranks, which end by it, or are killed later
-    pass_on,    // to all ranks, which were sent another one before
+    hurry,      // output without a reader is dropped soon
+    interrupt,  // to all ranks, which end because of it, or are killed later
+    pass_on,    // to all ranks, which got another signal before
     kill,
   };
 
-  /// `process` was sent it, which runs on `host` (empty: this one).
+  /// `process` received the signal, and runs on `host` (empty: this host).
   Answer answer(int signal, const void* process, const std::string& host, const SignalSender& sender,
                 Stage stage, TimePoint now);
 
-  /// The signal that ended the job; none: something else did, or it has not ended.
+  /// The signal that ended the job; none if something else did, or if it has not ended.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
-  /// The last that asked dabkerun to end.
+  /// The last signal that asked dabkerun to end.
   std::optional<int> last() const { return last_; }
-  /// Who has sent the last of a signal that was forwarded, in words; empty: it was not.
+  /// A description of the last sender of a forwarded signal; empty if it was not forwarded.
   std::string sender_of(int signal) const;
 
  private:
   StepSignals step_signals_;
-  std::map<int, std::string> forwarded_;  // with the sender of the last of each
+  std::map<int, std::string> forwarded_;  // with the last sender of each
   std::optional<int> interrupted_by_;
-  std::set<int> passed_on_;  // that tell ranks to end; a second one changes nothing
+  std::set<int> passed_on_;  // signals that end ranks; repeating one changes nothing
   std::optional<int> last_;
 };
 

@@ -1,8 +1,8 @@
-// Which of the signals that dabkerun's processes are sent are one and the same.
+// Recognises signals to several of dabkerun's processes that are one and the same.
 //
-// A batch system signals every process of a step: the launcher may be sent the signal, and so may each agent,
-// which passes it on to the launcher. Together they are one signal for the ranks. A process that is sent the
-// same signal again was sent another one.
+// A batch system signals every process of a step. So the launcher may receive the signal, and so may each
+// agent, which passes it on to the launcher. Together they are one signal for the ranks. If a process
+// receives the same signal again, that is another one.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ namespace dabke::launcher {
 
 class StepSignals {
  public:
-  /// Counts a signal that `sender` has sent to `process`, which is on `host` (empty: this one). Whether it is
-  /// another one for the ranks. Signals of one sender, or of the batch system, belong together until none has
-  /// come for kQuiet.
+  /// Counts a signal that `sender` has sent to `process` on `host` (empty: this host). True if it is another
+  /// one for the ranks. Signals of one sender, or of the batch system, belong together until there has been
+  /// none for kQuiet.
   bool is_another(int signal, const void* process, const std::string& host, const SignalSender& sender,
                   TimePoint now);
 
@@ -28,7 +28,7 @@ class StepSignals {
     std::string origin;
     TimePoint until{};
     std::map<const void*, int> counts;  // by process
-    int largest = 0;                    // of them: so many the ranks get
+    int largest = 0;                    // the largest count: the number that the ranks get
   };
   std::map<int, Series> series_;  // the last of each signal
 };

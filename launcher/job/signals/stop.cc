@@ -8,15 +8,15 @@
 namespace dabke::launcher {
 
 void stop_this_process() {
-  // Not SIGSTOP: in a process group that no shell looks after, the kernel lets this one pass, since nobody
-  // would continue us.
+  // SIGTSTP, not SIGSTOP: in an orphaned process group the kernel ignores SIGTSTP, because no shell would
+  // continue this process.
   sigset_t stop;
   ::sigemptyset(&stop);
   ::sigaddset(&stop, SIGTSTP);
   ::kill(::getpid(), SIGTSTP);
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
-  // The caller lets the ranks go on, also where nothing has let this process go on.
+  // The caller continues the ranks, even if this process did not stop and got no SIGCONT.
   sigset_t go_on;
   ::sigemptyset(&go_on);
   ::sigaddset(&go_on, SIGCONT);

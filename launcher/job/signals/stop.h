@@ -1,10 +1,10 @@
-// Ctrl-Z: dabkerun stops as any program does, though it has the signal blocked.
+// Ctrl-Z: dabkerun stops like any program, although it blocks the signal.
 #pragma once
 
 namespace dabke::launcher {
 
-/// Stops this process, which has SIGTSTP and SIGCONT blocked, and returns when it goes on; the SIGCONT that
-/// did that is taken.
+/// Stops this process, which has SIGTSTP and SIGCONT blocked, and returns when it continues. Takes the
+/// SIGCONT that continued it.
 void stop_this_process();
 
 }  // namespace dabke::launcher

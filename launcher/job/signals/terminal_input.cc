@@ -14,11 +14,11 @@
 namespace dabke::launcher {
 namespace {
 
-/// The pause between looks while there is something to read that is not for us. The kernel tells nobody that
-/// he comes to the foreground.
+/// The interval of the checks while there is input that dabkerun must not read. The kernel does not notify a
+/// process that comes to the foreground.
 constexpr auto kBackgroundPause = std::chrono::milliseconds(250);
 
-/// Reads as read() does, but with an error (EIO) in the background, where SIGTTIN would stop dabkerun.
+/// Reads like read(), but fails with EIO in the background, where SIGTTIN would stop dabkerun.
 ssize_t read_in_foreground(int terminal, char* bytes, std::size_t size) {
   sigset_t stop, before;
   ::sigemptyset(&stop);
@@ -31,7 +31,7 @@ ssize_t read_in_foreground(int terminal, char* bytes, std::size_t size) {
   return got;
 }
 
-/// Whether no shell is there to bring dabkerun to the foreground, as far as one process can tell.
+/// True if no shell can bring dabkerun to the foreground, as far as one process can find out.
 bool is_left_alone() { return ::getsid(::getppid()) != ::getsid(0); }
 
 bool echoes_newlines(int terminal) {
@@ -70,12 +70,12 @@ void TerminalInput::handle(const pollfd& entry) {
   if (!pipe_ || entry.revents == 0) return;
   if (entry.fd == terminal_.get()) return read_line();
   if (entry.fd != pipe_.get()) return;
-  if ((entry.revents & POLLERR) != 0) return close();  // nobody reads it any more
+  if ((entry.revents & POLLERR) != 0) return close();  // the reader is gone
   is_taken_ = true;
 }
 
 void TerminalInput::read_line() {
-  std::array<char, 4096> line;  // a terminal's are no longer, and so much fits into any empty pipe
+  std::array<char, 4096> line;  // the longest line of a terminal, which fits into any empty pipe
   const ssize_t got = read_in_foreground(terminal_.get(), line.data(), line.size());
   if (got > 0) {
     is_taken_ = false;

@@ -1,5 +1,5 @@
-// The kernels of elements.h. Each thread takes every kThreads-th element of its block; nothing is shared between
-// threads, so the double of the tests runs them one after the other, compiled by the host's compiler.
+// The kernels of elements.h. Each thread takes every kThreads-th element of its block. Threads share nothing,
+// so the double of the tests runs them one after the other, compiled by the host's compiler.
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -30,7 +30,7 @@ struct Part {
   std::uint64_t end;
 };
 
-/// What this block does; `size`: elements of a block.
+/// Returns the part of the pieces that this block handles. `size` is the number of elements of a block.
 template <unsigned most>
 __device__ inline Part part_of(const CopyArguments<most>& all, std::uint64_t size) {
   std::uint32_t low = 0;
@@ -45,7 +45,8 @@ __device__ inline Part part_of(const CopyArguments<most>& all, std::uint64_t siz
   return {&piece, begin, begin + size < units ? begin + size : units};
 }
 
-/// In the largest steps that both addresses allow: 16 bytes where they are equally far from a multiple of 16.
+/// Copies in units of `Unit`, the largest that both addresses allow: 16 bytes if both have the same distance
+/// from a multiple of 16. Returns the bytes copied.
 template <class Unit>
 __device__ inline std::uint64_t copy_by(const unsigned char* from, unsigned char* to, std::uint64_t bytes) {
   const std::uint64_t units = bytes / sizeof(Unit);
@@ -76,7 +77,8 @@ __device__ inline void store(void* to, std::uint64_t index, T value) {
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-// To nearest even, as half.h does, by the instructions that a GPU has for it. A NaN stays one, maybe another.
+// Rounds to nearest even, as half.h does, with the GPU's own instructions. A NaN stays a NaN, perhaps with
+// other bits.
 #ifdef __CUDACC__
 __device__ inline float to_float(f16 value) { return __half2float(__ushort_as_half(value.bits)); }
 __device__ inline float to_float(bf16 value) { return __bfloat162float(__ushort_as_bfloat16(value.bits)); }
@@ -100,7 +102,7 @@ __device__ inline float average(float sum, const ElementScale& scale) {
   return static_cast<float>(static_cast<double>(sum) * scale.share);
 }
 
-/// The element that a number computed in float32 is stored as.
+/// Returns the element that stores a number computed in float32.
 template <class Stored>
 __device__ inline Stored scaled_float(float number, const ElementScale& scale) {
   Stored stored;
@@ -125,19 +127,19 @@ __device__ inline To scaled(From value, const ElementScale& scale) {
   } else if constexpr (sizeof(To) > sizeof(From)) {
     return static_cast<To>(scale.is_one ? value : scale.integers.template apply<From>(value));
   } else if constexpr (sizeof(To) < sizeof(From)) {
-    return scale.integers.template apply<To>(value);  // stays within its range, also where the scale is one
+    return scale.integers.template apply<To>(value);  // stays within its range, even if the scale is one
   } else {
     return scale.is_one ? value : scale.integers.template apply<To>(value);
   }
 }
 
-// As many elements as 16 bytes hold, of the wider of two types.
+// A vector of elements. The wider of two types fills 16 bytes.
 template <class T, unsigned count>
 struct alignas(sizeof(T) * count) Vector {
   T at[count];
 };
 
-/// The first of these elements, as many as go in accesses of 16 bytes; how many were done.
+/// Copies the leading elements that fit accesses of 16 bytes. Returns their number.
 template <class To, class From>
 __device__ inline std::uint64_t copy_vectors(const From* from, To* to, std::uint64_t elements,
                                              const ElementScale& scale) {
@@ -162,7 +164,7 @@ __device__ inline void copy_elements(const CopyArguments<most>& all) {
   const void* const from = part.piece->from;
   void* const to = part.piece->to;
   if constexpr (std::is_same_v<From, bool>) {
-    // A byte that stands for a boolean may be any.
+    // Copies booleans as bytes: a byte that represents a boolean may have any value.
     for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
       store<unsigned char>(to, i, all.scale.clears ? 0 : load<unsigned char>(from, i));
   } else {
@@ -174,7 +176,7 @@ __device__ inline void copy_elements(const CopyArguments<most>& all) {
   }
 }
 
-/// Elements are bytes.
+/// Copies pieces whose elements are bytes.
 template <unsigned most>
 __device__ inline void copy_bytes(const CopyArguments<most>& all) {
   const Part part = part_of(all, kBytesOfBlock);
@@ -206,7 +208,8 @@ using dabke::ops::gpu::FewCopies;
 using dabke::ops::gpu::FillArguments;
 using dabke::ops::gpu::ManyCopies;
 
-// A kernel's argument. Where this is compiled for the host, each thread is a call, which must not copy it.
+// A kernel's argument. Where the host's compiler runs, each thread is a call, which must not copy the
+// argument.
 #ifndef DABKE_ARGUMENT
 #define DABKE_ARGUMENT(T) const __grid_constant__ T
 #endif
@@ -226,7 +229,7 @@ extern "C" __global__ void dabke_fill(DABKE_ARGUMENT(FillArguments) what) {
   }
 }
 
-// Both forms of a kernel.
+// Defines both forms of a kernel.
 #define DABKE_COPIES(name, body)                                           \
   extern "C" __global__ void name(DABKE_ARGUMENT(FewCopies) all) { body; } \
   extern "C" __global__ void name##_many(DABKE_ARGUMENT(ManyCopies) all) { body; }

@@ -1,8 +1,9 @@
-// What the kernels on a GPU are given, and which there are. The library, the kernels and the double of the tests
-// have this header in common.
+// The arguments of the kernels on a GPU, and the list of the kernels. The library, the kernels and the double
+// of the tests share this header.
 //
-// Integers are scaled by the lines that the host's kernels have (integer_scale.h), so they come out alike. So are
-// floats, by the rules of kernels.h: the share of an average and the factor after it round each.
+// Integers are scaled by the same code as in the host's kernels (integer_scale.h), so the results are equal.
+// Floats follow the rules of kernels.h, so their results are equal too: the share of an average and the
+// factor after it are rounded separately.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace dabke::ops::gpu {
 
-// A launch copies its arguments whole, so few pieces go with the small form of a kernel and more with the large one. What it takes
-// by value is at most 4 KB, and 32,764 bytes from CUDA 12.1 on: Meson says for how many pieces the compiler and all drivers that
-// take its code have room.
+// A launch copies all of its arguments. So a few pieces use the small form of a kernel, and more pieces the
+// large form. A kernel takes at most 4 KB by value, and 32,764 bytes from CUDA 12.1 on. Meson sets the number
+// of pieces for which the compiler, and all drivers that accept its code, have room.
 inline constexpr unsigned kFewPieces = 128;
 inline constexpr unsigned kManyPieces = DABKE_MANY_PIECES;
 inline constexpr unsigned kThreads = 256;
@@ -39,17 +40,17 @@ struct ElementScale {
         clears(by.factor == 0),
         integers(by) {}
 
-  double share;          // of an average of floats
-  double factor;         // of floats, after it
+  double share;          // for an average of floats
+  double factor;         // for floats, applied after the share
   bool share_is_narrow;  // float32 holds the share
   bool averages;
   bool multiplies;
   bool is_one;
-  bool clears;  // what becomes of booleans
+  bool clears;  // sets booleans to false
   kernels::IntegerScale integers;
 };
 
-/// Pieces that one launch copies. Piece i is done by the blocks from first_block[i] to first_block[i + 1].
+/// Pieces that one launch copies. The blocks from first_block[i] to first_block[i + 1] copy piece i.
 template <unsigned most>
 struct CopyArguments {
   Piece pieces[most];
@@ -70,11 +71,12 @@ struct FillArguments {
 };
 
 // clang-format off
-// A kernel for each is dabke_scale_<id>, within one dtype, ...
+// Each of these has a kernel dabke_scale_<id>, which stays within one dtype.
 #define DABKE_GPU_SCALES(X) \
   X(b8) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(f16) X(bf16) X(f32) X(f64)
-// ... and dabke_widen_<id> and dabke_narrow_<id>, to and from its wide dtype. Besides: dabke_copy, of bytes, and
-// dabke_fill. All but the last have a large form, whose name ends in _many.
+// Each of these has the kernels dabke_widen_<id> and dabke_narrow_<id>, to and from its wide dtype. There are
+// also dabke_copy, which copies bytes, and dabke_fill. All but the last have a large form, whose name ends in
+// _many.
 #define DABKE_GPU_WIDTHS(X) \
   X(i8, i32) X(u8, i32) X(i16, i64) X(u16, i64) X(i32, i64) X(u32, i64) X(f16, f32) X(bf16, f32)
 // clang-format on
