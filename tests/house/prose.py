@@ -1,14 +1,23 @@
 #!/usr/bin/env python3
-"""Comments, docstrings and pages are written in plain English.
+"""Comments, docstrings, pages and printed texts are written in plain English.
 
-Four rules are checked. A comment begins with its noun. No line is longer than 110 columns. No sentence has more than 30
-words. No word of the old dialect is used. `EXCEPTIONS` lists, with reasons, the places where a rule does not hold.
+Four rules are checked:
 
-Usage: prose.py ROOT [--count] [PATH...]    PATH: a file or folder below ROOT; --count prints a table of faults by folder
+- A comment begins with its noun ("start").
+- No line is longer than 110 columns ("line").
+- No sentence has more than 30 words ("sentence").
+- No word of the old dialect is used ("dialect").
+
+`EXCEPTIONS` lists, with reasons, the places where a rule does not hold.
+
+Usage: prose.py ROOT [--count] [PATH...]
+
+PATH is a file or folder below ROOT. --count prints a table of faults by folder.
 """
 
 import argparse
 import ast
+import bisect
 import collections
 import dataclasses
 import io
@@ -23,32 +32,11 @@ WORDS = 30
 
 # A comment that begins with one of these describes a thing without naming it first.
 HEADLESS = (
-    "As",
-    "For what",
-    "For whom",
-    "It",
-    "Its",
-    "Of",
-    "Such",
-    "That",
-    "Their",
-    "They",
-    "Those",
-    "These",
-    "What",
-    "Whatever",
-    "Where",
-    "Wherever",
-    "Whether",
-    "Which",
-    "Whichever",
-    "Who",
-    "Whoever",
-    "Whom",
-    "Whose",
-)
+    "As|For what|For whom|It|Its|Of|Such|That|Their|They|Those|These|What|Whatever|Where|Wherever|Whether"
+    "|Which|Whichever|Who|Whoever|Whom|Whose"
+).split("|")
 
-# The old dialect: a pattern, and the words to use instead. Machines send, wait, fail, return and hold; people speak and know.
+# The old dialect: a pattern, and the words to use instead. Machines send, wait, fail, return and hold.
 DIALECT = {
     r"\balike\b": "symmetric, equal, the same",
     r"\b(?:[Tt]ells?|[Tt]old|[Tt]elling)\b(?! apart)": "sends, reports, notifies, shows",
@@ -56,8 +44,10 @@ DIALECT = {
     r"\b[Hh](?:ears?|eard)\b": "receives",
     r"\bknows\b": "has, holds, stores, was given",
     r"\blook(?:s|ed) (?:at|for|into|after)\b": "reads, checks, searches",
-    r"(?:^|[.;:,] |\b(?:and|to|by|for|of|from|with|than|what) )[Ww]ho(?:ever)? (?:is|are|has|have|does|comes|waits|calls|was|gets|wants|asks|reads|owns|holds|uses)\b": "a noun",
-    r"(?<![Tt]here )\b(?:is|are|was) no (?!longer\b|more\b|less\b|later\b|earlier\b|larger\b|smaller\b|slower\b|faster\b|worse\b)[a-z]": "is not a",
+    r"(?:^|[.;:,] |\b(?:and|to|by|for|of|from|with|than|what) )[Ww]ho(?:ever)? "
+    r"(?:is|are|has|have|does|comes|waits|calls|was|gets|wants|asks|reads|owns|holds|uses)\b": "a noun",
+    r"(?<![Tt]here )\b(?:is|are|was) no (?!longer\b|(?:more|less|later|earlier|larger|smaller|slower|faster|worse)\b)"
+    r"[a-z]": "is not a",
     r"\bstands? in for\b": "replaces, represents",
     r"\bby the mean\b": "on average",
     r"\b(?:comes?|came) to (?:nothing|the end|an end)\b": "finishes",
@@ -68,6 +58,13 @@ DIALECT = {
 # (path, pattern of the text, reason)
 EXCEPTIONS = []
 
+TOKEN = re.compile(
+    r'''R"(?P<delimiter>[^(\s]{0,16})\((?P<raw>.*?)\)(?P=delimiter)"'''
+    r'''|"(?P<text>(?:\\.|[^"\\\n])*)"'''
+    r"""|'(?:\\.|[^'\\\n])+'"""
+    r"|(?P<comment>//[^\n]*|/\*.*?\*/)",
+    re.S,
+)
 PRODUCT = ("bindings", "launcher", "ops", "runtime", "timeline_viewer")
 CODE = (".cc", ".h", ".c", ".hpp", ".cu", ".cuh", ".js")
 HASH = (".build", ".sh", ".txt", ".toml", ".yml", ".ini", ".in", ".cfg")
@@ -82,6 +79,18 @@ class Fault:
 
 
 @dataclasses.dataclass
+class Comment:
+    """One line of a comment. `goes_on` and `is_open` are those of /* */ and of // or #."""
+
+    line: int
+    column: int
+    text: str
+    alone: bool  # nothing but space is before it
+    goes_on: bool = False  # it is a further line of one comment
+    is_open: bool = True  # a comment below it can continue it
+
+
+@dataclasses.dataclass
 class Block:
     """A run of lines that a reader reads as one text. `lines` holds pairs of a line's number and its words."""
 
@@ -89,58 +98,43 @@ class Block:
     opens_code: bool = True  # whether the first rule holds for it
 
 
-def code_comments(source):
-    """Comments of C, C++ and JavaScript, as (line, column, text, whether alone on its line)."""
-    pattern = re.compile(
-        r"""R"(?P<delim>[^(\s]{0,16})\(.*?\)(?P=delim)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'|//[^\n]*|/\*.*?\*/""",
-        re.S,
-    )
-    starts = [0]
-    for found in re.finditer("\n", source):
-        starts.append(found.end())
-    import bisect
-
-    for found in pattern.finditer(source):
-        text = found[0]
-        if not text.startswith(("//", "/*")):
-            continue
+def tokens(source):
+    """The comments and literals of C, C++ and JavaScript, as (line, column, match)."""
+    starts = [0] + [found.end() for found in re.finditer("\n", source)]
+    for found in TOKEN.finditer(source):
         line = bisect.bisect_right(starts, found.start()) - 1
-        column = found.start() - starts[line]
-        alone = source[starts[line] : found.start()].strip() == ""
-        if text.startswith("/*"):
-            for number, part in enumerate(text[2:-2].split("\n")):
-                yield (
-                    line + number + 1,
-                    column,
-                    re.sub(r"^\s*\*+!?(?= |$)|^[*!<]+", "", part),
-                    alone or number > 0,
-                    "block" if number == 0 else "more",
-                )
-        else:
-            yield line + 1, column, re.sub(r"^//+[!<]?", "", text), alone, "line"
+        yield line + 1, found.start() - starts[line], found
+
+
+def code_comments(source):
+    for line, column, found in tokens(source):
+        text = found["comment"]
+        if text is None:
+            continue
+        alone = source[found.start() - column : found.start()].strip() == ""
+        if text.startswith("//"):
+            yield Comment(line, column, re.sub(r"^//+[!<]?", "", text), alone)
+            continue
+        for number, part in enumerate(text[2:-2].split("\n")):
+            part = re.sub(r"^\s*\*+!?(?= |$)|^[*!<]+", "", part)
+            yield Comment(line + number, column, part, alone or number > 0, goes_on=number > 0, is_open=False)
 
 
 def hash_comments(source):
     for number, line in enumerate(source.split("\n"), 1):
-        found = re.match(r"^(\s*)#(?!!)(.*)$", line)
-        if found:
-            yield number, len(found[1]), found[2], True, "line"
-            continue
-        found = re.match(r"^(.*?\S)  # (.*)$", line)
-        if found and found[1].count("'") % 2 == 0 and found[1].count('"') % 2 == 0:
-            yield number, len(found[1]) + 2, " " + found[2], False, "line"
+        alone = re.match(r"^(\s*)#(?!!)(.*)$", line)
+        behind = re.match(r"^(.*?\S)  # (.*)$", line)
+        if alone:
+            yield Comment(number, len(alone[1]), alone[2], True)
+        elif behind and behind[1].count("'") % 2 == 0 and behind[1].count('"') % 2 == 0:
+            yield Comment(number, len(behind[1]) + 2, " " + behind[2], False)
 
 
 def python_comments(source):
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
-            yield (
-                token.start[0],
-                token.start[1],
-                token.string[1:],
-                token.line[: token.start[1]].strip() == "",
-                "line",
-            )
+            line, column = token.start
+            yield Comment(line, column, token.string[1:], token.line[:column].strip() == "")
 
 
 def docstrings(source):
@@ -166,20 +160,13 @@ def docstrings(source):
             )
 
 
-LITERAL = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"(?P<delim>[^(\s]{0,16})\((?P<raw>.*?)\)(?P=delim)"|"(?P<text>(?:\\.|[^"\\\n])*)"|'(?:\\.|[^'\\\n])+'""",
-    re.S,
-)
-
-
 def literals(source):
-    """The texts that a program prints: literals with nothing but space between them are one."""
+    """The texts that a program prints. Literals with nothing but space between them are one text."""
     lines, end = [], -1
-    for found in LITERAL.finditer(source):
+    for number, _, found in tokens(source):
         text = found["text"] if found["text"] is not None else found["raw"]
         if text is None:
             continue
-        number = source.count("\n", 0, found.start()) + 1
         if lines and source[end : found.start()].strip():
             yield Block(lines, opens_code=False)
             lines = []
@@ -191,20 +178,17 @@ def literals(source):
 
 def joined(comments):
     """Comments on lines one below the other, at one column, are one block."""
-    block, column = None, -1
-    for line, at, text, alone, kind in comments:
-        follows = (
-            block
-            and line == block.lines[-1][0] + 1
-            and alone
-            and (kind == "more" or (kind == "line" and at == column))
-        )
-        if follows:
-            block.lines.append((line, text))
-            continue
-        if block:
-            yield block
-        block, column = Block([(line, text)]), at
+    block, before = None, None
+    for comment in comments:
+        below = before is not None and comment.line == before.line + 1 and comment.alone
+        same = before is not None and before.is_open and comment.is_open and comment.column == before.column
+        if below and (comment.goes_on or same):
+            block.lines.append((comment.line, comment.text))
+        else:
+            if block:
+                yield block
+            block = Block([(comment.line, comment.text)])
+        before = comment
     if block:
         yield block
 
@@ -254,7 +238,7 @@ def indent_of(text):
 
 
 def begins_text(lines, at):
-    """Whether the line begins a text of its own: an item of a list, a row of a table, or a line with another indent."""
+    """True if the line begins a text of its own: an item, a row of a table, or a line with another indent."""
     text, before = lines[at][1], lines[at - 1][1]
     if ITEM.match(text) or not before.strip():
         return True
@@ -263,7 +247,10 @@ def begins_text(lines, at):
 
 
 def sentences(block):
-    """Pairs of a line's number and a sentence that begins there. Items of lists and rows of tables are texts of their own."""
+    """Pairs of a line's number and a sentence that begins there.
+
+    Items of lists and rows of tables are texts of their own.
+    """
     words, start = [], block.lines[0][0]
     for at, (number, text) in enumerate(block.lines):
         if at > 0 and begins_text(block.lines, at) and words:
@@ -291,6 +278,12 @@ def plain(text):
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
+def is_python(path, source):
+    return path.suffix in (".py", ".pyi") or source.startswith(
+        ("#!/usr/bin/env python3", "#!/usr/bin/python3")
+    )
+
+
 def blocks_of(path, source):
     suffix = path.suffix
     if suffix in CODE:
@@ -315,10 +308,23 @@ def is_fault_of_start(text):
     return next((word for word in HEADLESS if re.match(rf"{word}\b(?!')", text)), None)
 
 
+def lines_in_literals(source):
+    """The lines of Python that lie in a literal of several lines, such as a program that a test writes."""
+    return {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.STRING and token.start[0] < token.end[0] and token.line.strip()[:3] != '"""'
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+
+
 def faults_of(name, path, source):
+    literal = lines_in_literals(source) if is_python(path, source) else ()
     for number, line in enumerate(source.split("\n"), 1):
-        if len(line) <= COLUMNS or (path.suffix == ".md" and line.lstrip().startswith("|")):
+        if len(line) <= COLUMNS or number in literal:
             continue
+        if path.suffix == ".md" and line.lstrip().startswith("|"):
+            continue  # a row of a table
         if re.fullmatch(r"\s*(?://+|#|\*|-|>)?\s*\S+", line):
             continue  # one word, such as an address, that cannot be broken
         yield Fault(name, number, "line", f"{len(line)} columns")
@@ -350,7 +356,7 @@ def is_read(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("Usage: ")[1])
+    parser = argparse.ArgumentParser(usage=__doc__.split("Usage: ")[1].split("\n")[0])
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("--count", action="store_true")
     parser.add_argument("paths", nargs="*")
