@@ -22,7 +22,7 @@ from job_processes import PEER_TIMEOUT, Late, expect_clean, in_time
 class Fault:
     """One kind of fault.
 
-    line  text in the first line of the error, with {victim}, {host} and {pid}; None if no process can print it
+    line  text in the first line of the error, with {victim}, {host}, {pid}; None if no process can print it
     do    a function of the job and the victim's number; None cuts the victim's host off from the launcher
     """
 

@@ -29,7 +29,7 @@ def _ip(*arguments):
 
 @contextlib.contextmanager
 def _wire(one, other, **fate):
-    """A wire (tests/fault/wire.py) between two devices, each as NAMESPACE:DEVICE, while the context is open."""
+    """A wire (tests/fault/wire.py) between two devices, each NAMESPACE:DEVICE, while the context is open."""
     words = [word for name, value in fate.items() for word in (f"--{name}", str(value))]
     with subprocess.Popen(
         [sys.executable, WIRE, one, other, *words], stdout=subprocess.PIPE, text=True
@@ -207,7 +207,7 @@ class Hosts:
         """Starts rank i of a fresh job on host places[i].
 
         command            a list
-        output             output(rank) returns it; tell(rank) sends input
+        output             `output(rank)` returns it; `tell(rank)` sends input
         one_pid_namespace  all ranks share process ids, as in containers that share one namespace
         clocks             by host number, the seconds that its CLOCK_MONOTONIC is ahead of the kernel's
         """

@@ -164,7 +164,7 @@ class Namespaces(unittest.TestCase):
         """Jobs in which hosts 1 and 2 will lose each other. Small tensors use Dabke's own TCP links, large
         ones use Gloo. The large case comes twice, because a loss in the middle of a message matters there."""
         limits = {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}
-        # Of four ranks, the second and the last send to each other, with every backend.
+        # The second and the last of four ranks send to each other, with every backend.
         for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
             for kind, backend in (
                 ("later-small", "auto"),

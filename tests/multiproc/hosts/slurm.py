@@ -116,7 +116,7 @@ class Cluster:
             ],
         )
         for host in range(self._count):
-            # As on a cluster, hosts are found by name, and no request goes to a name server that does not
+            # Hosts are found by name, as on a cluster, and no request goes to a name server that does not
             # exist.
             named = (
                 f"hostname host{host} && mount --bind {place}/hosts /etc/hosts && "

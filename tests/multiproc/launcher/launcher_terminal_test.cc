@@ -22,7 +22,7 @@ const std::string kWorker = LAUNCHER_WORKER;
 const std::string kControlD = "\x04";
 const std::string kControlS = "\x13";
 const std::string kControlZ = "\x1a";
-// As a user types it.
+// The command as a user types it.
 const std::string kDabkerun = "'" DABKERUN "'";
 /// The job's rank prints what it reads.
 const std::string kEcho = kDabkerun + " -np 1 --no-prefix sed -u s/^/rank:/";

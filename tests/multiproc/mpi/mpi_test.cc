@@ -178,7 +178,7 @@ TEST_CASE("mpirun: a communicator makes a job of its processes in its order, aga
   const Mpi mpi = GENERATE(from_range(mpis()));
   const std::string controller = GENERATE("auto", "mpi");
   const int ranks = GENERATE(2, 4);
-  // These variables, as dabkerun would set them, are about another job.
+  // The variables, as dabkerun would set them, are about another job.
   const Finished finished = run_with(mpi, ranks, {mpi.comm_app, "subset"},
                                      {"DABKE_CONTROLLER=" + controller, "DABKE_RANK=7", "DABKE_SIZE=9"});
   CAPTURE(mpi.mpirun, controller, ranks, finished.out, finished.error);
