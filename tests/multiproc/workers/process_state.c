@@ -98,7 +98,7 @@ static int signals(void) {
   return 0;
 }
 
-/* ---- what many rounds use up */
+/* ---- resources that many rounds use */
 
 /* kOpenNow: the process that serves the store (dabkerun, or rank 0 under mpirun) may have one connection per
  * rank. */
