@@ -1,4 +1,4 @@
-"""These tests run in all ranks of one job at the same time: dabkerun -np N python -m pytest
+"""Tests that run in all ranks of one job at the same time: dabkerun -np N python -m pytest
 tests/python/in_job.
 
 Each rank runs the same tests in the same order, so a test is one program that all ranks run. Its rank is

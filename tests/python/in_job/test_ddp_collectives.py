@@ -234,7 +234,7 @@ def test_objects(job):
 
 
 def test_every_other_element_of_a_tensor_is_sent_as_such(job):
-    """Such a view has one stride for all elements, and the elements between them must not be sent."""
+    """The view has one stride for all elements, and the elements between them must not be sent."""
     rows = 2 * job.size
 
     def every_other(rank):

@@ -1,4 +1,4 @@
-"""Arrays that are not plain memory: each gives the same result as in NumPy, or is refused before data moves."""
+"""Arrays that are not plain memory: each gives the result of NumPy, or is refused before data moves."""
 
 import ctypes
 

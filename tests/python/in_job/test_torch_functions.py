@@ -93,7 +93,7 @@ def step(layer, optimizer, steps):
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_state_of_every_optimizer_becomes_that_of_the_root(job, name, steps, distributed):
-    """The other ranks have made no step, so they have no state. With 0 steps, the root has no state either."""
+    """Ranks other than the root have made no step and have no state. With 0 steps, neither has the root."""
     root = job.size - 1
     kind = getattr(torch.optim, name)
     layer, optimizer = stepped(kind, job.rank, steps if job.rank == root else 0)

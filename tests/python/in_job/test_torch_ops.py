@@ -319,7 +319,7 @@ def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_w
     monkeypatch.setattr(
         torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=current[device])
     )
-    # PyTorch's default stream, 0, is the legacy stream, 1. A stream of 0 would mean that the data is ready now.
+    # PyTorch's default stream, 0, is the legacy stream, 1. Here, 0 would mean that the data is ready now.
     for handle, meant in ((0, 1), (4096, 4096)):
         current["cuda:1"] = handle
         assert device_streams.stream_of(there) == meant
