@@ -9,7 +9,7 @@ import dabke.distributed  # noqa: E402, F401
 
 @pytest.fixture
 def world():
-    """The world group. Its counts of names start anew, so that ranks that fail a test meet at the next one."""
+    """The world group. Its counts of names start anew, so that ranks that fail a test meet at the next."""
     if not dist.is_initialized():
         dist.init_process_group("dabke")
     group = dist.distributed_c10d._get_default_group()
