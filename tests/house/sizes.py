@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every class of the product has at most 400 lines in all its files together, and every function
-60.
+"""Checks that every class of the product has at most 400 lines in all its files together, and
+every function at most 60.
 
 A class is its body, from the line that names it to its last brace, and its members that are defined outside
 the body, in any file. A nested class counts with the body of the outer one; its members outside count for the
