@@ -51,8 +51,8 @@ void show(Rank& self) {
           fmt::format("{}, {}", text_of(zero_of_first), text_of(zero_of_last)));
   }
   if constexpr (sizeof(T) == 2) {
-    // The large number plus 1 rounds back to the large number in 16 bits. So a sum that rounds each step to 16
-    // bits loses ones. A sum in a wider type keeps the ones of all other ranks. Whether a step loses a one
+    // The large number plus 1 rounds back to the large number in 16 bits. So a sum that rounds each step to
+    // 16 bits loses ones. A sum in a wider type keeps the ones of all other ranks. Whether a step loses a one
     // depends on the place of the large number in the ring.
     const float large = std::is_same_v<T, f16> ? 2048 : 256;
     const auto once = static_cast<float>(static_cast<T>(large + static_cast<float>(last)));

@@ -221,7 +221,7 @@ static int key(void) {
     if (job() != 0) return 1;
     if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
   }
-  setenv("DABKE_JOB_KEY", "no key", 1); /* what the program sets now counts */
+  setenv("DABKE_JOB_KEY", "no key", 1); /* values that the program sets now count */
   if (dabke_init(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return fail("a new key is not read");
   return 0;
 }
