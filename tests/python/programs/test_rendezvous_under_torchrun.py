@@ -174,7 +174,7 @@ end()
 
 
 def meet(store, size, newest):
-    """Runs the members of one meeting, one thread each. Returns what each member has gathered, or its error."""
+    """Runs the members of one meeting, one thread each. Returns what each member gathered, or its error."""
     from dabke._bootstrap.store_rendezvous import StoreRendezvous
 
     seen = [None] * size
