@@ -1,15 +1,17 @@
-// What the trace event format asks of a trace, and Perfetto's importer, which drops what it cannot place: for the tests of
-// whatever writes one. A time is what the importer makes of it: microseconds in a double, multiplied by 1000 and cut off.
+// The rules of the trace event format, and of Perfetto's importer, which drops events that it cannot place.
+// Tests of every writer of traces use them. A time is read as the importer reads it: microseconds in a
+// double, multiplied by 1000, rounded down.
 //
 //   phases     only those that the writers have: B, E, X, i, C, s, f, M
-//   fields     names are texts; pid, and tid where it is, are whole numbers; ts is finite and not negative
-//   slices     an X, which has a duration, not negative, and a B with its E: in a row they lie within or beside each other
+//   fields     names are texts; pid, and tid if present, are whole numbers; ts is finite and not negative
+//   slices     an X, with a duration that is not negative, and a B with its E; slices of a row lie within or
+//              beside each other
 //   B and E    are balanced in a row, and do not go back in time
-//   s and f    come in pairs of one id, name and category; an arrow does not lead back in time; both ends lie in a slice
-//              of their row that stands before them in the file or begins before them
+//   s and f    come in pairs of one id, name and category; an arrow does not lead back in time.
+//              Each end lies in a slice of its row; that slice begins earlier in the file or in time
 //   C          all arguments are numbers
-//   i          its scope is one of g, p and t
-//   M          is one of those that viewers know, with the argument that it needs; a row has one name
+//   i          its scope is g, p or t
+//   M          its name is one that viewers support, with the argument that it needs; a row has one name
 #pragma once
 
 #include <algorithm>
@@ -27,7 +29,7 @@
 
 namespace dabke::test {
 
-/// Goes through a trace's events, and gathers what is wrong with them.
+/// Reads a trace's events and gathers their faults.
 class TraceForm {
  public:
   using Json = nlohmann::json;
@@ -45,9 +47,9 @@ class TraceForm {
       if (ends.end_ns < ends.begin_ns) fault("an arrow leads back in time", id);
     }
   }
-  /// One of each kind, with the first event that has it.
+  /// The faults: one of each kind, with the first event that has it.
   const std::vector<std::string>& faults() const { return faults_; }
-  /// How many slices are written, and how many of them an importer can place.
+  /// The number of slices written, and the number that an importer can place.
   std::size_t written() const { return written_; }
   std::size_t imported() const { return imported_; }
 
@@ -55,7 +57,7 @@ class TraceForm {
   using Row = std::pair<std::int64_t, std::int64_t>;  // pid and tid
   struct Slice {
     std::int64_t begin_ns = 0, end_ns = 0;
-    std::size_t index = 0;  // of its event
+    std::size_t index = 0;  // the index of its event
   };
   struct Arrow {
     int begins = 0, ends = 0;
@@ -106,7 +108,7 @@ class TraceForm {
                                                               {"thread_name", "name"},
                                                               {"thread_sort_index", "sort_index"}};
     const std::string name = event["name"];
-    // Horovod's own, which viewers leave aside.
+    // Horovod's own metadata, which viewers ignore.
     if (name == "timeline_end" ||
         (name == "process_name" &&
          event.value("args", Json::object()).contains("start_time_since_epoch_in_micros")))
@@ -208,7 +210,7 @@ class TraceForm {
   std::vector<std::string> faults_;
 };
 
-/// What is wrong with the form of a trace, {"traceEvents": [...]} or [...].
+/// The faults in the form of a trace, {"traceEvents": [...]} or [...].
 inline std::vector<std::string> form_faults(const nlohmann::json& trace) {
   TraceForm form;
   form.check(trace.is_object() ? trace.value("traceEvents", nlohmann::json()) : trace);

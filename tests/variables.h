@@ -1,4 +1,4 @@
-// The environment of a process that a test makes up.
+// The environment of a process, made up by a test.
 #pragma once
 
 #include <map>

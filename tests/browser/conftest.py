@@ -34,7 +34,7 @@ def address():
 
 
 def start(options, scratch, tries=3):
-    """On a busy machine a browser may not be up in the time that its driver gives it."""
+    """Starts a browser. On a busy machine, it may not be up within the time limit of its driver."""
     try:
         service = Service("/usr/bin/chromedriver", env={**os.environ, "TMPDIR": scratch})
         return webdriver.Chrome(service=service, options=options)
@@ -50,7 +50,7 @@ def browser():
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,900"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # Browser and driver leave folders of theirs behind.
+    # The browser and its driver leave folders behind.
     with tempfile.TemporaryDirectory(prefix="dabke-browser-", ignore_cleanup_errors=True) as scratch:
         driver = start(options, scratch)
         driver.set_script_timeout(180)
@@ -73,7 +73,8 @@ def trace(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def slow_trace(tmp_path_factory):
-    """Rank 2 of four computes 30 ms longer in each of 40 steps, which nothing that a busy machine adds hides in the trace."""
+    """The trace of a job in which rank 2 of four computes 30 ms longer in each of 40 steps. The job is
+    repeated until no delay of a busy machine hides that in the trace."""
     path = tmp_path_factory.mktemp("slow") / "trace.json"
     for _ in range(10):
         subprocess.run(
@@ -112,8 +113,9 @@ def slow_trace(tmp_path_factory):
 
 @pytest.fixture
 def late_job(tmp_path):
-    """Records a job in whose steps one rank is late, the same one or each in turn: (the trace, what the late rank says of itself).
-    It is later than that where a busy machine hides it, as the ranks themselves say."""
+    """Returns a function that records a job with one late rank in each step: the same rank, or each in turn.
+    The function returns the trace and the late rank's own report. If the ranks report that a busy machine
+    hides the lateness, the job runs again with a longer one."""
 
     def record(ranks, ms, late=None):
         path = tmp_path / "trace.json"
@@ -146,7 +148,7 @@ def late_job(tmp_path):
 
 @pytest.fixture(scope="session")
 def screenshots(tmp_path_factory):
-    """Where screenshots go: with DABKE_UPDATE_SCREENSHOTS=1 into the documentation."""
+    """The folder for screenshots; with DABKE_UPDATE_SCREENSHOTS=1, the documentation's."""
     if os.environ.get("DABKE_UPDATE_SCREENSHOTS") != "1":
         return tmp_path_factory.mktemp("screenshots")
     folder = ROOT / "docs/timeline"

@@ -1,4 +1,4 @@
-"""What the timeline's page does with files, in a real browser."""
+"""The timeline's page with files, in a real browser."""
 
 import gzip
 import json
@@ -15,10 +15,12 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 LIMIT_SECONDS = 60
-# Of the batches for which rank 2 was waited for the one with the median wait: a busy machine makes some of them longer.
+# The batch with the median wait, of the batches for which rank 2 was waited for. A busy machine makes some
+# waits longer.
 USUAL_BATCH = (
     "(trace => [...trace.lastRank.keys()].filter(i => trace.lastRank[i] === 2)"
-    ".sort((a, b) => trace.lastBy[a] - trace.lastBy[b]).at(Math.floor(trace.lastRank.filter(rank => rank === 2).length / 2)))(dabke.lanes.trace)"
+    ".sort((a, b) => trace.lastBy[a] - trace.lastBy[b])"
+    ".at(Math.floor(trace.lastRank.filter(rank => rank === 2).length / 2)))(dabke.lanes.trace)"
 )
 
 
@@ -34,7 +36,7 @@ def message(page):
 
 
 def load(page, path):
-    """Returns once the trace is drawn, or the page says why it is not."""
+    """Returns once the trace is drawn, or the page shows the reason why not."""
     page.execute_script("window.before = dabke.lanes.trace")
     page.find_element(By.ID, "file").send_keys(str(path))
     WebDriverWait(page, LIMIT_SECONDS).until(
@@ -55,7 +57,7 @@ def whole(name, begin, duration, **args):
 
 def test_an_empty_page_says_how_a_trace_is_recorded(page):
     assert "--timeline-filename" in page.find_element(By.ID, "empty").text
-    assert not page.find_element(By.ID, "search").is_displayed()  # there is nothing to search
+    assert not page.find_element(By.ID, "search").is_displayed()  # the page has nothing to search
     assert (
         page.find_element(By.ID, "file").get_attribute("aria-label")
         == "Open a trace, or several side by side"
@@ -153,7 +155,7 @@ def test_dragging_with_shift_measures_and_tells_what_is_in_the_range(page, tmp_p
     begin, end = page.execute_script("return [dabke.lanes.measured.begin, dabke.lanes.measured.end]")
     scale = page.execute_script("return dabke.lanes.scale")
     assert end - begin == pytest.approx(200 / scale, rel=0.02)
-    assert view(page) == pytest.approx([0, 1000])  # nothing has moved
+    assert view(page) == pytest.approx([0, 1000])  # the view has not moved
     lines = [
         [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
         for row in page.find_elements(By.CSS_SELECTOR, "#selection tr")
@@ -175,7 +177,8 @@ def test_m_measures_what_is_selected(page, trace):
     page.execute_script("dabke.lanes.select(7)")
     page.find_element(By.ID, "lanes").send_keys("m")
     assert page.execute_script(
-        "const l = dabke.lanes; return l.measured.begin === l.trace.begin[7] && l.measured.end === l.trace.end[7]"
+        "const l = dabke.lanes;"
+        " return l.measured.begin === l.trace.begin[7] && l.measured.end === l.trace.end[7]"
     )
 
 
@@ -227,7 +230,7 @@ def test_a_bar_of_the_strip_leads_to_its_step(page, tmp_path):
     strip = page.find_element(By.ID, "strip")
     ActionChains(page).move_to_element_with_offset(
         strip, strip.size["width"] // 8, 0
-    ).click().perform()  # of four, the third
+    ).click().perform()  # the third of four
     assert view(page) == pytest.approx([200, 300])
 
 
@@ -298,7 +301,8 @@ def test_the_legend_has_the_colours_that_are_there(page, tmp_path):
 def test_a_dropped_file_is_opened(page):
     page.execute_script(
         "const data = new DataTransfer();"
-        'data.items.add(new File([JSON.stringify([{ph: "X", name: "dropped", pid: 0, tid: 0, ts: 0, dur: 1}])], "a.json"));'
+        "data.items.add(new File("
+        '[JSON.stringify([{ph: "X", name: "dropped", pid: 0, tid: 0, ts: 0, dur: 1}])], "a.json"));'
         'dispatchEvent(new DragEvent("drop", {dataTransfer: data, cancelable: true}))'
     )
     WebDriverWait(page, LIMIT_SECONDS).until(
@@ -317,7 +321,8 @@ def test_files_that_are_dropped_at_once_are_shown_together_and_each_fault_with_i
         '[{"ph": "X", "name": "one", "pid": 0, "tid": 0, "ts": 0, "dur": 9}]',
         '[{"ph": "X", "name": "two", "pid": 0, "tid": 0, "ts": 5, "dur": 1}',
         '{"traceEvents": []}',
-        '[{"ph": "B", "name": "open", "pid": 0, "tid": 0, "ts": 2}, {"ph": "C", "name": "queue", "pid": 0, "ts": 3, "args": {"value": 4}}]',
+        '[{"ph": "B", "name": "open", "pid": 0, "tid": 0, "ts": 2},'
+        ' {"ph": "C", "name": "queue", "pid": 0, "ts": 3, "args": {"value": 4}}]',
     ]
     page.execute_script(DROP, *zip(names, texts))
     WebDriverWait(page, LIMIT_SECONDS).until(
@@ -330,7 +335,7 @@ def test_files_that_are_dropped_at_once_are_shown_together_and_each_fault_with_i
     assert page.execute_script(
         "return dabke.lanes.layout.groups.map(each => [each.key, each.members.length])"
     ) == [["a.json (1) · process 0", 1], ["a.json.gz (2) · process 0", 1], ["a.json (4) · process 0", 2]]
-    # What does not end ends with its own file.
+    # An event without an end ends with its own file.
     assert page.execute_script(
         "const {trace} = dabke.lanes; return [trace.names[trace.name[2]], trace.end[2]]"
     ) == ["open", 2]
@@ -433,15 +438,17 @@ def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page
         const {lanes} = dabke, {canvas} = lanes, y = lanes.rows.find(row => row.label === "queue").y - lanes.scroll, ratio = devicePixelRatio;
         return [100, 300, 500, 700].map(us => [2, 14].map(down =>
             canvas.getContext("2d").getImageData(lanes.x(us) * ratio, (y + down) * ratio, 1, 1).data[3] > 0));""")
+    # Pixels above and below half the height, for the values 0, 1, 4 and 0 of 4.
     assert colours == [
         [False, False],
         [False, True],
         [True, True],
         [False, False],
-    ]  # above and below a half: 0, 1, 4 and 0 of 4
+    ]
     lanes = page.find_element(By.ID, "lanes")
     x, y = page.execute_script(
-        'const {lanes} = dabke; return [lanes.x(500), lanes.rows.find(row => row.label === "queue").y - lanes.scroll + 8]'
+        "const {lanes} = dabke;"
+        ' return [lanes.x(500), lanes.rows.find(row => row.label === "queue").y - lanes.scroll + 8]'
     )
     middle = lanes.size["width"] / 2, lanes.size["height"] / 2
     ActionChains(page).move_to_element_with_offset(
@@ -450,12 +457,14 @@ def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page
     assert page.find_element(By.ID, "hover").text == "queue: 4, at most 4"
     labels = page.execute_script(
         "return [[500, 900], [700, 900]].map(range => {"
-        " dabke.lanes.look(...range); dabke.lanes.draw(); return dabke.lanes.rows.map(row => row.label).filter(Boolean); })"
+        " dabke.lanes.look(...range); dabke.lanes.draw();"
+        " return dabke.lanes.rows.map(row => row.label).filter(Boolean); })"
     )
+    # The counter is 0 from 600 on.
     assert labels == [
         ["thread 1", "queue"],
         ["thread 1", "+ 1 row without events here"],
-    ]  # it is 0 from 600 on
+    ]
 
 
 def test_a_counter_of_very_many_changes_is_drawn_smoothly_and_shows_its_peaks(page, tmp_path):
@@ -467,14 +476,17 @@ def test_a_counter_of_very_many_changes_is_drawn_smoothly_and_shows_its_peaks(pa
     path.write_text("[" + json.dumps(whole("ALLREDUCE", 0, 400_000)) + "," + counts + "]")
     load(page, path)
     peak = (
-        'const {lanes} = dabke, y = lanes.rows.find(row => row.label === "queue").y - lanes.scroll, ratio = devicePixelRatio;'
-        'return [-8, 0].map(by => lanes.canvas.getContext("2d").getImageData((Math.floor(lanes.x(123456)) + by) * ratio, (y + 2) * ratio, 1, 1).data[3] > 0)'
+        'const {lanes} = dabke, y = lanes.rows.find(row => row.label === "queue").y - lanes.scroll,'
+        " ratio = devicePixelRatio;"
+        'return [-8, 0].map(by => lanes.canvas.getContext("2d")'
+        ".getImageData((Math.floor(lanes.x(123456)) + by) * ratio, (y + 2) * ratio, 1, 1).data[3] > 0)"
     )
     assert page.execute_script(peak) == [False, True]
-    for _ in range(TRIES):  # a busy machine may make each of a few take longer
+    for _ in range(TRIES):  # each of a few frames may take longer on a busy machine
         taken = page.execute_script(
             "const {lanes} = dabke, all = [];"
-            "for (let i = 0; i < 21; i++) { const start = performance.now(); lanes.draw(); all.push(performance.now() - start); }"
+            "for (let i = 0; i < 21; i++) {"
+            " const start = performance.now(); lanes.draw(); all.push(performance.now() - start); }"
             "return [all.sort((a, b) => a - b)[0], lanes.rectangles, lanes.canvas.clientWidth]"
         )
         if taken[0] <= MOST_FRAME_MS:
@@ -512,7 +524,8 @@ def test_a_selected_batch_shows_all_ranks_side_by_side(page, trace):
     load(page, trace)
     page.execute_script(
         "const {lanes} = dabke, {trace} = lanes;"
-        'lanes.select(trace.order.findIndex((order, i) => trace.rows[trace.row[i]].name === "lane" && order > 0))'
+        "lanes.select(trace.order.findIndex((order, i) =>"
+        ' trace.rows[trace.row[i]].name === "lane" && order > 0))'
     )
     lines = page.find_elements(By.CSS_SELECTOR, "#selection td:first-child")
     assert sorted(each.text for each in lines) == ["0", "1", "2", "3"]
@@ -527,7 +540,7 @@ def test_a_selected_batch_says_for_whom_the_others_waited_and_arrows_lead_from_t
     ]
     waited = {row[0]: row[-1] for row in rows}
     assert {rank: text for rank, text in waited.items() if text != "–"}.keys() == {"2"}
-    # As the trace has it of that batch.
+    # The trace's own value for that batch.
     waited_us = page.execute_script(f"return dabke.lanes.trace.lastBy[{USUAL_BATCH}]")
     recorded = [
         each["args"]["last_by_us"]
@@ -549,7 +562,7 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
         each.text for each in page.find_elements(By.CSS_SELECTOR, ".finding") if "rank 2" in each.text
     )
     cost = float(re.search(r"([0-9.]+) ms", finding)[1])
-    # 30 ms, and what a busy machine has added, by what the batches say of themselves.
+    # The cost is 30 ms and the delay of a busy machine, as the batches report it.
     recorded = json.loads(slow_trace.read_text())
     steps = recorded["otherData"]["report"]["steps"]
     late = [
@@ -564,13 +577,15 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
     page.find_element(By.ID, "filter").send_keys("batches")  # all ranks at once
     page.execute_script(
         f"const event = {USUAL_BATCH};"
-        "const {lanes} = dabke, {trace} = lanes; lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)"
+        "const {lanes} = dabke, {trace} = lanes; lanes.select(event);"
+        " lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)"
     )
     page.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     page.save_screenshot(str(screenshots / "selection.png"))
-    # As far as pixels tell: all four ranks' rows are drawn, in more than a few colours.
+    # The pixels show that all four ranks' rows are drawn, in more than a few colours.
     colours = page.execute_script(
-        'const {canvas} = dabke.lanes, {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);'
+        "const {canvas} = dabke.lanes,"
+        ' {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);'
         "const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3])"
         " seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]); return seen.size"
     )
@@ -755,7 +770,8 @@ RANKS, TENSORS, STEPS, LATE_RANK = 12, 160, 6, 2
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """Steps of a millisecond, in which rank 2 computes 200 us longer than the others; no tensor is under way in a step's first 300 us."""
+    """A trace of steps of a millisecond, in which rank 2 computes 200 us longer than the others. In a step's
+    first 300 us, no tensor is in flight."""
     events = []
     for rank in reversed(range(RANKS)):
         names = {
@@ -881,12 +897,13 @@ def test_the_first_view_is_a_lane_for_each_rank_in_order_and_the_late_one_stands
         + "return [texts, [0, 1, 2, 3].map(rank => colourIn(`rank ${rank}`, `rank ${rank}`, 2400))]"
     )
     assert "late 200.0 µs" in texts
+    # Three ranks wait for another rank; one is the last to be ready.
     assert colours == [
         "#e69f00",
         "#e69f00",
         "#aa3377",
         "#e69f00",
-    ]  # three wait for other ranks, for the one that is last to be ready
+    ]
     assert "this rank was the last to be ready" in page.find_element(By.ID, "legend").text
 
 
@@ -931,7 +948,7 @@ def test_n_and_b_go_from_event_to_event_of_the_rank_that_the_keys_are_at(page, j
         == "rank 1"
     )
     begin, end = view(page)
-    assert begin < 1000 < end  # it moves along
+    assert begin < 1000 < end  # the view moves along
 
 
 def test_a_selection_and_its_arrows_are_drawn_in_folded_ranks_too(page, job):
@@ -978,13 +995,16 @@ def test_rows_say_in_words_what_they_are(page, job):
     )
     page.execute_script("dabke.lanes.select(dabke.lanes.trace.order.indexOf(1))")
     ranks = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#selection tr td:first-child")]
-    assert ranks == [str(rank) for rank in range(RANKS)]  # not as the file has them
+    assert ranks == [str(rank) for rank in range(RANKS)]  # not the order of the file
 
 
 def test_rows_without_an_event_in_view_fold_away(page, job):
     load(page, job)
     click_on_row(page, "rank 2")
-    shown = 'dabke.lanes.draw(); return dabke.lanes.rows.filter(row => row.group === "rank 2").map(row => row.label || row.head)'
+    shown = (
+        "dabke.lanes.draw();"
+        ' return dabke.lanes.rows.filter(row => row.group === "rank 2").map(row => row.label || row.head)'
+    )
     assert len(page.execute_script(shown)) == 4 + TENSORS
     assert page.execute_script("dabke.lanes.look(3010, 3200);" + shown) == [
         "rank 2",
@@ -993,7 +1013,7 @@ def test_rows_without_an_event_in_view_fold_away(page, job):
         f"+ {1 + TENSORS} rows without events here",
     ]
     assert len(page.execute_script("dabke.lanes.showAll();" + shown)) == 4 + TENSORS
-    # What lies at the top stays there.
+    # The row at the top stays there.
     page.find_element(By.ID, "lanes").send_keys("oo")
     before, after, scroll = page.execute_script("""
         const {lanes} = dabke, at = () => lanes.rows.find(row => row.label === 'thread python 4711' && row.group === 'rank 5').y - lanes.scroll;
@@ -1018,7 +1038,7 @@ def test_a_name_filters_the_rows_and_opens_the_ranks_that_have_some(page, job):
         for label in (f"rank {rank}", "tensor grad.layer7.weight", "tensor grad.layer7.bias")
     ]
     WebDriverWait(page, LIMIT_SECONDS).until(lambda each: "rows=LAYER7." in each.current_url)
-    page.find_element(By.CSS_SELECTOR, ".finding").click()  # to a tensor of another name
+    page.find_element(By.CSS_SELECTOR, ".finding").click()  # leads to a tensor of another name
     assert field.get_attribute("value") == ""
     assert page.execute_script("const {lanes} = dabke; return lanes.placeOf(lanes.selected) !== undefined")
     page.execute_script("dabke.lanes.layout.openAll(false)")
@@ -1048,7 +1068,7 @@ def test_search_counts_tensors_on_however_many_ranks(page, job, tmp_path):
         "ward": f"{2 * RANKS * STEPS} events",
     }
     search.send_keys(Keys.CONTROL, "a")
-    search.send_keys("layer3.bias", Keys.ENTER)  # opens the rank that it leads to
+    search.send_keys("layer3.bias", Keys.ENTER)  # opens the rank of the match
     assert page.execute_script("const {lanes} = dabke; return lanes.placeOf(lanes.selected) !== undefined")
     path = tmp_path / "horovod.json"
     path.write_text(
@@ -1095,7 +1115,8 @@ def test_what_has_one_name_has_one_colour_in_every_row_and_view(page, job):
     assert in_words == [colours[0][0]] * 2
     page.find_element(By.CSS_SELECTOR, "#grouping option[value=tensor]").click()
     page.execute_script(
-        'const {lanes} = dabke; lanes.select(lanes.trace.name.indexOf(lanes.trace.names.indexOf("forward"))); lanes.clear()'
+        "const {lanes} = dabke;"
+        ' lanes.select(lanes.trace.name.indexOf(lanes.trace.names.indexOf("forward"))); lanes.clear()'
     )
     by_tensor = page.execute_script(
         TEXTS_AND_COLOURS
@@ -1153,8 +1174,9 @@ def test_at_400_pixels_the_first_screen_shows_every_rank_and_nothing_sticks_out(
         load(page, job)
         page.find_element(By.ID, "search").send_keys("grad")
         outside = page.execute_script(
-            "return [...document.querySelectorAll('header *, main > *, footer *, #findings *')].filter(each => {"
-            "const {right, width} = each.getBoundingClientRect(); return width && right > 400; }).map(each => each.outerHTML)"
+            "return [...document.querySelectorAll('header *, main > *, footer *, #findings *')].filter("
+            "each => {const {right, width} = each.getBoundingClientRect(); return width && right > 400; })"
+            ".map(each => each.outerHTML)"
         )
         assert outside == []
         assert page.execute_script("return document.documentElement.scrollWidth") == 400
@@ -1170,7 +1192,7 @@ def test_at_400_pixels_the_first_screen_shows_every_rank_and_nothing_sticks_out(
         page.find_element(By.CSS_SELECTOR, ".finding").click()
         assert page.execute_script("return dabke.lanes.selected") >= 0
         top = page.execute_script('return document.getElementById("lanes").getBoundingClientRect().top')
-        assert 0 < top < 400  # what the finding leads to is in sight, though the finding was below it
+        assert 0 < top < 400  # the finding's target is in sight, though the finding was below it
         check_two_fingers(page)
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -1194,7 +1216,7 @@ def check_two_fingers(page):
     next_frame = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
     page.execute_async_script(next_frame)
     zoomed = view(page)
-    touch("touchMove", 190)  # the other finger is lifted, which moves nothing
+    touch("touchMove", 190)  # lifting the other finger moves nothing
     touch("touchMove", 191)
     touch("touchEnd")
     page.execute_async_script(next_frame)
@@ -1311,7 +1333,7 @@ def test_figures_of_the_report_are_drawn_and_lead_to_their_steps(page, trace):
 def test_two_traces_are_compared_by_their_reports(page, trace, tmp_path):
     slower = json.loads(trace.read_text())
     report = slower["otherData"]["report"]
-    report["phases"]["collective_us"] /= 2  # so the trace that is shown has become slower
+    report["phases"]["collective_us"] /= 2  # so the trace on the page has become slower
     for step in report["steps"]:
         step["end_us"] += step["end_us"] - step["start_us"]
     other = tmp_path / "before.json"
@@ -1446,9 +1468,8 @@ def test_a_million_events_are_drawn_smoothly(page, million):
 
 def check_drawing(page):
     least_ms, least_task_ms, figures = math.inf, math.inf, {}
-    for _ in range(
-        TRIES
-    ):  # on a machine that does other things, too, either may take longer: once it does not
+    # Either time may be longer on a busy machine; each must be short once.
+    for _ in range(TRIES):
         figures = page.execute_async_script(MEASURE)
         print(figures)
         assert figures["frames"] >= 60

@@ -31,7 +31,8 @@ def why_failed(case):
 
 
 def counts_of(report, code):
-    """(passed, failed, skipped), and a text for each failure; what ended without a report, or ran nothing, is one."""
+    """Returns (passed, failed, skipped), and a text per failure. A run without a report, or without tests, is
+    a failure."""
     cases = ElementTree.parse(report).findall(".//testcase") if report.exists() else []
     outcomes = [outcome_of(case) for case in cases]
     failures = [

@@ -89,7 +89,7 @@ def test_pages_open_without_an_error(site):
 
 
 def open_page(site, name, scheme):
-    """The theme keeps the scheme of the last page, and may still be writing it when the next one is opened."""
+    """Opens a page. The theme keeps the last scheme, and may still write it when the next one opens."""
 
     def opened(_):
         site.execute_script("localStorage.clear()")

@@ -1,4 +1,4 @@
-"""The page as dabke-timeline hands it out: served, and as one file."""
+"""The page from dabke-timeline: served, and as one file."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ TOOL = BUILD / "timeline_viewer/dabke-timeline"
 
 
 def shown(browser, address):
-    """How many events the page at the address shows of itself."""
+    """Returns the number of events that the page at the address reports."""
     browser.get(address)
     WebDriverWait(browser, LIMIT_SECONDS).until(
         lambda each: each.execute_script(
@@ -93,7 +93,8 @@ def test_an_exported_page_needs_nothing_else(browser, trace, tmp_path, name):
     assert errors_of(browser) == []
     assert (
         browser.execute_script(
-            'return performance.getEntriesByType("resource").filter(each => each.name.startsWith("http")).length'
+            'return performance.getEntriesByType("resource")'
+            '.filter(each => each.name.startsWith("http")).length'
         )
         == 0
     )
@@ -138,7 +139,7 @@ def job(path, late_us):
 
 
 def profile(path, rank, begin_us):
-    """As PyTorch's profiler writes one rank's trace: every rank's process has the same number."""
+    """Writes one rank's trace as PyTorch's profiler does: every rank's process has the same number."""
     events = [{"name": "process_name", "ph": "M", "pid": 7, "args": {"name": "python"}}]
     for step in range(5):
         at = begin_us + step * 1000
@@ -168,12 +169,15 @@ def profile(path, rank, begin_us):
 
 
 HEADS = "return [...dabke.lanes.layout.groups].map(each => each.key)"
-TIMES = "const {trace} = dabke.lanes; return trace.files.map((_, i) => [...trace.begin].filter((_, k) => trace.rows[trace.row[k]].file === i))"
+TIMES = (
+    "const {trace} = dabke.lanes; return trace.files.map((_, i) =>"
+    " [...trace.begin].filter((_, k) => trace.rows[trace.row[k]].file === i))"
+)
 
 
 @pytest.fixture(params=["view", "export"])
 def page_of(request, tmp_path):
-    """The address of the page that a command makes of several traces."""
+    """Returns a function that returns the address of the page that a command makes of several traces."""
     processes = []
 
     def made(*traces):
@@ -208,18 +212,20 @@ def test_two_jobs_on_one_page_are_told_apart_by_their_names(browser, page_of, tm
     assert "before.json, after.json" in browser.find_element(By.ID, "name").text
     late = browser.execute_script("return [...dabke.lanes.late]")
     assert late == [["before · rank 1", "late 1.00 ms"], ["after · rank 1", "late 9.00 ms"]]
-    # The second job's first step: the same order as the first job's, of which nothing is told.
+    # The second job's first step has the same order as the first job's, which must not appear here.
     browser.execute_script("""const {lanes} = dabke, {trace} = lanes;
         lanes.select([...trace.begin.keys()].find(i => trace.rows[trace.row[i]].file === 1 && trace.order[i] === 1 && trace.lastBy[i] > 0))""")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#selection table tr")) == 1 + 2
     assert "9.00 ms" in browser.find_element(By.CSS_SELECTOR, "#selection table").text
-    # What the second job's report has found leads to the second job's ranks.
+    # The findings of the second job's report lead to the second job's ranks.
     browser.execute_script(
-        'dabke.lanes.clear(); document.querySelectorAll("#findings > div")[1].querySelector("button.finding:enabled").click()'
+        "dabke.lanes.clear();"
+        ' document.querySelectorAll("#findings > div")[1].querySelector("button.finding:enabled").click()'
     )
     assert (
         browser.execute_script(
-            "const {trace, selected} = dabke.lanes; return selected < 0 ? -1 : trace.rows[trace.row[selected]].file"
+            "const {trace, selected} = dabke.lanes;"
+            " return selected < 0 ? -1 : trace.rows[trace.row[selected]].file"
         )
         == 1
     )

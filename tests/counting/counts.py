@@ -1,10 +1,11 @@
-"""What the runners of tests leave for whoever adds them up: a file with "passed failed skipped" and, below it, what failed and why."""
+"""The result file of a runner of tests: "passed failed skipped" and, below it, the failures with their
+reasons."""
 
-WHY_LINES = 12  # of a failed test's last words
+WHY_LINES = 12  # of a failed test's last lines
 
 
 def with_reason(text, lines):
-    """A failure's text with the last of these lines below it."""
+    """Returns a failure's text with the last of these lines below it."""
     said = [f"    | {line.rstrip()}" for line in lines if line.strip()]
     return "\n".join([text, *said[-WHY_LINES:]])
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Runs the tests of one build directory and counts test cases.
 
-    tests/counting/run.py BUILD_DIR [TEST...] [--suite NAME]... [--label NAME] [--counts FILE] [--timeout-multiplier N] [--per-core N]
+    tests/counting/run.py BUILD_DIR [TEST...] [--suite NAME]... [--label NAME] [--counts FILE]
+                          [--timeout-multiplier N] [--per-core N]
 
-A Catch2 program counts as its test cases, any other test as one. What cannot be counted is a failure, never left out:
-a program that crashed, hung, ended badly after its last test case or ran none; a test that Meson lists and did not run;
-a build directory without tests. Ends with code 0 only when nothing failed. --counts writes "passed failed skipped" and,
-below it, what failed and why.
+A Catch2 program counts as its test cases, any other test as one. Whatever cannot be counted is a failure:
+- a program that crashed, hung, failed after its last test case, or ran no test case
+- a test that Meson lists and did not run
+- a build directory without tests
+
+Ends with code 0 only if nothing failed. --counts writes "passed failed skipped" and, below it, the failures
+with their reasons.
 """
 
 import argparse
@@ -26,11 +30,11 @@ from counts import with_reason, write_counts
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrapper.py")
 REPORT_LINE = re.compile(r"^catch2 report: (.+)$", re.MULTILINE)
 CPU_LINE = re.compile(r"^cpu seconds: ([0-9.]+)$", re.MULTILINE)
-MOST_EXPENSIVE = 15  # tests whose CPU time is told
-# The results as Meson's testlog.json says them.
+MOST_EXPENSIVE = 15  # the number of tests whose CPU time is printed
+# The results as in Meson's testlog.json.
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = "SKIP"
-SKIP_MARK = "skipped: "  # what DABKE_SKIP (tests/skip.h) begins its warning with
+SKIP_MARK = "skipped: "  # the start of a warning of DABKE_SKIP (tests/skip.h)
 
 
 @dataclass
@@ -53,15 +57,14 @@ class Counts:
 
 @dataclass
 class CatchReport:
-    """What a Catch2 XML report says, however early it ends."""
+    """The content of a Catch2 XML report, which may end at any point."""
 
     passed: int = 0
     failed: list = field(default_factory=list)  # names
     skipped: list = field(default_factory=list)  # names, with the reasons
     unfinished: str = ""  # the test case that was running when the report ended
-    details: dict = field(
-        default_factory=dict
-    )  # of each test case, lines about failed expressions, for people
+    # Lines about failed expressions of each test case, for people.
+    details: dict = field(default_factory=dict)
 
 
 def last_words(entry):
@@ -126,7 +129,7 @@ def read_catch_report(path):
         with open(path, "rb") as file:
             parser.ParseFile(file)
     except (OSError, xml.parsers.expat.ExpatError):
-        pass  # the program did not come to the end; what it wrote until then counts
+        pass  # the program did not reach its end; the report until then counts
     report.unfinished = name
     return report
 
@@ -144,7 +147,7 @@ def how_it_ended(entry):
 
 
 def count_entry(counts, entry):
-    """One line of testlog.json."""
+    """Counts one line of testlog.json."""
     name, result = entry["name"], entry["result"]
     if used := CPU_LINE.search(entry.get("stdout") or ""):
         counts.cpu_seconds[name.rsplit(" / ", 1)[-1].rsplit(":", 1)[-1]] = float(used.group(1))
@@ -186,14 +189,15 @@ def count_entry(counts, entry):
 
 
 def count_log(lines, expected_names):
-    """`expected_names`: what Meson was to run."""
+    """Counts the lines of the log. `expected_names` are the tests that Meson was asked to run."""
     counts = Counts()
     missing = list(expected_names)
     for line in lines:
         if not line.strip():
             continue
         entry = json.loads(line)
-        # "room:test" or "project:room / test", depending on Meson's version and the test's suites.
+        # The name is "room:test" or "project:room / test", depending on Meson's version and the test's
+        # suites.
         name = entry["name"].rsplit(" / ", 1)[-1]
         for candidate in (name, name.rsplit(":", 1)[-1]):
             if candidate in missing:
@@ -208,12 +212,12 @@ def count_log(lines, expected_names):
 
 
 def meson_command():
-    """The one that quickstart chose, or the one on the PATH."""
+    """The Meson that quickstart chose, or the one in PATH."""
     return os.environ.get("MESON", "meson")
 
 
 def logs_in(folder):
-    # Meson puts the wrapper's name behind the log's.
+    # Meson appends the wrapper's name to the log's name.
     return [
         os.path.join(folder, name)
         for name in os.listdir(folder)
@@ -222,7 +226,7 @@ def logs_in(folder):
 
 
 def tests_in(build_dir, suites):
-    """The names of those in one of the suites; of all when there are none."""
+    """The names of the tests in one of the suites; of all tests if no suite is given."""
     listed = subprocess.run(
         [meson_command(), "introspect", "--tests", build_dir], check=True, capture_output=True
     )
@@ -241,7 +245,7 @@ def run(build_dir, tests, suites, timeout_multiplier, per_core):
     for log in logs_in(folder):
         os.remove(log)
     tests = tests or tests_in(build_dir, suites)
-    # The settings of whoever runs this are not the tests'.
+    # The settings of the calling user must not reach the tests.
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -249,7 +253,7 @@ def run(build_dir, tests, suites, timeout_multiplier, per_core):
     }
     environment["DABKE_TEST_REPORTS"] = os.path.abspath(reports)
     if not tests:
-        return count_log([], [])  # and not all, as Meson takes it
+        return count_log([], [])  # an empty list would make Meson run all tests
     subprocess.run(
         [
             meson_command(),
@@ -279,7 +283,7 @@ def run(build_dir, tests, suites, timeout_multiplier, per_core):
 
 
 def say_cpu_seconds(label, by_test):
-    """Where the machine's time went: what a test waits for costs nothing, and what it computes others wait for."""
+    """Prints the CPU time of the tests. A waiting test costs nothing; a computing test makes others wait."""
     dearest = sorted(by_test.items(), key=lambda item: -item[1])[:MOST_EXPENSIVE]
     print(
         f"{label}CPU time: {sum(by_test.values()):.0f} s; of these",
@@ -305,12 +309,12 @@ def main():
         help="where no TEST is given: unit, process, long or hosts; may be given again; all, if it is not",
     )
     parser.add_argument("--timeout-multiplier", type=float, default=1, metavar="N")
-    # Tests wait for processes of their own, and for time-outs, two thirds of the time.
+    # Two thirds of the time, tests wait for their processes and for time limits.
     parser.add_argument(
         "--per-core", type=int, default=3, metavar="N", help="how many tests run at a time for each core (3)"
     )
     options = parser.parse_args()
-    # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
+    # A background job may have signals ignored, and tests would inherit that.
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

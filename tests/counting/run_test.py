@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Whether the counter counts right, and whether there is nothing that it never sees.
+"""Checks that the counter counts right, and that it sees every test file.
 
-run_test.py VICTIM BUILD_DIR TESTS_DIR [PATTERN...]    VICTIM is the program of victim.cc; PATTERNs are of files not in the build
+    run_test.py VICTIM BUILD_DIR TESTS_DIR [PATTERN...]
+
+VICTIM is the program of victim.cc. A PATTERN names files that are not in the build.
 """
 
 import fnmatch
@@ -33,9 +35,9 @@ class Counting(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def run_victim(self, tag, hangs_after=None):
-        """What Meson would write about `victim TAG` under the wrapper, counted."""
+        """Counts the log line that Meson would write about `victim TAG` under the wrapper."""
         environment = dict(os.environ, DABKE_TEST_REPORTS=self.folder.name)
-        # The victim crashes on purpose: a sanitizer has nothing to add.
+        # The victim crashes on purpose, so a sanitizer must not report it.
         environment["ASAN_OPTIONS"] = "handle_segv=0:detect_leaks=0"
         environment["TSAN_OPTIONS"] = "handle_segv=0"
         program = subprocess.Popen(
@@ -49,7 +51,7 @@ class Counting(unittest.TestCase):
         if hangs_after:
             while hangs_after not in stdout:
                 line = program.stdout.readline()
-                self.assertTrue(line, stdout)  # or it has ended
+                self.assertTrue(line, stdout)  # otherwise the victim has ended
                 stdout += line
             program.terminate()
             result = "TIMEOUT"
@@ -171,7 +173,7 @@ class Counting(unittest.TestCase):
 
 
 def compiled_together(source):
-    """The files that a unity build compiles as this one; none of any other file."""
+    """The files that a unity build compiles as this source; none for any other source."""
     if not re.search(r"-unity\d+\.c", source):
         return []
     with open(source, encoding="utf-8") as file:

@@ -1,5 +1,5 @@
-// A program whose tests fail on purpose, in every way that the counter must see. Each is run by its tag
-// alone.
+// A program whose tests fail on purpose, in every way that the counter must see. Each test is run only by its
+// tag.
 #include <unistd.h>
 
 #include <csignal>

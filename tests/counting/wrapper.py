@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Stands before each test in `meson test --wrapper`: lets a Catch2 program write its XML report beside the log.
+"""The wrapper of each test in `meson test --wrapper`: a Catch2 program writes its XML report beside the log.
 
-Any other program is run as it is. Of each it says what it has computed, and it ends as its program ended.
+Any other program runs as it is. The wrapper prints the CPU time of each program and ends as the program
+ended.
 """
 
 import hashlib
@@ -12,9 +13,11 @@ import signal
 import subprocess
 import sys
 
-MARK = b"A Catch2 test executable"  # what Catch2 answers to --libidentify; looked for, so that nothing is run to find out
+# Catch2's answer to --libidentify. The wrapper searches the program's file for it instead of running the
+# program.
+MARK = b"A Catch2 test executable"
 
-MOST_DETAILS = 60  # lines about failed checks that are printed
+MOST_DETAILS = 60  # the most lines about failed checks that are printed
 
 
 def is_catch2(path):
@@ -29,7 +32,8 @@ def is_catch2(path):
 
 
 def run_passing_signals_on(command):
-    """A signal before the program is there waits for it, lest it outlive this process."""
+    """Runs the command and forwards signals. An early signal waits until the program has started, so that the
+    program does not outlive this process."""
     program, early = None, []
 
     def pass_on(received, _):
@@ -56,7 +60,8 @@ def end_as(returncode):
 
 
 def run_measured(command):
-    """Its return code; what it and those that it waited for have computed is said on a line that run.py looks for."""
+    """Returns the command's exit code. Prints the CPU time of the command and of the processes it waited for,
+    for run.py."""
     returncode = run_passing_signals_on(command)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"cpu seconds: {used.ru_utime + used.ru_stime:.2f}", flush=True)
@@ -68,7 +73,7 @@ def main():
     folder = os.environ.get("DABKE_TEST_REPORTS")
     if not folder or not is_catch2(command[0]):
         end_as(run_measured(command))
-    # Several tests may be one program with other arguments or environment.
+    # Several tests may be one program with different arguments or environments.
     key = hashlib.sha256(
         "\0".join([*command, *(f"{k}={v}" for k, v in sorted(os.environ.items()))]).encode()
     ).hexdigest()

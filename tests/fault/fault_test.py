@@ -1,4 +1,4 @@
-"""That the campaign of faults can fail: its judge against journals made for it, its plans, its wire.
+"""Checks that the campaign of faults can fail: its judge against made-up journals, its plans, its wire.
 
 fault_test.py BUILD_DIR
 """
@@ -28,7 +28,8 @@ def loss(at, rank, message, status="peer_lost"):
     return (
         at,
         rank,
-        f"lost {status} call 1 'tensor a' in process set {{0,1,2}}: allreduce sum int8[1] by ranks 0,1,2: {message}",
+        f"lost {status} call 1 'tensor a' in process set {{0,1,2}}: "
+        f"allreduce sum int8[1] by ranks 0,1,2: {message}",
     )
 
 
@@ -102,7 +103,8 @@ class TheJudge(unittest.TestCase):
         seen = loss(
             4.3,
             2,
-            "gloo allgather, rank 2 of 3 in process set 0: lost the connection to rank 0 on host0: it was closed",
+            "gloo allgather, rank 2 of 3 in process set 0: "
+            "lost the connection to rank 0 on host0: it was closed",
         )
         self.assertEqual(failures(planned, outcome([*gone, seen], (0, 0, 0))), [])
         other = loss(4.3, 2, "rank 0 on host0: it closed its connection")
@@ -174,7 +176,10 @@ class TheJudge(unittest.TestCase):
         self.check(failures(plan(KILL), outcome(wrong)), "rank 2 blames not [1]")
 
     def test_of_two_that_share_no_memory_either_may_be_the_one_that_failed(self):
-        text = "rank 1 failed in dabke_init: DABKE_CONTROLLER=shm: rank 1 shares no memory with rank 0 on vm: descriptors were cut off"
+        text = (
+            "rank 1 failed in dabke_init: DABKE_CONTROLLER=shm: rank 1 shares no memory with rank 0 on vm: "
+            "descriptors were cut off"
+        )
         self.assertEqual(
             failures(plan(KILL), outcome([GOOD[0], (1.1, 2, "lost transport dabke_init: " + text)])), []
         )
@@ -188,8 +193,10 @@ class TheJudge(unittest.TestCase):
 
     def test_who_came_when_the_epoch_had_ended_waits_for_another_and_is_told_of_that_one(self):
         told = (
-            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for ranks 0 (in epoch 1), 1; start all 3 ranks. "
-            "Of epoch 1 rank 0 said: process 77 of rank {} on vm ended in dabke_init (killed, or ended without dabke_shutdown)"
+            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for ranks 0 (in epoch 1), 1; "
+            "start all 3 ranks. "
+            "Of epoch 1 rank 0 said: process 77 of rank {} on vm ended in dabke_init "
+            "(killed, or ended without dabke_shutdown)"
         )
         self.assertEqual(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(1))])), [])
         self.check(
@@ -198,15 +205,17 @@ class TheJudge(unittest.TestCase):
 
     def test_what_rank_0_lacked_itself_is_its_own_blame(self):
         told = (
-            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for rank 0 (in epoch 1); start all 3 ranks. "
+            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for rank 0 (in epoch 1); "
+            "start all 3 ranks. "
             "Of epoch 1 rank 0 said: cannot read /x/1/hello/1.value: Too many open files"
         )
         self.assertEqual(judges.blamed_in(told, 2), [0])
 
     def test_of_a_connection_that_is_not_made_either_end_may_be_to_blame(self):
         told = (
-            "lost TransportError alltoall 'a': alltoall 'a' failed on rank 0: gloo alltoall of 1 tensor (order 3), rank 0 of 3 in "
-            "process set 0: connecting to rank 1 on host (limit 10 s): connect [127.0.0.1]:5004: Connection reset by peer"
+            "lost TransportError alltoall 'a': alltoall 'a' failed on rank 0: "
+            "gloo alltoall of 1 tensor (order 3), rank 0 of 3 in process set 0: "
+            "connecting to rank 1 on host (limit 10 s): connect [127.0.0.1]:5004: Connection reset by peer"
         )
         self.assertEqual(judges.blamed_in(told, 2), [0, 1])
 

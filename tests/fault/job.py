@@ -1,4 +1,4 @@
-"""One job of real processes: started, watched until it has ended or is over its time, and cleared away."""
+"""One job of real processes: started, watched until it has ended or exceeded its time, and cleaned up."""
 
 import collections
 import contextlib
@@ -20,10 +20,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "multiproc/
 import namespaces  # noqa: E402 (pylint: disable=wrong-import-position)
 
 LIMIT_SECONDS = 90
-PATIENCE_SECONDS = 20  # without any progress, in which a rank calls itself hung
+PATIENCE_SECONDS = 20  # the time without progress after which a rank reports itself as hung
 PEER_TIMEOUT_SECONDS = 2
 START_TIMEOUT_SECONDS = 10
-# What of a job may still be ending when its last process has: the process that strikes, a launcher's children.
+# The time that the last parts of a job take to end: the process that strikes, a launcher's children.
 LINGER_SECONDS = 9
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -32,11 +32,11 @@ MPI_ENVIRONMENT = {
 }
 
 
-FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"  # which the dynamic loader completes
+FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"  # the dynamic loader expands $LIB
 
 
 def remove_group(group):
-    """A control group, whose last processes may still be ending."""
+    """Removes a control group, whose last processes may still be ending."""
     deadline = time.monotonic() + LINGER_SECONDS
     while True:
         try:
@@ -49,7 +49,7 @@ def remove_group(group):
 
 
 def remove_clocks(journal):
-    """What libfaketime leaves of a process that was killed."""
+    """Removes the files that libfaketime leaves behind for a killed process."""
     for _, _, text in journal:
         word, _, pid = text.partition(" ")
         if word == "begun":
@@ -59,18 +59,18 @@ def remove_clocks(journal):
 
 @dataclass
 class Outcome:
-    codes: list  # of the processes that were started: the ranks, or the one launcher. None: had to be killed
-    said: str  # all that they wrote
+    codes: list  # of the started processes (ranks, or one launcher); None: it had to be killed
+    said: str  # all output of the processes
     journal: list  # (seconds, rank, text)
     began: float
-    ended: dict = field(default_factory=dict)  # {the process's index in codes: when}
+    ended: dict = field(default_factory=dict)  # {index of the process in codes: time of its end}
     seconds: float = 0
-    machine_stood_still: float = 0  # the longest time in which nothing of ours ran
-    left: list = field(default_factory=list)  # processes and files that nobody cleared away
+    machine_stood_still: float = 0  # the longest time in which no process of the job ran
+    left: list = field(default_factory=list)  # processes and files that were not cleaned up
 
 
 class Stillness:
-    """How long this machine, full of other work, lets a thread wait that wants to run now."""
+    """Measures how long a busy machine lets a thread wait that is ready to run."""
 
     def __enter__(self):
         self.longest = 0.0
@@ -93,7 +93,8 @@ class Stillness:
 
 
 def processes_with(word):
-    """(pid, command line) of those whose environment has it. Only what a job has started has its folder there."""
+    """The (pid, command line) of each process with `word` in its environment. Only a job's processes have its
+    folder there."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -101,7 +102,7 @@ def processes_with(word):
         try:
             if word.encode() in (entry / "environ").read_bytes():
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if line:  # else a zombie
+                if line:  # otherwise it is a zombie
                     found.append((int(entry.name), line.strip()))
         except OSError:
             pass
@@ -110,7 +111,7 @@ def processes_with(word):
 
 class Job:
     def __init__(self, plan, build, worker_command, python_build):
-        """`worker_command`: without the program."""
+        """Takes `worker_command` without the program."""
         self.plan = plan
         self.hand = str(build / "tests" / "storm" / "storm_worker")
         self.worker_command = [*worker_command, str(plan.program)]
@@ -118,7 +119,7 @@ class Job:
         self.dabkerun = str(build / "launcher" / "dabkerun")
 
     def run(self, stopped):
-        """`stopped`: an Event that ends it early."""
+        """Runs the job. `stopped` is an Event that ends it early."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="dabke-fault-"))
         try:
             for name in ("tmp", "first", "again"):
@@ -152,7 +153,7 @@ class Job:
         if plan.start == "processes":
             own["DABKE_RENDEZVOUS"] = f"file:{folder}/first"
         if plan.start in ("processes", "hosts"):
-            # Who still lacks something, or is cut off, makes no other job with the rest.
+            # A rank that still lacks something, or is cut off, makes no other job with the remaining ranks.
             if all(fault.effect in (plans.NOTHING, plans.DEATH) for fault in plan.faults):
                 own["STORM_AGAIN"] = f"file:{folder}/again"
         if plan.start == "openmpi":
@@ -160,7 +161,8 @@ class Job:
         return {**kept, **own}
 
     def _limits(self, folder, stack):
-        """Environment that what its faults need is told by; made, and taken away with the stack."""
+        """Makes the limits that the faults need, and removes them with the stack. Returns the variables that
+        name them."""
         told = {}
         kinds = {fault.kind for fault in self.plan.faults}
         name = f"dabke-fault-{os.getpid()}-{self.plan.seed}"
@@ -196,7 +198,7 @@ class Job:
         return told
 
     def commands(self):
-        """(command, environment more) of those that all start here."""
+        """A list of (command, additional environment) of the processes to start on this host."""
         plan, worker = self.plan, self.worker_command
         if plan.start == "processes":
             return [
@@ -209,7 +211,8 @@ class Job:
         return [([f"mpirun.{plan.start}", *more, "-np", str(plan.ranks), *worker], {})]
 
     def clock_of(self, rank):
-        """A rank whose clock steps has one of its own. The steady clock of a machine does not step."""
+        """Variables that give a rank its own clock, if a fault steps that clock. The steady clock of a
+        machine does not step."""
         if not any(fault.kind == "clock step" and fault.rank == rank for fault in self.plan.faults):
             return {}
         return {"LD_PRELOAD": FAKETIME, "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
@@ -243,7 +246,7 @@ class Job:
 
     @staticmethod
     def _start(commands, folder, environment):
-        """(processes, files of what they say)"""
+        """Starts the commands. Returns (processes, files with their output)."""
         with open(folder / "said", "wb") as said:
             return [
                 subprocess.Popen(
@@ -258,7 +261,7 @@ class Job:
             ], [folder / "said"]
 
     def _start_by_agents(self, hosts, folder, environment):
-        """Hosts go by the names of their namespaces."""
+        """Starts dabkerun with agents on the hosts, which are named after their namespaces."""
         shell = folder / "shell"
         shell.write_text('#!/bin/sh\nexec ip netns exec "$1" sh -c "$2"\n', encoding="ascii")
         shell.chmod(0o755)
@@ -274,13 +277,14 @@ class Job:
         return self._start([(command, {})], folder, environment)
 
     def _start_on_hosts(self, hosts, _, environment):
-        # In a namespace of process ids of its own a rank would be the first process, which nothing in there can kill.
+        # All ranks share process ids: as the first process of a namespace of its own, a rank could not be
+        # killed from inside.
         started = hosts.start(self.plan.places, self.worker_command, environment, one_pid_namespace=True)
         return started, [rank.output_file for rank in started]
 
     @staticmethod
     def _wait(started, deadline, stopped):
-        """(exit codes, when each ended)"""
+        """Returns (exit codes, the time of each end)."""
         ended = {}
         while len(ended) < len(started):
             for number, process in enumerate(started):
@@ -315,7 +319,7 @@ class Job:
             str(path.relative_to(folder))
             for path in (folder / "tmp").rglob("*")
             if not path.is_dir() and not path.parent.name.startswith("dabke-storm.")
-        )  # what the program itself writes
+        )  # the program's own output
 
 
 def journal_of(path):

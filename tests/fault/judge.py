@@ -1,4 +1,4 @@
-"""What must be true of a job that something has befallen. A pure function of what was planned and what was seen."""
+"""The rules for a job under faults: a pure function of the plan and of what was seen."""
 
 import re
 import signal
@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 import job as jobs
 from plan import DEATH, FAILURE, NOTHING, SILENCE
 
-DEATH_SECONDS = 2.0  # in which the survivors must know of a death
-SILENCE_SECONDS = jobs.PEER_TIMEOUT_SECONDS + 3.0  # one more to the next empty message, two as for a death
+DEATH_SECONDS = 2.0  # survivors must report a death within this time
+SILENCE_SECONDS = jobs.PEER_TIMEOUT_SECONDS + 3.0  # 1 to the next empty message, 2 as for a death
 
 
 @dataclass
 class Verdict:
     failures: list = field(default_factory=list)
-    struck: list = field(default_factory=list)  # the faults that came
-    know_seconds: dict = field(default_factory=dict)  # {rank: after the first fault that may end a job}
-    init_seconds: dict = field(
-        default_factory=dict
-    )  # the same of those that waited in init for a rank that never came
+    struck: list = field(default_factory=list)  # the faults that struck
+    know_seconds: dict = field(default_factory=dict)  # {rank: time after the first fault that may end a job}
+    # The same for ranks that waited in init for a rank that never came.
+    init_seconds: dict = field(default_factory=dict)
 
 
 BLAMES = [
@@ -26,15 +25,18 @@ BLAMES = [
     r"\brank (\d+) on \S+ has not said",
     r"\bwaited .*? for ranks? (\d+(?:, \d+)*)",
     r"\bhas no link to rank (\d+)",
-    # of two, who has failed is either
+    # One of two ranks has failed.
     r"\brank (\d+) shares no memory with rank (\d+)",
     r"\bfailed on rank (\d+): .*?\bconnecting to rank (\d+)",
 ]
 
 
 def blamed_in(message, rank):
-    """Whom a message that this rank got is about: who says so is not blamed, nor is who only comes later in it. Who came when
-    the epoch had ended already is told of its end behind what it waited for itself; it may have ended by what rank 0 lacked."""
+    """The ranks that a message to `rank` blames. The reporting rank is not blamed, nor is a rank that only
+    appears later.
+
+    The message for a rank that came after the end of the epoch has two parts: the ranks that it waited for,
+    and then the end of that epoch. Rank 0 may itself be the cause of that end."""
     for part in reversed(re.split(r"\bOf epoch \d+ rank 0 said: ", message)):
         for told in BLAMES:
             if found := re.search(told, part):
@@ -45,7 +47,8 @@ def blamed_in(message, rank):
 
 
 def never_came(text):
-    """Nobody can know of a rank that had not come to the others: they wait for it, as for any that is late."""
+    """True if the text blames a rank that never came. No rank can detect that: the others wait for it as for
+    any late rank."""
     return re.search(r"dabke_init: .*\bwaited [\d.]+ s in epoch\b", text) is not None
 
 
@@ -61,7 +64,7 @@ class Judge:
                 self.struck_at.setdefault(int(text.split()[1]), at)
         self.verdict.struck = [plan.faults[number] for number in sorted(self.struck_at)]
         self.dead = {fault.rank for fault in self.verdict.struck if fault.effect == DEATH}
-        # What becomes of these is their own affair: they may fail, or have been away for so long that others went on.
+        # The ranks that may fail, or may be away for so long that the others go on.
         self.free = {
             fault.rank
             for fault in self.verdict.struck
@@ -83,14 +86,13 @@ class Judge:
         return self.verdict
 
     def culprits_for(self, rank):
-        """Whom this rank may blame."""
+        """The ranks that this rank may blame."""
         culprits = self.dead | self.free
         if self.dead and self.plan.start in ("mpich", "openmpi"):  # mpirun kills the others, in any order
             culprits |= set(range(self.plan.ranks)) - self.done - {rank}
         for fault in self.verdict.struck:
-            if (
-                fault.effect == SILENCE and fault.action != "stop"
-            ):  # a cut host and the others lose each other
+            # A cut host and the other hosts lose each other.
+            if fault.effect == SILENCE and fault.action != "stop":
                 host = self.plan.places[fault.rank]
                 mine = self.plan.places[rank]
                 culprits |= {
@@ -99,13 +101,14 @@ class Judge:
         return culprits
 
     def judge_words(self):
-        """A wrong result, a handle that does not end, a callback that comes twice: the ranks say so themselves."""
+        """A wrong result, a handle that does not end, a callback that runs twice: the ranks report these
+        themselves."""
         for rank, line in re.findall(r"storm: seed \d+, rank (\d+): (.*)", self.outcome.said)[:3]:
-            # A rank that lacks something may say so in any words, but it has no wrong result.
+            # A rank that lacks something may report it in any words, but it must have no wrong result.
             lacks = int(rank) in self.free and re.search(
                 "ended with|was refused|has no thread|no memory", line
             )
-            # DABKE_CPU_OPERATIONS=shm, beside a rank that had no descriptor left for the memory
+            # With DABKE_CPU_OPERATIONS=shm, the other rank had no descriptor left for the memory.
             lacks = lacks or self.free and "dabke_init ended with unsupported" in line
             if not lacks:
                 self.fail(f"rank {rank}: {line[:1000]}")
@@ -118,12 +121,11 @@ class Judge:
             self.fail(f"hung: not ended after {jobs.LIMIT_SECONDS} s")
         elif len(codes) == self.plan.ranks and self.plan.start in ("processes", "hosts"):
             for rank, code in enumerate(codes):
-                # What has ended by itself before it was struck is right too.
+                # A process that ended by itself before the fault struck is right too.
                 if self.free and code == 1:
-                    continue  # it said why, and that has been judged
-                killed = (
-                    (-signal.SIGKILL, 1) if self.plan.start == "hosts" else (-signal.SIGKILL,)
-                )  # 1: unshare's
+                    continue  # the rank has reported the reason, and that has been judged
+                # Code 1 is unshare's.
+                killed = (-signal.SIGKILL, 1) if self.plan.start == "hosts" else (-signal.SIGKILL,)
                 if not (code in killed and rank in self.dead) and not (code == 0 and rank in self.done):
                     self.fail(f"rank {rank} ended with code {code}")
         elif not self.dead:
@@ -140,7 +142,8 @@ class Judge:
         first = re.search(r"dabkerun: first failure: rank (\d+)", self.outcome.said)
         if code != 128 + signal.SIGKILL or first is None or int(first[1]) not in self.dead:
             self.fail(
-                f"dabkerun ended with code {code} and blames {first[0] if first else 'nobody'}, not {sorted(self.dead)}"
+                f"dabkerun ended with code {code} and blames {first[0] if first else 'nobody'}, "
+                f"not {sorted(self.dead)}"
             )
 
     def judge_survivor(self, rank):
@@ -148,7 +151,7 @@ class Judge:
             (at, text) for at, of, text in self.outcome.journal if of == rank and text.startswith("lost ")
         ]
         if self.dead and self.plan.start in ("mpich", "openmpi"):
-            # Which mpirun has killed with the others.
+            # mpirun has killed rank 0 with the others, so the store is gone.
             losses = [(at, text) for at, text in losses if "no answer from the rendezvous store" not in text]
         culprits = self.culprits_for(rank)
         if losses and not culprits:
@@ -162,7 +165,7 @@ class Judge:
             self.judge_time(rank, *losses[0])
 
     def judge_cause(self, rank, text, culprits):
-        """lost STATUS WHAT: MESSAGE. The message names whoever is to blame before anybody else."""
+        """The text is "lost STATUS WHAT: MESSAGE". The message must name a culprit before any other rank."""
         message = (
             text.rpartition(" by ranks ")[2].partition(": ")[2]
             if " by ranks " in text
@@ -176,8 +179,8 @@ class Judge:
             and self.plan.places[fault.rank] == self.plan.places[rank]
             for fault in self.verdict.struck
         ):
-            # To its own host a silent rank is only slow, and who has given it up cannot tell those that report through it,
-            # which see its connections end.
+            # For its own host, a silent rank is only slow. A rank that has given it up cannot notify the
+            # ranks that report through it; they see that its connections end.
             if re.search(r"\blost the connection to rank \d+", message):
                 culprits = culprits | {
                     of for _, of, text in self.outcome.journal if text.startswith("lost ")
@@ -186,12 +189,12 @@ class Judge:
             self.fail(f"rank {rank} blames not {sorted(culprits)}: {text[:1000]}")
 
     def onset(self, number):
-        """When others could first see of it. None: it came to nothing."""
+        """The time at which others could first see the fault. None: it had no effect."""
         fault, struck = self.plan.faults[number], self.struck_at[number]
         ended = self.outcome.ended.get(fault.rank)
         if fault.kind == "memory limit":
             return ended
-        if fault.effect == FAILURE and fault.kind != "garbage":  # a limit is met later, or never
+        if fault.effect == FAILURE and fault.kind != "garbage":  # the rank meets a limit later, or never
             own = [
                 at for at, of, text in self.outcome.journal if of == fault.rank and text.startswith("lost ")
             ]
@@ -200,7 +203,7 @@ class Judge:
         return struck
 
     def last_to_init(self, before, ranks):
-        """When the last of these ranks came to an init, before that time."""
+        """The time at which the last of these ranks began an init, before the time `before`."""
         return max(
             (at for at, of, text in self.outcome.journal if text == "init" and of in ranks and at <= before),
             default=0,
@@ -222,7 +225,7 @@ class Judge:
                     limit,
                     max(began, self.last_to_init(at, {rank})) + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS,
                 )
-            elif "dabke_init: " in text:  # in which the others wait for all that are late
+            elif "dabke_init: " in text:  # in init, ranks wait for all late ranks
                 limit = max(limit, self.last_to_init(at, range(self.plan.ranks)) + DEATH_SECONDS)
         if first is None:
             self.fail(f"rank {rank} lost its job before anything came of the faults")
@@ -232,7 +235,8 @@ class Judge:
         limit += self.plan.stop_seconds + 2 * self.outcome.machine_stood_still
         if at > limit:
             self.fail(
-                f"rank {rank} knew only {at - first:.2f} s after the first fault ({limit - first:.2f} are allowed)"
+                f"rank {rank} knew only {at - first:.2f} s after the first fault "
+                f"({limit - first:.2f} are allowed)"
             )
 
 

@@ -1,4 +1,4 @@
-"""From a seed to a job and what befalls it. The same seed gives the same plan, whatever ran before."""
+"""Makes a job and its faults from a seed. The same seed gives the same plan, whatever ran before."""
 
 import random
 import re
@@ -6,12 +6,13 @@ import subprocess
 from dataclasses import dataclass, field
 
 MOST_TRIES = 50
-# Named as in the summary; each comes where the storm's program has such a point.
+# The phases have the names of the summary; a phase occurs where the storm's program has its point.
 PHASES = ["init", "first steps", "steady state", "join", "process sets", "shutdown", "throughout"]
 POINTS = {"init": "init", "join": "join", "process sets": "change", "shutdown": "leave"}
 FIRST_STEPS = 2
 
-# What a fault may lead to. Between these two times of silence either may come, so nothing is drawn there.
+# The possible effects of a fault. Between the short and the long time of silence, either effect may occur, so
+# no time is drawn there.
 NOTHING, DEATH, SILENCE, FAILURE = "nothing", "death", "silence", "failure"
 SHORT_STOP_SECONDS, SHORT_CUT_SECONDS = 1.0, 0.3
 LONG_SECONDS = 6.0
@@ -22,16 +23,16 @@ FROM_THE_BEGINNING = ("full disk",)
 class Fault:
     rank: int
     phase: str
-    nth: int  # of the rank's times at the phase's point
-    delay_us: int  # after it
-    kind: str  # as the summary has it
-    effect: str  # the worst that may come of it
-    action: str = ""  # as STORM_FAULTS has it; empty: it is there from the beginning
+    nth: int  # the number of the rank's visit to the phase's point
+    delay_us: int  # the delay after that visit
+    kind: str  # as named in the summary
+    effect: str  # the worst possible effect
+    action: str = ""  # as in STORM_FAULTS; empty: the fault is there from the beginning
     argument: str = ""
-    seconds: float = 0  # how long it lasts
+    seconds: float = 0  # the duration
 
     def line(self):
-        """As STORM_FAULTS has it."""
+        """The fault's line in STORM_FAULTS."""
         if not self.action:
             return f"{self.rank} never 0 0 kill"
         point = POINTS.get(self.phase, "step")
@@ -48,14 +49,15 @@ class Plan:
     program: int  # the storm's seed
     steady: int  # STORM_STEADY
     ranks: int
-    start: str  # processes, hosts (processes in network namespaces), dabkerun, agents (dabkerun's on such hosts), mpich,
-    # openmpi
-    places: list  # the host of each rank, where there are several
-    operations: str  # what DABKE_CPU_OPERATIONS and DABKE_CONTROLLER say, for the summary
+    # The starter: processes, hosts (processes in network namespaces), dabkerun, agents (dabkerun's, on such
+    # hosts), mpich, openmpi.
+    start: str
+    places: list  # the host of each rank, if there are several
+    operations: str  # the values of DABKE_CPU_OPERATIONS and DABKE_CONTROLLER, for the summary
     faults: list = field(default_factory=list)
-    wires: dict = field(default_factory=dict)  # {host: what becomes of its frames}
-    python: bool = False  # the ranks are Python's
-    devices: bool = False  # some of the tensors are on CUDA devices, of the double
+    wires: dict = field(default_factory=dict)  # {host: faults of its wire}
+    python: bool = False  # the ranks are Python programs
+    devices: bool = False  # some tensors are on CUDA devices of the double
 
     def __str__(self):
         where = f" on hosts {self.places}" if self.places else ""
@@ -63,14 +65,15 @@ class Plan:
         devices = ", some tensors on devices" if self.devices else ""
         return "; ".join(
             [
-                f"{self.ranks} {kind} by {self.start}{where}, {self.operations}, storm program {self.program}{devices}",
+                f"{self.ranks} {kind} by {self.start}{where}, {self.operations}, "
+                f"storm program {self.program}{devices}",
                 *map(str, self.faults),
             ]
         )
 
     @property
     def lines(self):
-        """STORM_FAULTS, whose lines are numbered as the faults are."""
+        """The value of STORM_FAULTS; its lines are numbered as the faults are."""
         return "\n".join(fault.line() for fault in self.faults)
 
     @property
@@ -79,7 +82,7 @@ class Plan:
 
 
 class Worker:
-    """What a rank's program says of itself: `command`, the storm's worker or python_rank.py."""
+    """The reports of a rank's program about itself. `command` is the storm's worker or python_rank.py."""
 
     def __init__(self, *command):
         self.command = list(command)
@@ -96,7 +99,7 @@ class Worker:
         return done.stdout.split("\n")
 
     def shown(self, program, steady):
-        """(ranks, starter, ranks a host, the epochs' knobs)"""
+        """Returns (ranks, starter, ranks per host, the epochs' knobs)."""
         lines = self._said("--show", program, steady)
         ranks, starter, each = re.match(r"seed \d+: (\d+) ranks, (\w+), (\d+) a host", lines[0]).groups()
         return (
@@ -107,7 +110,7 @@ class Worker:
         )
 
     def points(self, program, steady):
-        """{rank: {point: how often}}"""
+        """Returns {rank: {point: number of visits}}."""
         points = {}
         for line in filter(None, self._said("--points", program, steady)):
             rank, point, count = line.split()
@@ -124,7 +127,7 @@ def is_on_devices(seed):
 
 
 def plan_of(seed, worker):
-    """`worker`: the one of such a seed."""
+    """Returns the plan of a seed. `worker` must be the one for that seed."""
     draw = random.Random(f"fault {seed}")
     steady = draw.randint(5, 25)
     for attempt in range(MOST_TRIES):
@@ -167,7 +170,7 @@ def plan_of(seed, worker):
 
 
 def takes_garbage(plan):
-    """Where messages go over TCP links of ours alone: Gloo's connections have no messages that could be told apart."""
+    """True if messages use only Dabke's own TCP links: Gloo's connections have no separate messages."""
     ways = plan.operations.split(" and ")
     if plan.start == "hosts":
         return all(way in ("tcp/auto", "tcp/tcp") for way in ways)
@@ -175,7 +178,7 @@ def takes_garbage(plan):
 
 
 def times_of(phase, points):
-    """Which of a rank's times at the phase's point are in that phase."""
+    """The rank's visits to the phase's point that lie in that phase."""
     steps = points["step"]
     if phase == "first steps":
         return range(min(FIRST_STEPS, steps))
@@ -210,12 +213,13 @@ def add_fault(draw, plan, points):
         }
         plan.faults.append(Fault(rank, "throughout", 0, 0, kind, NOTHING))
         return
-    if kind == "garbage":  # between two messages is before the first step
+    if kind == "garbage":  # before the first step, the garbage lies between two messages
         plan.faults.append(
             Fault(rank, "first steps", 0, 0, kind, FAILURE, "garbage", str(draw.randint(16, 400)))
         )
         return
-    # A rank that dies inside MPI's own start is its launcher's affair: Open MPI's may then wait for ever.
+    # If a rank dies inside MPI's own start, the launcher must handle it; Open MPI's launcher may then wait
+    # for ever.
     barred = "init" if kind == "kill" and plan.start in ("mpich", "openmpi") else ""
     phase = draw.choice([phase for phase in PHASES if phase != barred and times_of(phase, points[rank])])
     nth = draw.choice(times_of(phase, points[rank]))
@@ -224,7 +228,7 @@ def add_fault(draw, plan, points):
 
 
 def form_of(draw, plan, rank, kind):
-    """What the fault is and may lead to: the rest of its members."""
+    """Returns the remaining members of the fault: its action and its possible effect."""
     if kind == "kill":
         return {"effect": DEATH, "action": "kill"}
     if kind == "memory limit":
@@ -246,11 +250,12 @@ def form_of(draw, plan, rank, kind):
         return {
             "effect": NOTHING,
             "action": "shell",
-            "argument": f"echo {draw.choice(['+3600', '-3600', '+86400000', '-7'])} > $FAKETIME_TIMESTAMP_FILE",
+            "argument": f"echo {draw.choice(['+3600', '-3600', '+86400000', '-7'])} "
+            "> $FAKETIME_TIMESTAMP_FILE",
         }
     is_long = bool(plan.places) and draw.random() < 0.4
     if kind == "stop":
-        # On one host a stopped rank is slow, however long.
+        # On one host, a stopped rank is only slow, whatever the time.
         most = SHORT_STOP_SECONDS if plan.places else 2.5
         seconds = LONG_SECONDS if is_long else round(draw.uniform(0.05, most), 2)
         return {

@@ -1,11 +1,12 @@
-"""One rank of a random program over the Python package, as storm_worker is one over the C API: for the campaign's Python jobs.
+"""One rank of a random program over the Python package, for the campaign's Python jobs. It mirrors
+storm_worker, which uses the C API.
 
-    python_rank.py SEED           runs it; a launcher has started as many as it has ranks
-    python_rank.py --show SEED    how it is started
-    python_rank.py --points SEED  how often each rank comes to which point
+    python_rank.py SEED           runs it; a launcher has started as many processes as it has ranks
+    python_rank.py --show SEED    prints how it is started
+    python_rank.py --points SEED  prints how often each rank comes to each point
 
-STORM_STEADY, STORM_JOURNAL, STORM_FAULTS, STORM_DEAD, STORM_AGAIN and STORM_PATIENCE are as tests/storm has them, and
-STORM_WORKER is the worker whose hand strikes.
+STORM_STEADY, STORM_JOURNAL, STORM_FAULTS, STORM_DEAD, STORM_AGAIN and STORM_PATIENCE are as in tests/storm.
+STORM_WORKER is the worker whose helper process strikes.
 """
 
 import collections
@@ -35,14 +36,14 @@ JOIN_PERCENT, CHANGE_PERCENT = 25, 25
 
 @dataclasses.dataclass
 class Call:
-    number: int  # no other call of the program has it
+    number: int  # unique in the program
     kind: str
     name: str
     dtype: str
     op: str
     rows: int
-    in_set: bool  # of the phase's process set, where it has one
-    takers: list  # the ranks that submit it; the others have joined
+    in_set: bool  # in the phase's process set, if the phase has one
+    takers: list  # the ranks that submit it; the other ranks have joined
 
 
 @dataclasses.dataclass
@@ -60,7 +61,7 @@ class Program:
 
 
 class ProgramMaker:
-    """The same on all ranks: a function of the seed."""
+    """Makes the program as a function of the seed, so that it is the same on all ranks."""
 
     def __init__(self, seed, steady):
         self.draw = random.Random(f"python program {seed}")
@@ -83,7 +84,7 @@ class ProgramMaker:
 
     def phases(self, ranks):
         phases = [self.phase(ranks) for _ in range(self.draw.randint(2, 5))]
-        for _ in range(self.steady):  # as a training loop, whose batches are learned
+        for _ in range(self.steady):  # as in a training loop, whose batches are learned
             phases.append(Phase([self.again(call, ranks) for call in phases[-1].calls if not call.in_set]))
         return phases
 
@@ -103,7 +104,7 @@ class ProgramMaker:
                     continue
                 left -= {rank for rank in left if len(left) > 1 and draw.random() < 0.2}
                 call.takers = sorted(left)
-                if call.kind == "broadcast":  # from one that takes part
+                if call.kind == "broadcast":  # the root must take part
                     call.kind = "allreduce"
         return phase
 
@@ -138,7 +139,7 @@ def points_of(program, rank):
 
 
 class Faults:
-    """The rank's journal, and the process that strikes it."""
+    """The rank's journal, and the process that strikes the rank."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -184,7 +185,7 @@ class Rank:
 
     def watch(self):
         patience = float(os.environ.get("STORM_PATIENCE", "60"))
-        never = threading.Event()  # a sleep is what libfaketime spoils
+        never = threading.Event()  # libfaketime would spoil a sleep
         while time.monotonic() - self.moved < patience:
             never.wait(0.2)
         print(f"storm: seed {self.seed}, rank {self.rank}: HANG: {self.doing}", file=sys.stderr, flush=True)
@@ -195,7 +196,7 @@ class Rank:
         os._exit(1)
 
     def must(self, what, function, *arguments, **named):
-        """What it returns. None where the job is over."""
+        """Calls the function and returns its result, or None if the job is over."""
         self.doing, self.moved = what, time.monotonic()
         try:
             return function(*arguments, **named)
@@ -212,7 +213,7 @@ class Rank:
             return None
 
     def input(self, call, rank):
-        """Small whole numbers, so that every sum is exact."""
+        """An array of small whole numbers, so that every sum is exact."""
         return (
             ((np.arange(call.rows * 2) * 3 + call.number * 7 + rank * 5) % 13 - 6)
             .astype(call.dtype)
@@ -275,7 +276,7 @@ class Rank:
             if splits != [call.rows if rank in call.takers else 0 for rank in ranks]:
                 self.wrong(f"{call} received other splits: {splits}")
             want = np.concatenate([self.input(call, rank) for rank in call.takers])
-        # An average of three may be a rounding away.
+        # An average of three may have a rounding error.
         if got.shape != want.shape or not np.allclose(
             got, want, rtol=1e-6 if call.op == "Average" else 0, atol=0
         ):
@@ -326,7 +327,7 @@ class Rank:
         print(f"rank {self.rank} is done")
 
     def run_again(self):
-        """What is left of the job makes another one."""
+        """The remaining ranks make another job."""
         dead = [int(word) for word in os.environ.get("STORM_DEAD", "").split(",") if word]
         left = [rank for rank in range(self.program.ranks) if rank not in dead]
         place = os.environ.get("STORM_AGAIN", "")

@@ -1,4 +1,4 @@
-"""What a campaign has shown, as a table by fault and phase."""
+"""The results of a campaign, as a table by fault and phase."""
 
 import plan as plans
 
@@ -15,9 +15,8 @@ def table(rows):
             hit = [row for row in ran if [action, phase, True] in row["faults"]]
             if not hit:
                 continue
-            alone = [
-                row for row in hit if len(row["faults"]) == 1
-            ]  # else nobody can say which was known so late
+            # With several faults, the late knowledge belongs to no single fault.
+            alone = [row for row in hit if len(row["faults"]) == 1]
             known = longest(alone, "know"), longest(alone, "know in init")
             failed = sum(bool(row["failures"]) for row in hit)
             times = sum(row["faults"].count([action, phase, True]) for row in hit)

@@ -3,8 +3,8 @@
 
     wire.py NAMESPACE:DEVICE NAMESPACE:DEVICE [--seed N] [--delay S] [--jitter S] [--loss P] [--reorder P]
 
-Makes the two devices and carries frames between them until it is killed; they are gone then. Says "ready" when they are there.
-A kernel without netem will do. The n-th frame of one direction meets the same fate in every run.
+Makes the two devices, prints "ready", and carries frames between them until it is killed. The devices end
+with it. The kernel need not have netem. The n-th frame of a direction has the same fate in every run.
 
     --delay    seconds that a frame takes, and --jitter more or less than that; no frame passes another
     --loss     the part of the frames that is lost
@@ -27,11 +27,12 @@ MOST_FRAME_BYTES = 65536
 
 
 class NotPermitted(Exception):
-    """Why there can be no such device here."""
+    """The reason why such a device is not possible here."""
 
 
 def tap_in(namespace, name):
-    """The frames of a network device that is there only while this is open. The calling process goes to the namespace."""
+    """Opens a network device that exists only while it is open, and returns its frames. The calling process
+    enters the namespace."""
     with open(f"/run/netns/{namespace}", "rb") as place:
         if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0) != 0:
             raise NotPermitted(f"setns: {os.strerror(ctypes.get_errno())}")
@@ -42,7 +43,7 @@ def tap_in(namespace, name):
 
 
 class Direction:
-    """When each frame arrives. Pure, but for the time that it is given."""
+    """The arrival time of each frame: a pure function, apart from the time that it is given."""
 
     def __init__(self, seed, delay, jitter, loss, reorder):
         self.draw = random.Random(seed)
@@ -50,7 +51,7 @@ class Direction:
         self.last = 0.0
 
     def arrival(self, now):
-        """None: never."""
+        """Returns the frame's arrival time, or None if the frame is lost."""
         is_lost, is_late = self.draw.random() < self.loss, self.draw.random() < self.reorder
         due = now + self.draw.uniform(self.delay - self.jitter, self.delay + self.jitter)
         if is_lost:
@@ -76,7 +77,7 @@ def carry(devices, directions):
             _, _, device, frame = heapq.heappop(due)
             try:
                 os.write(device, frame)
-            except OSError:  # full, or down: a network may lose frames
+            except OSError:  # the device is full or down: a network may lose frames
                 pass
 
 

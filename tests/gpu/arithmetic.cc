@@ -21,7 +21,7 @@ T reduced(Rank& self, T own, ReduceOp op) {
   return number[0];
 }
 
-/// -0 and +0 differ.
+/// Returns the number with its sign, so that -0 and +0 differ.
 std::string text_of(float number) {
   return fmt::format("{}{}", std::signbit(number) ? "-" : "+", std::abs(number));
 }
@@ -51,8 +51,9 @@ void show(Rank& self) {
           fmt::format("{}, {}", text_of(zero_of_first), text_of(zero_of_last)));
   }
   if constexpr (sizeof(T) == 2) {
-    // One more than this is lost where each step is rounded to 16 bits, and the ones of all other ranks are not where
-    // the sum is kept in more. Whether there is such a step depends on where in the ring the large number is.
+    // The large number plus 1 rounds back to the large number in 16 bits. So a sum that rounds each step to
+    // 16 bits loses ones. A sum in a wider type keeps the ones of all other ranks. Whether a step loses a one
+    // depends on the place of the large number in the ring.
     const float large = std::is_same_v<T, f16> ? 2048 : 256;
     const auto once = static_cast<float>(static_cast<T>(large + static_cast<float>(last)));
     std::vector<float> sums;

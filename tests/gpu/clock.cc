@@ -10,7 +10,8 @@
 
 namespace dabke::test {
 
-/// The host sees a device reach an event between two looks at its own clock; the event's time should lie there.
+/// The host detects that a device has reached an event between two reads of its own clock. The event's time
+/// should lie between them.
 int compare_clocks() {
   constexpr Duration kFor = std::chrono::seconds(3);
   constexpr Duration kPause = std::chrono::milliseconds(1);

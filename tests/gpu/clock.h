@@ -1,9 +1,9 @@
-// How well a device's times, as they stand in a timeline, fit the host's.
+// Compares a device's times, as a timeline has them, with the host's times.
 #pragma once
 
 namespace dabke::test {
 
-/// Prints a figure; the exit code.
+/// Prints a figure. Returns the exit code.
 int compare_clocks();
 
 }  // namespace dabke::test

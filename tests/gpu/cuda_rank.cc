@@ -8,7 +8,7 @@
 namespace dabke::test {
 namespace {
 
-/// A real device's memory, which the host reads and writes by copies alone.
+/// A real device's memory, which the host reads and writes only by copies.
 class CudaTestDevice final : public TestDevice {
  public:
   explicit CudaTestDevice(std::shared_ptr<DeviceStream> stream) : stream_(std::move(stream)) {}
@@ -26,7 +26,7 @@ class CudaTestDevice final : public TestDevice {
   }
 
  private:
-  const std::shared_ptr<DeviceStream> stream_;  // nobody else's
+  const std::shared_ptr<DeviceStream> stream_;  // used only by this object
   std::mutex mutex_;
 };
 

@@ -6,17 +6,18 @@
 
 namespace dabke::test {
 
-/// The driver and NCCL of this process. The runtime has them by its module, and this beside it.
+/// The driver and NCCL of this process. The runtime loads them in its module, and the tests load them here as
+/// well.
 ops::NcclProcess& cuda_process();
-/// This process's.
+/// The driver of this process.
 const cuda::Driver& cuda_driver();
 int device_count();
 void await_end(DeviceStream& stream);
 
 /// Joins the job that the environment describes.
-///   brings_tensors  tensors of the host are copied to the device for each call, and what comes out back
+///   brings_tensors  tensors of the host are copied to the device for each call, and outputs back
 Rank open_rank(bool brings_tensors, const Environment& environment = process_environment());
-/// That of a rank: the one of its number within the host, counted around where there are fewer.
+/// A rank's device: the one with its local rank, modulo the number of devices.
 Device device_of(const World& world);
 
 }  // namespace dabke::test

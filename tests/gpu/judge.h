@@ -1,4 +1,4 @@
-// What a worker says of what it has checked.
+// A worker's report about its checks.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace dabke::test {
 
-/// Prints what was wrong; the exit code.
+/// Prints the faults, or the number of checks. Returns the exit code.
 inline int judge(std::string_view what, std::size_t count, const std::vector<std::string>& wrong) {
   for (const std::string& text : wrong) std::fprintf(stderr, "%s\n", text.c_str());
   if (wrong.empty()) std::printf("%zu %.*s passed\n", count, static_cast<int>(what.size()), what.data());

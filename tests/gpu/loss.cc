@@ -15,18 +15,18 @@ namespace dabke::test {
 namespace {
 
 constexpr std::size_t kGradients = 256;
-constexpr std::int64_t kElements =
-    4 << 20;  // of float32: 4 GiB in all, of which most is under way at the kill
+// float32 elements: 4 GiB in all tensors, most of which are in flight at the kill
+constexpr std::int64_t kElements = 4 << 20;
 constexpr std::size_t kBytes = kElements * sizeof(float);
 constexpr std::size_t kCases = 100;
 
 struct Ended {
-  double seconds = 0;  // since the first was right, which the last rank has not outlived
+  double seconds = 0;  // since the first tensor was right, which the last rank does not survive
   std::size_t right = 0;
-  std::string said;  // by the first that failed
+  std::string said;  // the message of the first tensor that failed
 };
 
-/// Of tensors that lie in one piece of memory: what is reduced makes no difference here.
+/// Reduces tensors that all lie in one piece of memory: the values make no difference here.
 Ended reduce_until_loss(Rank& self) {
   const Device device = device_of(self.runtime().world());
   const auto stream = must(cuda_process().open(device));
@@ -56,7 +56,7 @@ Ended reduce_until_loss(Rank& self) {
   return ended;
 }
 
-/// The process's, without what says that it is one of several.
+/// The process's environment without the variables that make it one of several ranks.
 Environment environment_alone() {
   return [all = process_environment()](const std::string& name) {
     const bool is_of_job = name == "DABKE_RENDEZVOUS" || name.ends_with("RANK") || name.ends_with("SIZE");

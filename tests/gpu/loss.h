@@ -3,8 +3,9 @@
 
 namespace dabke::test {
 
-/// The last rank kills itself amid collectives of large tensors, once the first is done. The others print a figure: how long
-/// it took until all of their handles had ended, and with what. Then each runs some cases alone in the same process; the exit code.
+/// The last rank kills itself amid collectives of large tensors, once the first one is done. The other ranks
+/// print a figure: the time until all their handles had ended, and the error. Then each of them runs some
+/// cases alone in the same process. Returns the exit code.
 int lose_a_rank();
 
 }  // namespace dabke::test

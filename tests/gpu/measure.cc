@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kTensors = 128;
 constexpr int kTurns = 7;
 constexpr int kTimesOfTurn = 20;
-constexpr int kTimesAmongRanks = 3;  // which may be over sockets
+constexpr int kTimesAmongRanks = 3;  // the data may move over sockets
 constexpr std::size_t kGroupBytes = std::size_t{64} << 20;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
@@ -29,14 +29,15 @@ double median(std::vector<double> all) {
   return all[all.size() / 2];
 }
 
-/// What `once` enqueues takes on the device: many times in a row, so that the host's part hardly counts.
+/// The device's time for the work that `once` enqueues. The work runs many times in a row, so that the host's
+/// part hardly counts.
 double seconds_of(DeviceStream& stream, const std::function<void()>& once, int times = kTimesOfTurn) {
   std::vector<double> turns;
   for (int turn = 0; turn <= kTurns; ++turn) {
     const double begun = now();
     for (int i = 0; i < times; ++i) once();
     await_end(stream);
-    if (turn != 0) turns.push_back((now() - begun) / times);  // the first warms up
+    if (turn != 0) turns.push_back((now() - begun) / times);  // the first turn warms up
   }
   return median(turns);
 }
@@ -45,7 +46,7 @@ void print_figure(const std::string& what, const std::string& how_much) {
   std::printf("figure: %s | %s\n", what.c_str(), how_much.c_str());
 }
 
-/// Tensors of a device, one behind the other, and the fusion buffer that they are packed into.
+/// Tensors of a device, one after the other in memory, and the fusion buffer into which they are packed.
 struct Memory {
   Memory(DeviceStream& stream, std::size_t bytes)
       : elements(bytes / sizeof(float) / kTensors), bytes(elements * sizeof(float) * kTensors) {
@@ -70,12 +71,12 @@ struct Memory {
     return all;
   }
 
-  const std::size_t elements;  // of one tensor
-  const std::size_t bytes;     // of all
+  const std::size_t elements;  // elements of one tensor
+  const std::size_t bytes;     // bytes of all tensors
   DeviceBuffer tensors, fused, outputs;
 };
 
-/// The driver's own copy, which Dabke never calls.
+/// The time of the driver's own copy, which Dabke never calls.
 double seconds_of_copy(ops::CudaStream& stream, const Memory& memory) {
   using Copy = cuda::Error(cuda::Pointer, cuda::Pointer, std::size_t, cuda::Stream);
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -124,7 +125,7 @@ Copies measure_copies(ops::CudaStream& stream, const Memory& memory, bool prints
   return {copy, pack, unpack};
 }
 
-/// A step of a training program: all tensors are submitted, then all are awaited.
+/// The time of a step of a training program: all tensors are submitted, then all are awaited.
 double seconds_of_step(Rank& self, const Memory& memory, Device device) {
   std::vector<double> steps;
   for (int step = 0; step < kTurns * 3; ++step) {
@@ -139,12 +140,12 @@ double seconds_of_step(Rank& self, const Memory& memory, Device device) {
                                    {.name = fmt::format("gradient {}", i)}));
     }
     for (const Pending& one : pending) must(one.wait());
-    if (step >= kTurns) steps.push_back(now() - begun);  // those before warm up, and batches are learned
+    if (step >= kTurns) steps.push_back(now() - begun);  // earlier steps warm up, and batches are learned
   }
   return median(steps);
 }
 
-/// NCCL without us, among all ranks.
+/// NCCL without Dabke, among all ranks.
 class RawNccl {
  public:
   RawNccl(Rank& self, ops::CudaStream& stream) : stream_(stream) {
@@ -156,7 +157,7 @@ class RawNccl {
                                               self.size(), deadline_after(120), [] { return Status(); }));
   }
 
-  /// Of allreduces side by side in one group.
+  /// The time of allreduces in one group.
   double seconds(const DeviceBuffer& memory, std::size_t bytes, std::size_t tensors) {
     const std::size_t each = bytes / tensors / sizeof(float);
     std::vector<ops::NcclCall> calls;
@@ -180,7 +181,8 @@ class RawNccl {
   std::unique_ptr<ops::NcclCommunicator> ranks_;
 };
 
-/// What it costs that tensors are not packed: a group of them, beside one tensor of all their bytes.
+/// Measures the cost of tensors that are not packed: a group of tensors, compared with one tensor of all
+/// their bytes.
 void measure_groups(Rank& self, RawNccl& nccl, const Memory& memory) {
   const std::size_t bytes = std::min(kGroupBytes, memory.bytes);
   const double one = nccl.seconds(memory.fused, bytes, 1);
@@ -194,7 +196,7 @@ void measure_groups(Rank& self, RawNccl& nccl, const Memory& memory) {
   }
 }
 
-/// What the host does for each tensor, which is too small for anything else to count.
+/// Measures the host's work per tensor. The tensors are so small that no other work counts.
 void measure_small(Rank& self, ops::CudaStream& stream) {
   const Memory memory(stream, kTensors << 12);
   await_end(stream);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""DABKE_GPU_OPERATIONS=mpi in jobs of MPI, over the double of CUDA: through the host, and with MPI given pointers of the device.
+"""DABKE_GPU_OPERATIONS=mpi in jobs of MPI over the double of CUDA: through the host, and with pointers of the
+device for MPI.
 
-The double's memory is the host's, so any MPI can stand for one that is CUDA-aware. Nothing here says that a real one works.
+The double's memory is the host's, so any MPI can represent a CUDA-aware one. These tests do not show that a
+real CUDA-aware MPI works.
 
     mpi_test.py GPU_WORKER MODULE_PATH FOLDER_OF_DOUBLES
 """
@@ -13,9 +15,10 @@ import sys
 import unittest
 
 DOUBLES, MODULES, WORKER = sys.argv.pop(), sys.argv.pop(), sys.argv.pop()
-# {mpirun: its flags, how it says what is in the environment}
+# {mpirun: its flags}
 MPIS = {"mpirun.mpich": [], "mpirun.openmpi": ["--oversubscribe", "--allow-run-as-root"]}
-FEW = "80"  # cases of the matrix: many rounds of a non-blocking collective take MPICH long with more ranks than cores
+# Cases of the matrix. With more ranks than cores, many rounds of a non-blocking collective take MPICH long.
+FEW = "80"
 
 
 class MpiOnDevices(unittest.TestCase):

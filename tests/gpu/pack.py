@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Puts what tests/gpu/run.sh needs on a CUDA machine into one folder: programs, the module for NCCL, the libraries that
-they need but those of libc, all stripped, and the scripts. NCCL, the driver and Python are those of that machine.
+"""Puts everything that tests/gpu/run.sh needs on a CUDA machine into one folder, for a machine with NCCL,
+driver and Python.
 
-The Python package, of the build that `./quickstart test python` makes, goes along where it is there. It is for the Python of
-that build, unless --python-include names the headers of another.
+- the programs and the module for NCCL, with the libraries that they need except those of libc, all stripped
+- the scripts
+- the Python package, if `./quickstart test python` has built it
+
+The package is for the Python of its build, unless --python-include names the headers of another Python.
 """
 
 import argparse
@@ -18,13 +21,13 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_BYTES = 64 << 20
-# Those of libc are the machine's, and fit its kernel and its loader.
+# Libraries of libc must be the machine's own, to fit its kernel and its loader.
 OF_LIBC = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nss_.*|anl|mvec))\.so")
 SCRIPTS = ["run.sh", "pack.py", "steps.py", "ways.py", "torch_job.py"]
 
 
 def libraries_of(file):
-    """{name: path} of all that the loader brings for it."""
+    """Returns {name: path} of all libraries that the loader loads for the file."""
     said = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
     missing = re.findall(r"^\s*(\S+) => not found", said, re.MULTILINE)
     if missing:
@@ -39,10 +42,10 @@ def strip(file):
 
 
 def put(file, folder, libraries=None):
-    """Copies it, stripped, and what it needs into `libraries`."""
+    """Copies the file, stripped, and the libraries that it needs into `libraries`."""
     os.makedirs(folder, exist_ok=True)
     copy = os.path.join(folder, os.path.basename(file))
-    shutil.copy(file, copy)  # what a link leads to
+    shutil.copy(file, copy)  # copies the target of a link
     strip(copy)
     for name, path in libraries_of(file).items() if libraries else ():
         target = os.path.join(libraries, name)
@@ -53,10 +56,12 @@ def put(file, folder, libraries=None):
 
 
 def compile_core(build, include, library, folder):
-    """The compiled part of the package for the Python of these headers, by the commands of the build; its path."""
+    """Compiles the package's core for the Python of these headers, with the commands of the build. Returns
+    its path."""
     if not os.path.exists(os.path.join(include, "Python.h")):
         raise SystemExit(
-            f"there is no Python.h in {include}: --python-include names the folder that has it, such as python3.12"
+            f"there is no Python.h in {include}: "
+            "--python-include names the folder that has it, such as python3.12"
         )
     with open(os.path.join(include, "patchlevel.h"), encoding="utf-8") as file:
         major, minor = re.findall(r"^#define PY_M(?:AJOR|INOR)_VERSION\s+(\d+)", file.read(), re.MULTILINE)
@@ -74,7 +79,7 @@ def compile_core(build, include, library, folder):
         command = command.replace(f"-o {unit['output']}", f"-o {shlex.quote(objects[-1])}")
         print(f"Compiling for Python {major}.{minor}: {len(objects)} of {len(units)}", file=sys.stderr)
         subprocess.run(command, shell=True, cwd=unit["directory"], check=True)
-    # The library's folder here, for ldd; on that machine LD_LIBRARY_PATH says where it is.
+    # For ldd here, the library's folder; on the CUDA machine, LD_LIBRARY_PATH names the folder.
     subprocess.run(
         ["g++", "-shared", f"-Wl,-rpath,{os.path.dirname(library)}", *objects, library, "-o", core],
         check=True,
@@ -83,7 +88,7 @@ def compile_core(build, include, library, folder):
 
 
 def put_python(build, include, folder):
-    """The package and its library, which belong to another build, and so to another module."""
+    """Copies the package and its library, which belong to another build and so to another module."""
     package = os.path.join(build, "bindings", "python", "dabke")
     (core,) = [
         os.path.join(package, name)
@@ -132,7 +137,8 @@ def main():
     worker = os.path.join(options.build, "tests", "gpu", "gpu_worker")
     if not os.path.exists(worker):
         raise SystemExit(
-            f"there is no {worker}: build with -Dcuda=enabled -Dtests=enabled, as ./quickstart test default does"
+            f"there is no {worker}: "
+            "build with -Dcuda=enabled -Dtests=enabled, as ./quickstart test default does"
         )
     if os.path.exists(folder) and not os.path.exists(os.path.join(folder, "steps.py")):
         raise SystemExit(f"{folder} is there, and is none that this has made")

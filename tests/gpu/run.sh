@@ -1,10 +1,11 @@
 #!/bin/sh
-# What is seen of tensors on a CUDA machine, which needs neither a network nor tools to build: one table.
+# Runs the checks and measurements of tensors on a CUDA machine, and prints one table. That machine needs
+# neither a network nor build tools.
 #
-#   tests/gpu/run.sh pack [DIR]       where Dabke is built: puts what is needed into DIR (build-gpu)
-#   tests/gpu/run.sh [FLAGS] [STEP..] on the CUDA machine; --help says more
+#   tests/gpu/run.sh pack [DIR]       where Dabke is built: puts everything needed into DIR (build-gpu)
+#   tests/gpu/run.sh [FLAGS] [STEP..] on the CUDA machine; see --help
 #
-# DIR holds this script too, so it can be copied alone. Both parts want Python 3 and nothing else.
+# DIR holds this script too, so only DIR need be copied. Both parts need only Python 3.
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 if [ "$1" = pack ]; then
   shift

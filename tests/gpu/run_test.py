@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/gpu/run.sh over the doubles, from a folder of its own and with an environment as bare as a machine's may be.
+"""Runs tests/gpu/run.sh over the doubles, from a folder of its own and with an environment as bare as a
+machine's may be.
 
 run_test.py BUILD_DIR
 """
@@ -27,7 +28,7 @@ class Run(unittest.TestCase):
         )
 
     def run_packed(self, *arguments, **more):
-        """The script of the folder, as on a machine that has nothing but Python and a few programs."""
+        """Runs the folder's script, as on a machine that has only Python and a few programs."""
         tools = os.path.join(self.place.name, "tools")
         os.makedirs(tools, exist_ok=True)
         for name, file in {
@@ -79,12 +80,11 @@ class Run(unittest.TestCase):
             losses = [
                 text for (what, _), text in seen.items() if what.startswith(f"a rank of {ranks} is killed")
             ]
-            self.assertEqual(len(losses), 2, table)  # that the others go on, and the figure
+            self.assertEqual(len(losses), 2, table)  # the row about the survivors' cases, and the figure
             self.assertRegex(losses[0], r"^100 cases passed")
         of_arithmetic = [what for what, how in seen if how.startswith("`gpu_worker arithmetic`")]
-        self.assertEqual(
-            len([what for what in of_arithmetic if "NaN" in what]), 6, table
-        )  # of three dtypes, least and greatest
+        # Three dtypes, each with its minimum and maximum.
+        self.assertEqual(len([what for what in of_arithmetic if "NaN" in what]), 6, table)
         self.assertEqual(len([what for what in of_arithmetic if "rounded once" in what]), 2, table)
         self.assertNotIn("GB/s", table)
         self.assertNotIn("failed", table)
@@ -110,7 +110,7 @@ class Run(unittest.TestCase):
             "DABKE_NCCL_LIBRARY": os.path.join(self.pack, "double", "libnccl.so.2"),
             "DABKE_START_TIMEOUT_SECONDS": "600",
         }
-        # dabkerun sees each rank end well, so that it ends none before it has said what it was told.
+        # dabkerun sees each rank end with code 0, so it ends no rank before that rank has printed its error.
         of_its_own = 'FAKE_NCCL_VERSION=$((23200 + DABKE_RANK / 2)) "$@"; echo "ended with $?"'
         worker = [os.path.join(self.pack, "bin", "gpu_worker"), "conformance", "5"]
         done = subprocess.run(
@@ -132,12 +132,13 @@ class Run(unittest.TestCase):
             text=True,
             timeout=120,
             check=False,
-        )  # far less than that
+        )  # far less than the start timeout
         for rank in range(3):
             self.assertIn(f"[{rank}]<stdout>:ended with 1\n", done.stdout)
             self.assertRegex(
                 done.stdout,
-                rf"\[{rank}\]<stderr>:mismatch: .*different versions of NCCL: 2\.32\.0 on ranks 0, 1, 2\.32\.1 on rank 2;",
+                rf"\[{rank}\]<stderr>:mismatch: .*different versions of NCCL: "
+                r"2\.32\.0 on ranks 0, 1, 2\.32\.1 on rank 2;",
             )
 
     def test_a_wrong_result_fails_the_run_and_is_told(self):

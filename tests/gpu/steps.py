@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs on a CUDA machine what `tests/gpu/run.sh pack` has put together, and prints one table with date and device.
+"""Runs the pack of `tests/gpu/run.sh pack` on a CUDA machine, and prints one table with date and device.
 
-Steps: kernels sanitizer conformance loss measure torch; without one, all. Ends with code 1 where there is no CUDA device, or
-where a step has failed that must not. What of two ways is not expected to work with this NCCL is recorded, and fails nothing.
+Steps: kernels sanitizer conformance loss measure torch; without a step, all of them. Ends with code 1 if
+there is no CUDA device, or if a required step has failed. A way of two that should not work with this NCCL is
+recorded, and its failure is not an error.
 """
 
 import argparse
@@ -20,8 +21,8 @@ from dataclasses import dataclass, field
 from ways import KILL_AFTER_SECONDS, limited_to, on_ranks, way_that_works, ways_by_host, ways_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RANK_SECONDS = 480  # of a rank in a job, unless --seconds says otherwise
-DABKERUN_SECONDS = 40  # that it gets beyond its ranks
+RANK_SECONDS = 480  # a rank's time limit in a job, unless --seconds is given
+DABKERUN_SECONDS = 40  # dabkerun's additional time after its ranks
 
 
 @dataclass
@@ -37,8 +38,8 @@ class Negotiator:
     folder: str
     logs: str
     is_double: bool
-    ranks: list  # how many share a GPU, one job after the other
-    seconds: int  # of a rank in a job
+    ranks: list  # numbers of ranks that share a GPU, one job after the other
+    seconds: int  # a rank's time limit in a job
     environment: dict = field(default_factory=dict)
     device: str = ""
     devices: int = 0
@@ -55,7 +56,8 @@ def describe_time(seconds):
 
 
 def nccl_of_python():
-    """That of pip, in the Python that runs this; the loader's where there is none."""
+    """Returns the path of pip's NCCL for this Python, or an empty text, with which the loader searches for
+    NCCL."""
     try:
         found = importlib.util.find_spec("nvidia.nccl")
     except ImportError:
@@ -86,7 +88,8 @@ def open_machine(options):
 
 
 def run(machine, log, command, more=None):
-    """(exit code, output); the code is None where it could not be started or was ended."""
+    """Returns (exit code, output, seconds). The code is None if the command could not be started or was
+    ended."""
     begun = time.monotonic()
     environment = {**machine.environment, **(more or {})}
     limit = machine.seconds + KILL_AFTER_SECONDS + DABKERUN_SECONDS
@@ -115,7 +118,7 @@ def run(machine, log, command, more=None):
 
 
 def why(code, output):
-    """The line that says most of what went wrong."""
+    """Returns the most informative line about the failure."""
     if code in (124, 137) or (code is None and "ended after" in output):
         return "did not end in time"
     lines = [re.sub(r"^\[\d+\]<std(out|err)>:\s*", "", line).strip() for line in output.splitlines()]
@@ -140,7 +143,7 @@ def record(machine, what, how, result, must_pass=True, passed="passed"):
 
 
 def look_at_device(machine):
-    """Whether there is one; else says why not."""
+    """True if there is a device; otherwise prints the reason."""
     code, output, _ = run(
         machine, "device", limited_to(min(120, machine.seconds), [machine.program("gpu_worker"), "device"])
     )
@@ -183,7 +186,8 @@ def check_with_sanitizer(machine):
         [tool, "--tool", "memcheck", "--error-exitcode", "9", machine.program("gpu_worker"), "kernels"],
     )
     result = run(machine, "sanitizer", command)
-    # A machine may let nobody debug its GPU; an error that was found is another matter.
+    # A machine may forbid users to debug its GPU, which is not an error. An error that the tool has found is
+    # one.
     record(machine, what, how, result, must_pass="ERROR SUMMARY" in result[1] and result[0] == 9)
 
 
@@ -240,7 +244,7 @@ def measure(machine):
         run(machine, "measure-2", on_ranks(machine, 2, program, way), way.environment),
         f"`gpu_worker measure`, {way.name}",
     )
-    # Among as many as there may be: of two ranks a sum is rounded once, whatever it is kept in.
+    # Runs as many ranks as possible: a sum over two ranks is rounded once, in any type.
     ranks = max(machine.ranks)
     way = way_that_works(machine, ranks)
     result = run(
@@ -253,7 +257,7 @@ def measure(machine):
 
 
 def check_loss(machine):
-    """The last rank is killed; that the others end well is all that dabkerun is to see."""
+    """Kills the last rank. dabkerun must only check that the other ranks end with success."""
     for ranks in sorted({2, max(machine.ranks)}):
         way = way_that_works(machine, ranks)
         forgiving = [
@@ -271,7 +275,8 @@ def check_loss(machine):
 
 
 def libraries_for_python(machine):
-    """A folder with those of the package's that this machine has not itself: PyTorch and Python have been built with its own."""
+    """Makes a folder with those libraries of the package that this machine lacks: its PyTorch and Python use
+    the machine's own."""
     carried, folder = os.path.join(machine.folder, "python", "lib"), os.path.join(machine.logs, "python-lib")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -284,7 +289,7 @@ def libraries_for_python(machine):
 
 
 def why_no_torch(machine, variables):
-    """Why `dabke.torch` cannot be tried; empty where it can."""
+    """Returns the reason why `dabke.torch` cannot run, or an empty text."""
     if machine.is_double:
         return "it needs a GPU"
     if "PYTHONPATH" not in variables:
@@ -314,7 +319,7 @@ def check_torch(machine):
     if reason:
         machine.rows += [Row(what, how, f"not run: {reason}"), Row(ddp, ddp_how, f"not run: {reason}")]
         return
-    # The module is that of the package's library, which finds it beside itself, and NCCL is PyTorch's.
+    # The module is the one of the package's library, which finds it in its own folder. NCCL is PyTorch's.
     program = [
         "env",
         "-u",
@@ -355,7 +360,7 @@ STEPS = {
 
 
 def find_pack():
-    """This folder, where it was packed; else the one that `pack` makes by default."""
+    """Returns this folder if it was packed, otherwise the default folder of `pack`."""
     if os.path.exists(os.path.join(HERE, "bin", "gpu_worker")):
         return HERE
     return os.path.join(os.path.dirname(os.path.dirname(HERE)), "build-gpu")

@@ -1,9 +1,11 @@
-"""One rank of a job with PyTorch on a CUDA device, started by steps.py: what comes out is what arithmetic says.
+"""One rank of a job with PyTorch on a CUDA device, started by steps.py. It compares the results with
+arithmetic.
 
     torch_job.py tensors    dabke.torch: tensors, streams, DistributedOptimizer
-    torch_job.py ddp        torch.distributed over dabke: collectives, futures, and DDP beside DDP over nccl, with figures
+    torch_job.py ddp        torch.distributed over dabke: collectives, futures, and DDP against DDP over nccl
 
---cpu: on the host, to try the program itself; DDP is beside gloo then, and nothing is said of streams.
+--cpu runs on the host, to test the program itself. DDP is then compared with gloo, and streams are not
+tested.
 """
 
 import statistics
@@ -19,11 +21,11 @@ WIDTH, LAYERS, TURNS, STEPS_OF_TURN = 1024, 6, 9, 5
 
 
 class Late:
-    """The current stream is busy for a while before it writes the input; the host goes on meanwhile."""
+    """Keeps the current stream busy for a while before it writes the input; the host continues meanwhile."""
 
     def __init__(self, device):
         self.cycles = 1_000_000
-        for _ in range(2):  # the first warms up
+        for _ in range(2):  # the first turn warms up
             begun = self.begin(device)
             torch.cuda.synchronize(device)
             took = time.monotonic() - begun
@@ -64,7 +66,7 @@ def check_tensors(hvd, device):
 
 
 def check_streams(hvd, device):
-    """The stream waits for the result and the host does not; on another stream, too."""
+    """Checks that the stream waits for the result and the host does not, on another stream too."""
     if device.type != "cuda":
         return
     late, other = Late(device), torch.cuda.Stream(device)
@@ -74,7 +76,7 @@ def check_streams(hvd, device):
             for _ in range(3):
                 got = hvd.allreduce(late.write(float(hvd.rank() + 1)), name="late", op=hvd.Sum) * 2
                 late.check_host_is_early()
-                assert got.eq(2 * ranks).all(), got  # which waits for the stream
+                assert got.eq(2 * ranks).all(), got  # eq() waits for the stream
 
 
 def make_model(device):
@@ -103,7 +105,8 @@ def train(model, optimizer, samples, size):
 
 
 def check_trained(model, optimizer, rank, size):
-    """Each rank trains on its part of the samples, and gets what one process gets of them all."""
+    """Checks that training on the rank's part of the samples gives the result of one process with all
+    samples."""
     got = train(model, optimizer, slice(rank * SAMPLES, (rank + 1) * SAMPLES), size)
     alone = make_model("cpu")
     want = train(alone, torch.optim.SGD(alone.parameters(), lr=RATE), slice(None), size)
@@ -117,7 +120,7 @@ def check_optimizer(hvd, device):
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), **how)
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         check_trained(model, optimizer, hvd.rank(), hvd.size())
-        optimizer.state_dict()  # which tells what has failed
+        optimizer.state_dict()  # raises the last failure
 
 
 def run_tensors(device_of):
@@ -165,7 +168,7 @@ def check_collectives(dist, device):
     got = torch.empty_like(mine)
     dist.all_to_all_single(got, mine)
     check(got, torch.cat([each[part] for each in every]))
-    strided = mine.repeat_interleave(2)[::2]  # which goes through copies
+    strided = mine.repeat_interleave(2)[::2]  # takes the route through copies
     dist.all_reduce(strided)
     check(strided, total)
     sparse = torch.sparse_coo_tensor(torch.tensor([[rank, size]], device=device), mine[:2] + 1, (size + 1,))
@@ -178,7 +181,7 @@ def check_collectives(dist, device):
 
 
 def check_futures(dist, device):
-    """wait() and futures make streams wait, and the host does not."""
+    """Checks that wait() and futures make streams wait, and that the host does not wait."""
     if device.type != "cuda":
         return
     late, size = Late(device), dist.get_world_size()
@@ -213,7 +216,7 @@ def check_ddp(dist, device):
 
 
 class Trained:
-    """A larger model over one backend, with the same seeds as over the other."""
+    """A larger model over one backend. Models over all backends have the same seeds."""
 
     def __init__(self, device, group):
         torch.manual_seed(7)
@@ -242,12 +245,11 @@ class Trained:
 
 
 def compare_ddp(dist, device):
-    """DDP over dabke and over the other backend, in turns; the weights, and the times as pairs."""
+    """Runs DDP over dabke and over the other backend in turns. Compares weights, and times in pairs."""
     other = "nccl" if device.type == "cuda" else "gloo"
     ours, theirs = Trained(device, None), Trained(device, dist.new_group(backend=other))
-    turns = [(ours.seconds_of_turn(), theirs.seconds_of_turn()) for _ in range(TURNS + 2)][
-        2:
-    ]  # the first warm up
+    # The first two turns warm up.
+    turns = [(ours.seconds_of_turn(), theirs.seconds_of_turn()) for _ in range(TURNS + 2)][2:]
     got, want = weights_of(ours.model), weights_of(theirs.model)
     assert torch.isfinite(got).all() and torch.allclose(got, want, rtol=1e-4, atol=1e-6), (
         (got - want).abs().max()
@@ -257,9 +259,11 @@ def compare_ddp(dist, device):
     if dist.get_rank() == 0:
         size = dist.get_world_size()
         print(
-            f"figure: a step of DDP, {got.numel() * 4 / (1 << 20):.1f} MiB of gradients, {size} rank{'s' if size > 1 else ''} | "
-            f"{mine:.3f} ms over dabke, {its:.3f} ms over {other}: {statistics.median(ratios):.3f} times, paired "
-            f"({ratios[0]:.3f} to {ratios[-1]:.3f}); the weights after {(TURNS + 2) * STEPS_OF_TURN} steps are equal within 1e-4"
+            f"figure: a step of DDP, {got.numel() * 4 / (1 << 20):.1f} MiB of gradients, "
+            f"{size} rank{'s' if size > 1 else ''} | "
+            f"{mine:.3f} ms over dabke, {its:.3f} ms over {other}: {statistics.median(ratios):.3f} times, "
+            f"paired ({ratios[0]:.3f} to {ratios[-1]:.3f}); "
+            f"the weights after {(TURNS + 2) * STEPS_OF_TURN} steps are equal within 1e-4"
         )
 
 
@@ -276,7 +280,8 @@ def run_ddp(device_of):
         check(dist, device)
     if dist.get_rank() == 0:
         print(
-            f"PyTorch {torch.__version__}, {dist.get_world_size()} ranks: {len(groups)} groups of checks passed"
+            f"PyTorch {torch.__version__}, {dist.get_world_size()} ranks: "
+            f"{len(groups)} groups of checks passed"
         )
     dist.destroy_process_group()
 

@@ -1,18 +1,19 @@
-"""How several ranks run where there is one GPU, which NCCL refuses unless it is told otherwise, and their commands."""
+"""The ways to run several ranks on one GPU, which NCCL refuses without special settings, and the commands for
+them."""
 
 import os
 from dataclasses import dataclass, field
 
 KILL_AFTER_SECONDS = 10
 MULTI_RANK_VERSION = 23000  # from NCCL 2.30 on several ranks may share a GPU
-RANKS_OF_HOST = 2  # where hosts are made up
+RANKS_OF_HOST = 2  # on each made-up host
 
 
 @dataclass
 class Way:
     name: str
     environment: dict = field(default_factory=dict)
-    of_rank: str = ""  # what the shell of each rank does before it starts the program
+    of_rank: str = ""  # commands of each rank's shell before it starts the program
     must_work: bool = True
 
 
@@ -21,7 +22,7 @@ def limited_to(seconds, program):
 
 
 def on_ranks(machine, ranks, program, way=Way("alone")):
-    """The command of a job, each rank under a time limit of its own."""
+    """Returns the command of a job; each rank has a time limit of its own."""
     limited = limited_to(machine.seconds, program)
     if way.of_rank:
         limited = ["sh", "-c", f'{way.of_rank}\nexec "$@"', "rank", *limited]
@@ -29,7 +30,7 @@ def on_ranks(machine, ranks, program, way=Way("alone")):
 
 
 def ways_of(machine, ranks):
-    """Those in which NCCL moves the data."""
+    """Returns the ways in which NCCL moves the data."""
     one = (
         {}
         if machine.is_double
@@ -37,7 +38,7 @@ def ways_of(machine, ranks):
     )
     is_new = machine.nccl_version >= MULTI_RANK_VERSION
     several = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", **({"NCCL_MAX_CTAS": "4"} if ranks > 2 else {})}
-    # As if each were on a host of its own, so that NCCL goes through sockets.
+    # Each rank pretends to have a host of its own, so that NCCL uses sockets.
     loopback = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_SOCKET_IFNAME": "lo"}
     apart = "export NCCL_HOSTID=dabke-gpu-$DABKE_RANK"
     ways = [
@@ -54,7 +55,8 @@ def way_that_works(machine, ranks):
 
 
 def ways_by_host(machine, ranks):
-    """Those in which the host has a part: through it, and between hosts that are made up, two ranks on each."""
+    """Returns the ways in which the host takes part: through the host, and between made-up hosts with two
+    ranks each."""
     inside = way_that_works(machine, RANKS_OF_HOST)
     through = Way("DABKE_GPU_OPERATIONS=host", {**inside.environment, "DABKE_GPU_OPERATIONS": "host"})
     if ranks <= RANKS_OF_HOST:

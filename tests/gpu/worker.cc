@@ -1,13 +1,13 @@
-// One rank of what tests/gpu/run.sh runs, with its tensors in the memory of a CUDA device: the one of its number within
-// the host, counted around where there are fewer.
+// One rank of the jobs of tests/gpu/run.sh, with its tensors in the memory of a CUDA device. The device is
+// the one with its local rank, modulo the number of devices.
 //
-//   gpu_worker device               prints the driver, NCCL and the devices; fails where they cannot be used
-//   gpu_worker kernels              the kernels against the host's, to the bit
-//   gpu_worker clock                prints how well the device's times fit the host's
+//   gpu_worker device               prints the driver, NCCL and the devices; fails if they cannot be used
+//   gpu_worker kernels              compares the kernels with the host's, to the bit
+//   gpu_worker clock                compares the device's times with the host's
 //   gpu_worker conformance [CASES]  the conformance matrix among the ranks of the job, or some of its cases
-//   gpu_worker loss                 the last rank is killed amid collectives, and the others go on alone
+//   gpu_worker loss                 kills the last rank amid collectives; the other ranks go on alone
 //   gpu_worker measure [BYTES]      prints figures
-//   gpu_worker arithmetic           prints what NCCL makes of NaN, of zeros, and of sums of 16-bit floats
+//   gpu_worker arithmetic           prints NCCL's results for NaN, for zeros, and for sums of 16-bit floats
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,8 @@ namespace dabke::test {
 namespace {
 
 constexpr unsigned kSeed = 1;  // the same in every process
-// Few enough that what is in one batch of the suite is easily found, enough to be fused.
+// The number of cases in one batch of the suite: small, so that a fault is easily found, but large enough for
+// fusion.
 constexpr std::size_t kTogether = 128;
 
 int show_device() {
@@ -58,7 +59,7 @@ int check_kernels() {
   return judge("groups of kernels", checks.size(), wrong);
 }
 
-/// Sums over sets that have ranks in common.
+/// Sums over process sets that have ranks in common.
 void run_process_sets(Rank& self, std::vector<std::string>& wrong) {
   const int last = self.size() - 1;
   const std::vector<int> sets[] = {{1, last}, {0, last}};
@@ -74,7 +75,7 @@ void run_process_sets(Rank& self, std::vector<std::string>& wrong) {
 }
 
 int check_conformance(std::size_t most) {
-  // Twice in one process: the devices stay, the job and its communicators are new.
+  // Runs twice in one process: the devices stay, the job and its communicators are new.
   for (int init = 0; init < 2; ++init) {
     Rank self = open_rank(true);
     std::vector<Case> cases = cases_for(self.size(), false);

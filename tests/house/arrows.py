@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds every include against the table of rooms in docs/architecture.md.
+"""Checks every include against the table of rooms in docs/architecture.md.
 
-The table's first column names a room by its folder, its last the rooms that may be included there besides the room
-itself; with a room those inside it are allowed. A row for `ops/*` stands for each folder in ops/. What lies under tests/ may
-include anything. No way along the includes leads from a room back to it.
+The table's first column names a room by its folder. The last column names the rooms that it may include,
+besides itself; a room there allows the rooms inside it. A row for `ops/*` represents each folder in ops/.
+Files under tests/ may include anything. No path along the includes may lead from a room back to it.
 
 usage: arrows.py [ROOT]
 """
@@ -18,7 +18,8 @@ INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
 def read_table(text, last_head):
-    """{room: the names in its last column}, from the rows of the tables whose last head is `last_head`."""
+    """Returns {room: the names in its last column}, from the rows of the tables whose last head is
+    `last_head`."""
     rows, in_table = {}, False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -34,7 +35,7 @@ def read_table(text, last_head):
 
 
 def room_of(path, rules):
-    """The room with the longest name that holds the file; None for a file in none of them."""
+    """Returns the room with the longest name that holds the file, or None."""
 
     def holds(room):
         if room.endswith("/*"):
@@ -45,7 +46,7 @@ def room_of(path, rules):
 
 
 def same_room(path, included, room):
-    """Whether both lie in one folder, where the room stands for several."""
+    """True if both files lie in one folder, for a row that represents several rooms."""
     depth = room.count("/") + 1
     return path.split("/")[:depth] == included.split("/")[:depth]
 
@@ -55,7 +56,8 @@ def is_allowed(to, allowed):
 
 
 def circle_in(arrows):
-    """Rooms of which each includes the next, the last the first; empty where there are none."""
+    """Returns rooms of which each includes the next, and the last includes the first; empty if there are
+    none."""
     done, way = set(), []
 
     def follow(room):
@@ -90,11 +92,11 @@ def find_faults(root, rules):
             included = match and match.group(1)
             to = included and room_of(included, rules)
             if not to:
-                continue  # of another project, or generated
+                continue  # the header is another project's, or generated
             checked += 1
             if to == room and same_room(path, included, room):
                 continue
-            if not room.endswith("*"):  # that is several
+            if not room.endswith("*"):  # such a row represents several rooms
                 arrows.setdefault(room, set()).add(to)
             if not is_allowed(to, rules[room]):
                 faults.append(f"{path}:{number}: {room} may not include {to} ({included})")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Holds every folder to a number of files that one can look through: 30, under tests/ 40; rooms over ten files have a README.
+"""Checks the number of files in each folder: at most 30, under tests/ 40. Rooms with more than ten files need
+a README.
 
-What builds a folder (meson.build) and what explains it (README.md) does not count, nor do inputs of the fuzzers.
+meson.build, README.md and inputs of the fuzzers do not count.
 
 usage: folders.py [ROOT]
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether every C and C++ file is as clang-format 14 has it. Exits with 77, which means skipped, where there is none.
+"""Checks that clang-format 14 has formatted every C and C++ file. Exits with 77, which means skipped, without
+clang-format.
 
 usage: format.py ROOT
 """

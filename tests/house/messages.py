@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The words that docs/launcher.md says dabkerun uses are words of its source. What stands there for a name or a number, and
-what was left out, is not compared.
+"""Checks that the messages of dabkerun in docs/launcher.md are in its source. Placeholders for names and
+numbers, and omitted parts, are not compared.
 
 Usage: messages.py ROOT
 """
@@ -10,13 +10,13 @@ import re
 import sys
 
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# What the page has in capitals, numbers and dots, and what the source has in braces; messages are put together at colons.
+# Placeholders: capitals, numbers and dots on the page, braces in the source. Messages are joined at colons.
 HOLE = re.compile(r"\.\.\.|[:;] |\b[A-Z]{1,}\b(?!_)(?!-)|\b[A-Z]+(?:_[A-Z]+)+\b|\b\d+\b|\{[^}]*\}")
 SHORTEST = 8
 
 
 def literals_of(source):
-    """Each run of literals with nothing but space between is one text."""
+    """Yields texts: literals with only white space between them are one text."""
     text, end = [], -1
     for found in LITERAL.finditer(source):
         if end >= 0 and source[end : found.start()].strip() == "":
@@ -28,12 +28,12 @@ def literals_of(source):
 
 
 def words_of(text):
-    """Without marks, and one space between."""
+    """Returns the words without marks, with one space between them."""
     return " ".join(re.sub(r"[`'\"\\]", "", text).split())
 
 
 def rows_of(page):
-    """What is wrong, what is said first, the exit code."""
+    """Yields (the cause, the first line, the exit code)."""
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if (

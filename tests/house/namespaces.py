@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the namespace of every file against the table of namespaces in docs/architecture.md.
+"""Checks the namespace of every file against the table of namespaces in docs/architecture.md.
 
-The table's first column lists folders, its last the namespaces that their files open; of two folders that hold a file
-the inner one counts. A file may open namespaces inside these, and any other to declare a name of it beforehand.
+The table's first column lists folders, its last the namespaces that their files open. If two folders hold a
+file, the inner one counts. A file may also open namespaces inside its own, and any other namespace for a
+forward declaration.
 
 usage: namespaces.py [ROOT]
 """

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the functions that bindings/c/order_of_call.ld lays side by side against those of a library.
+"""Checks the functions that bindings/c/order_of_call.ld places side by side against the symbols of a library.
 
-The linker passes over a name that is nowhere, so a function that moves to another namespace silently loses its place. Fails
-when more than a twentieth of the names are missing; few are, whenever the compiler inlines a little differently.
+The linker ignores an unknown name, so a function that moves to another namespace silently loses its place.
+The check fails if more than a twentieth of the names are missing. A few names are missing whenever the
+compiler inlines a little differently.
 
 usage: order_of_call.py BUILD       a folder of --buildtype=release, whose library is not stripped
 """
@@ -14,12 +15,12 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bindings/c/order_of_call.ld"
-SHARE = 20  # the part of the names that may be missing is one in so many
+SHARE = 20  # one in SHARE names may be missing
 SHOWN = 5
 
 
 def read_patterns(text):
-    """The names in the linker's script, each of which stands for all symbols that it matches."""
+    """Returns the patterns in the linker's script; each represents all symbols that it matches."""
     return re.findall(r"^ *\*\(\.text\.(\S+)\)$", text, re.MULTILINE)
 
 
@@ -47,15 +48,18 @@ def main():
     patterns, symbols = read_patterns(SCRIPT.read_text(encoding="utf-8")), symbols_of(library)
     if not patterns or not symbols:
         sys.exit(
-            f"{SCRIPT} has {len(patterns)} names, and {library} {len(symbols)} symbols: the check is broken, or it is stripped"
+            f"{SCRIPT} has {len(patterns)} names, and {library} {len(symbols)} symbols: "
+            "the check is broken, or it is stripped"
         )
     missing = missing_from(patterns, symbols)
     if len(missing) * SHARE > len(patterns):
         print("\n".join(missing[:SHOWN]))
         sys.exit(
-            f"{len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are not in {library}, as those above. "
+            f"{len(missing)} of the {len(patterns)} functions in {SCRIPT.name} are not in {library}, "
+            "as those above. "
             f"They have other names now, or are gone; write the file anew:\n"
-            f"  meson configure {build} -Dbenchmarks=enabled && ninja -C {build} benchmarks/one_call launcher/dabkerun && "
+            f"  meson configure {build} -Dbenchmarks=enabled && "
+            f"ninja -C {build} benchmarks/one_call launcher/dabkerun && "
             f"benchmarks/lines_of_a_call.py {build} --write-order bindings/c/order_of_call.ld"
         )
     print(

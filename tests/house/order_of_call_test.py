@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What order_of_call.py takes for a name of the library."""
+"""The names that order_of_call.py finds in a library."""
 
 import unittest
 

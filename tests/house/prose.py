@@ -46,7 +46,7 @@ DIALECT = {
     r"\blook(?:s|ed) (?:at|for|into|after)\b": "reads, checks, searches",
     r"(?:^|[.;:,] |\b(?:and|to|by|for|of|from|with|than|what) )[Ww]ho(?:ever)? "
     r"(?:is|are|has|have|does|comes|waits|calls|was|gets|wants|asks|reads|owns|holds|uses)\b": "a noun",
-    r"(?<![Tt]here )\b(?:is|are|was) no (?!longer\b|(?:more|less|later|earlier|larger|smaller|slower|faster|worse)\b)"
+    r"(?<![Tt]here )\b(?:is|are|was) no (?!(?:longer|more|less|later|earlier|larger|smaller|slower|faster)\b)"
     r"[a-z]": "is not a",
     r"\bstands? in for\b": "replaces, represents",
     r"\bby the mean\b": "on average",
@@ -92,7 +92,7 @@ class Comment:
 
 @dataclasses.dataclass
 class Block:
-    """A run of lines that a reader reads as one text. `lines` holds pairs of a line's number and its words."""
+    """A run of lines that is read as one text. `lines` holds pairs of a line's number and its words."""
 
     lines: list
     opens_code: bool = True  # whether the first rule holds for it

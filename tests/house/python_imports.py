@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the imports of the Python package to its layers, by its syntax trees.
+"""Checks the imports of the Python package against its layers, by its syntax trees.
 
-1. A framework is imported by its own layer alone: torch in dabke/torch, in whatever function the import stands.
-2. Such a layer is imported by no module outside of it, but for the public names that stand for a part of it.
-3. No way along the imports at the top of modules leads from a module back to it.
-4. A type that may be None is written `X | None`: nothing is imported from typing that Python 3.10 has a sign for.
+1. Only its own layer imports a framework: torch in dabke/torch, in any function.
+2. No module outside such a layer imports it, except the public names that represent a part of it.
+3. No path along the imports at the top of modules leads from a module back to it.
+4. A type that may be None is written `X | None`: no module imports from typing a name for which Python 3.10
+   has a sign.
 
 usage: python_imports.py [ROOT]
 """
@@ -18,7 +19,7 @@ from arrows import circle_in
 
 PACKAGE = "dabke"
 FOLDER = "bindings/python"
-FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # each has the layer dabke.<framework>
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # the framework's layer is dabke.<framework>
 STAND_FOR = {"dabke.distributed": "dabke.torch", "dabke.autoload": "dabke.distributed"}
 OLD_TYPES = {
     "Optional",
@@ -38,13 +39,13 @@ OLD_TYPES = {
 
 
 def module_name(path):
-    """dabke.torch.ops of dabke/torch/ops.py."""
+    """Returns dabke.torch.ops for dabke/torch/ops.py."""
     parts = list(Path(path).relative_to(FOLDER).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imported_by(tree, module, is_package):
-    """(module, names, line) of each import, wherever it stands; relative ones are resolved."""
+    """Yields (module, names, line) of each import, at any depth. Relative imports are resolved."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -80,7 +81,7 @@ def faults_of(module, imports):
 
 
 def arrows_of(tree, module, is_package, modules):
-    """The modules of the package that this one imports as it is imported itself."""
+    """Yields the modules of the package that are imported while this module is imported."""
     top = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
     for name, names, _ in imported_by(top, module, is_package):
         to = {f"{name}.{each}" if f"{name}.{each}" in modules else name for each in names} or {name}
@@ -93,7 +94,7 @@ def main():
         ["git", "-C", root, "ls-files", "-z", f"{FOLDER}/*.py"], check=True, capture_output=True, text=True
     )
     paths = [path for path in listed.stdout.split("\0") if path]
-    modules = {module_name(path) for path in paths} | {f"{PACKAGE}._core"}  # which is compiled
+    modules = {module_name(path) for path in paths} | {f"{PACKAGE}._core"}  # _core is compiled
     faults, seen, checked, arrows = [], 0, 0, {}
     for path in paths:
         module, is_package = module_name(path), Path(path).name == "__init__.py"

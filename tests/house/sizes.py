@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Holds every class of the product to 400 lines, all its files together, and every function to 60.
+"""Checks that every class of the product has at most 400 lines in all its files together, and
+every function at most 60.
 
-A class is its body, from the line that names it to its last brace, and its members that are defined outside of the body, in
-whatever file. A class inside of another one counts with that one's body, and its members outside for itself. A function is
-counted from the first line of its declaration to its last brace; what stands inside of it, lambdas and local classes too,
-belongs to it. A lambda that is the value of a constant is a function, one within a list of values is not counted. Comments and
-empty lines within count, those before do not.
+A class is its body, from the line that names it to its last brace, and its members that are defined outside
+the body, in any file. A nested class counts with the body of the outer one; its members outside count for the
+nested class.
 
-This is a scanner of brackets and no parser: it relies on what .clang-format settles, which the test `format` holds. A brace that
-opens the body of a function or a class has a space before it, one that initialises a member has none (`size_{0}`), and access
-labels have a line to themselves. Of #if and #else the first part counts.
+A function counts from the first line of its declaration to its last brace, with the lambdas and local classes
+inside. A lambda that is the value of a constant is a function; a lambda in a list of values is not counted.
+Comments and empty lines inside count, those before do not.
+
+The check scans brackets and does not parse. It relies on the rules of .clang-format, which the test `format`
+checks:
+- a brace that opens the body of a function or a class follows a space
+- a brace that initialises a member does not (`size_{0}`)
+- access labels have a line of their own
+
+Of #if and #else, the first part counts.
 
 usage: sizes.py [--list] [ROOT]     --list: the ten largest classes and functions instead
 """
@@ -25,7 +32,8 @@ ROOMS = ("runtime", "ops", "bindings", "launcher", "timeline_viewer")
 SOURCES = (".cc", ".h", ".hpp", ".cpp", ".inc", ".cu")
 MOST = {"class": 400, "function": 60}
 
-# What is larger today, with its lines: to be cut, never to grow. A row that is not needed any more is an error, too.
+# Pieces that are too large today, with their lines. They must be cut, and must not grow. A row that is no
+# longer needed is an error, too.
 KNOWN = {}  # (kind, name): lines
 
 
@@ -34,16 +42,17 @@ class Piece:
     """A class body, or a function with the class that it belongs to."""
 
     kind: str
-    name: str  # with the classes around it, without namespaces
-    space: tuple  # of the namespaces; an unnamed one is its file
-    owner: str  # of a member that is defined outside of its class; else empty
+    name: str  # with the names of the classes around it, without namespaces
+    space: tuple  # the namespaces; an unnamed one has the name of its file
+    owner: str  # the class of a member that is defined outside it; otherwise empty
     path: str
     line: int
     lines: int
 
 
 LITERAL_OR_COMMENT = re.compile(
-    r'R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-zA-Z_])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/',
+    r'R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|'
+    r"(?<![0-9a-zA-Z_])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/",
     re.DOTALL,
 )
 
@@ -53,7 +62,7 @@ def blank(text):
 
 
 def without_directives(text):
-    """Without what the preprocessor reads, and without the other parts of its conditions."""
+    """Removes the preprocessor's lines, and all parts of a condition except the first."""
     out, skipped, depth = [], [], 0
     is_continued = False
     for line in text.split("\n"):
@@ -73,7 +82,7 @@ def without_directives(text):
 
 
 def code_of(text):
-    """The text with all that is no code blanked: lines and columns stay."""
+    """Blanks everything that is not code. Lines and columns stay."""
     text = LITERAL_OR_COMMENT.sub(lambda found: blank(found[0]), text)
     text = without_directives(text)
     return re.sub(
@@ -82,7 +91,7 @@ def code_of(text):
 
 
 def without_arguments(head):
-    """Without what stands in <> and in (), whose brackets stay for the latter."""
+    """Removes the text in <> and in (), and the brackets <>."""
     head = re.sub(r"\boperator\s*(\(\)|\[\]|[^\s\w(]+)", "operator_", head)
     head = head.replace("->", "  ").replace("<<", "  ")
     for pattern, stand_in in ((r"<[^<>]*>", ""), (r"\(([^()]|\(\))*\)", "\x00")):
@@ -102,7 +111,7 @@ LAMBDA = re.compile(r"(\w+)\s*=\s*\[")
 
 
 def opened_by(head, before):
-    """What a brace opens: its kind and its name. `before`: the character that stands before it."""
+    """Returns the kind and the name of what a brace opens. `before` is the character before the brace."""
     if not before.isspace():
         return "other", ""
     shape = without_arguments(head).strip()
@@ -126,8 +135,8 @@ def opened_by(head, before):
 def pieces_of(path, text):
     """The classes and functions of one file."""
     code = code_of(text)
-    pieces, open_braces = [], []  # of these: kind, name, line
-    begin, round_depth = 0, 0  # where the head begins that stands before the next brace
+    pieces, open_braces = [], []  # each one's kind, name and line
+    begin, round_depth = 0, 0  # the start of the head before the next brace
     for place, mark in ((found.start(), found[0]) for found in re.finditer(r"[{}();]", code)):
         inside = open_braces[-1][0] if open_braces else "namespace"
         if mark == "{":
@@ -163,7 +172,8 @@ def pieces_of(path, text):
                         code.count("\n", 0, place) + 2 - line,
                     )
                 )
-            # What initialises a member goes on; what was a body, or the value of a variable, is over.
+            # After a member's initialiser, the head goes on. After a body, or the value of a variable, the
+            # next head begins.
             begin = head_begin if kind == "other" else place + 1
         elif mark == ";" and not round_depth:
             begin = place + 1
@@ -175,7 +185,7 @@ def pieces_of(path, text):
 
 
 def owner_of(piece, classes):
-    """The class that a member belongs to which is defined outside of it; None: it is a namespace's."""
+    """Returns the class of a member that is defined outside it, or None for a function of a namespace."""
     spaces = [piece.space[:size] for size in range(len(piece.space), -1, -1)]
     for space in spaces:
         for candidate in (space, space + (piece.path,)):
@@ -194,7 +204,7 @@ class Size:
 
 
 def sizes_of(pieces):
-    """Every class with all that belongs to it, and every function; the largest first."""
+    """Returns every class with all that belongs to it, and every function, the largest first."""
     classes = {}
     for piece in pieces:
         if piece.kind == "class":
@@ -212,19 +222,21 @@ def sizes_of(pieces):
 
 
 def faults_in(sizes, known):
-    """What is too large and not known, and what is known and is not so any more."""
+    """Returns pieces that are too large and not in KNOWN, and rows of KNOWN that are no longer needed."""
     faults, largest = [], defaultdict(int)
     for size in sizes:
         most = max(MOST[size.kind], known.get((size.kind, size.name), 0))
         largest[size.kind, size.name] = max(largest[size.kind, size.name], size.lines)
         if size.lines > most:
             faults.append(
-                f"{size.path}:{size.line}: {size.kind} {size.name} has {size.lines} lines, {most} are the most: cut it by its ideas"
+                f"{size.path}:{size.line}: {size.kind} {size.name} has {size.lines} lines, "
+                f"{most} are the most: cut it by its ideas"
             )
     for (kind, name), lines in known.items():
         if largest[kind, name] <= MOST[kind]:
             faults.append(
-                f"the row of {kind} {name} ({lines}) in KNOWN is not needed any more: {largest[kind, name]} lines are left of it"
+                f"the row of {kind} {name} ({lines}) in KNOWN is not needed any more: "
+                f"{largest[kind, name]} lines are left of it"
             )
     return faults
 
@@ -251,7 +263,8 @@ def main():
     faults = faults_in(sizes, KNOWN)
     print(
         "\n".join(faults)
-        or f"{counts['class']} classes and {counts['function']} functions, {len(KNOWN)} of them larger than they should be"
+        or f"{counts['class']} classes and {counts['function']} functions, "
+        f"{len(KNOWN)} of them larger than they should be"
     )
     sys.exit(bool(faults))
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""sizes.py finds classes and functions as clang-format lays them out, and holds them to what it knows."""
+"""sizes.py finds classes and functions as clang-format formats them, and compares their sizes with the
+limits."""
 
 import unittest
 
@@ -37,7 +38,8 @@ class Functions(unittest.TestCase):
     def test_what_stands_in_a_function_belongs_to_it(self):
         self.assertEqual(
             found(
-                "void f() {\n  struct Local {\n    int x = 0;\n  };\n  const auto g = [](int a) {\n    return a;\n  };\n"
+                "void f() {\n  struct Local {\n    int x = 0;\n  };\n"
+                "  const auto g = [](int a) {\n    return a;\n  };\n"
                 "  if (g(1)) {\n    return;\n  }\n}\nvoid h() {}\n"
             ),
             {("function", "f"): 11, ("function", "h"): 1},
@@ -46,7 +48,8 @@ class Functions(unittest.TestCase):
     def test_braces_in_texts_and_comments_and_of_other_conditions_are_no_braces(self):
         self.assertEqual(
             found(
-                'void f() {\n  // }\n  say("}");\n  say(R"(}})");\n  put(\'}\');\n  /* } */\n#if A\n  if (a) {\n#else\n'
+                'void f() {\n  // }\n  say("}");\n  say(R"(}})");\n  put(\'}\');\n  /* } */\n'
+                "#if A\n  if (a) {\n#else\n"
                 "  if (b) {\n#endif\n  }\n  const int million = 1'000'000;\n}\n"
             ),
             {("function", "f"): 14},
@@ -55,14 +58,16 @@ class Functions(unittest.TestCase):
     def test_a_constructor_with_initialisers_is_one_function(self):
         self.assertEqual(
             found(
-                "Thing::Thing(int a)\n    : a_{a}, b_(std::vector<int>{1, 2}), c_([this] { return a_; }) {\n  go();\n}\n"
+                "Thing::Thing(int a)\n"
+                "    : a_{a}, b_(std::vector<int>{1, 2}), c_([this] { return a_; }) {\n  go();\n}\n"
             ),
             {("function", "Thing::Thing"): 4},
         )
 
     def test_templates_operators_and_results_of_functions_have_their_names(self):
         text = (
-            "template <class T, class = std::enable_if_t<sizeof(T) == 4>>\nstd::function<void(int)> make(T t = {}) {\n  return t;\n}\n"
+            "template <class T, class = std::enable_if_t<sizeof(T) == 4>>\n"
+            "std::function<void(int)> make(T t = {}) {\n  return t;\n}\n"
             "bool operator==(const A& a, const A& b) {\n  return true;\n}\n"
             "auto Box<int>::get() const -> std::map<int, int> {\n  return {};\n}\n"
             "constexpr auto kTwice = [](int a) {\n  return 2 * a;\n};\n"
@@ -80,8 +85,10 @@ class Functions(unittest.TestCase):
 
 class Classes(unittest.TestCase):
     HEADER = (
-        "namespace dabke {\n\nclass Job final : private Reports {\n public:\n  explicit Job(int a) : a_(a) {}\n  int run();\n\n"
-        " private:\n  struct Part {\n    int x{0};\n    void go();\n  };\n  int a_ = 0;\n};\n\n}  // namespace dabke\n"
+        "namespace dabke {\n\nclass Job final : private Reports {\n public:\n"
+        "  explicit Job(int a) : a_(a) {}\n  int run();\n\n"
+        " private:\n  struct Part {\n    int x{0};\n    void go();\n  };\n  int a_ = 0;\n};\n\n"
+        "}  // namespace dabke\n"
     )
 
     def test_a_class_has_its_body_and_its_members_in_all_files(self):
@@ -89,7 +96,8 @@ class Classes(unittest.TestCase):
             {
                 "job.h": self.HEADER,
                 "job.cc": "namespace dabke {\nint Job::run() {\n  return 1;\n}\n}\n",
-                "more.cc": "namespace dabke {\nvoid Job::Part::go() {\n  more();\n}\nint Job::stop() { return 2; }\n}\n",
+                "more.cc": "namespace dabke {\nvoid Job::Part::go() {\n  more();\n}\n"
+                "int Job::stop() { return 2; }\n}\n",
             }
         )
         self.assertEqual(sizes_found[("class", "Job")], 12 + 3 + 1)
@@ -98,7 +106,10 @@ class Classes(unittest.TestCase):
         self.assertEqual(sizes_found[("function", "Job::run")], 3)
 
     def test_classes_of_one_name_in_unnamed_namespaces_of_two_files_are_two(self):
-        body = "namespace dabke {\nnamespace {\nstruct Setup {\n  void go();\n};\nvoid Setup::go() {\n  x();\n}\n}\n}\n"
+        body = (
+            "namespace dabke {\nnamespace {\nstruct Setup {\n  void go();\n};\n"
+            "void Setup::go() {\n  x();\n}\n}\n}\n"
+        )
         pieces = sizes.pieces_of("a.cc", body) + sizes.pieces_of("b.cc", body)
         self.assertEqual([size.lines for size in sizes.sizes_of(pieces) if size.kind == "class"], [6, 6])
 

@@ -1,12 +1,16 @@
-/* Who drives the coordinator while threads that wait for results help: every interleaving of its own thread, one that
- * submits and may wait for it without limit, one whose wait has a limit, and a neighbour whose messages come through
- * shared memory.
+/* The right to drive the coordinator while threads that wait for results help. The model has every
+ * interleaving of:
+ *   - the coordinator's own thread
+ *   - a thread that submits and may wait without limit
+ *   - a thread whose wait has a limit
+ *   - a neighbour whose messages come through shared memory
  *
- * It mirrors Coordinator::drive, help and drive_for and CoordinatorSleep in runtime/core, LinkChannel's poll, look and hand_back in
- * runtime/control/link_channel.cc, and what ShmLink does of them. What is there an exchange is here one atomic step; what
- * is there a load or a store is one of its own. There are no timers: who sleeps does so until somebody wakes it.
+ * It mirrors Coordinator::drive, help and drive_for and CoordinatorSleep in runtime/core, LinkChannel::poll,
+ * look and hand_back in runtime/control/link_channel.cc, and the parts of them in ShmLink. An exchange there
+ * is one atomic step here; a load or a store there is one step here. There are no timers: a sleeping thread
+ * sleeps until another one wakes it.
  *
- * What is asserted: when nothing can move any more, all that has come and all that was submitted has been acted on.
+ * The assertion: when nothing can move any more, all messages and all submitted commands have been acted on.
  */
 #define EVENT(what) c_code { static char once; if (!once) { once = 1; printf("reached: " what "\n"); } }
 #define MESSAGES 1
@@ -29,7 +33,7 @@ bool kicked = false; /* its own descriptor is readable */
 /* The link. */
 bool reader_sleeps = false;
 bool declared_on_link = false;
-byte rings = 0; /* of its descriptor */
+byte rings = 0; /* the count of its descriptor */
 byte owed = 0;
 
 inline round() {
@@ -99,7 +103,7 @@ inline look_into_memory() {
   read()
 }
 
-/* Whether one may sleep. */
+/* Sets may_sleep: whether the thread may sleep. */
 inline prepare_to_sleep() {
   atomic { declared = true; asleep = true; may_sleep = false }
   if
@@ -166,11 +170,13 @@ end_asleep:
         :: else
         fi
      od;
-     atomic { sleeping = false; seen = false; needed = false; is_kicked = false; is_rung = false; may_sleep = false }
+     atomic {
+       sleeping = false; seen = false; needed = false; is_kicked = false; is_rung = false; may_sleep = false
+     }
   od
 }
 
-/* With the baton. `limited`: its time may be up at any moment. */
+/* Drives with the baton. With `limited`, the helper's time may be up at any moment. */
 inline drive(limited) {
   if
   :: declared -> woken()
@@ -181,7 +187,7 @@ inline drive(limited) {
   do
   :: round();
      if
-     :: break /* the order has come, or nothing else does */
+     :: break /* the order has come, or no other event comes */
      :: limited -> EVENT("the time of a helper is up"); break
      :: look_into_memory();
 #ifdef MISTAKE_LEAVES_WITHOUT_ROUND
@@ -214,7 +220,7 @@ handing_back:
   atomic { baton = false; seen = false; may_sleep = false }
 }
 
-/* A call that does not block, and one that may. */
+/* A call that does not block, and one that may block. */
 active proctype caller() {
   bool was, seen, may_sleep;
   inbox++;
@@ -229,7 +235,7 @@ active proctype caller() {
   fi
 }
 
-/* A wait with a limit, for something that does not come. */
+/* A wait with a limit, for an event that does not come. */
 active proctype guest() {
   bool was, seen, may_sleep;
   if
@@ -256,7 +262,7 @@ active proctype neighbour() {
   }
 }
 
-/* Not before the others can do no more. */
+/* The judge runs only when no other process can move. */
 active proctype judge() {
   timeout -> assert(acted == MESSAGES + COMMANDS && told == 0)
 }

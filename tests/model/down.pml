@@ -1,4 +1,5 @@
-/* ---- The way down: order_follower.cc, and endings.cc. Endings::fail_set of the sets with any of these ranks. */
+/* ---- The way down: order_follower.cc, and endings.cc. Endings::fail_set, for the sets with any of these
+   ranks. */
 inline fail_sets(A_MASK) {
   for (k : 0 .. NAMES - 1) {
     if
@@ -25,14 +26,16 @@ inline fail_everything() {
   by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0
 }
 
-/* Endings::fail: everybody hears of it, but for who said it. */
+/* Endings::fail: all neighbours get the failure, except the one that reported it. */
 inline fail(A_EXCEPT) {
   if
   :: failed[r] -> skip
   :: else ->
     assert(CRASHER != 9);
     if :: r != 0 && PARENT(r) != A_EXCEPT -> send_up(fail_message, 0) :: else -> skip fi;
-    for (k : 1 .. 2) { if :: IS_CHILD(r, k) && k != A_EXCEPT -> send_down(k, fail_message, 0, 0, 0, 0) :: else -> skip fi };
+    for (k : 1 .. 2) {
+      if :: IS_CHILD(r, k) && k != A_EXCEPT -> send_down(k, fail_message, 0, 0, 0, 0) :: else -> skip fi
+    };
     failed[r] = 1;
     if :: !over[r] -> fail_everything() :: else -> skip fi
   fi
@@ -44,7 +47,8 @@ inline take_front(A_N) {
   if :: pending[I(r, A_N)] != 0 -> fresh = fresh | BIT(A_N) :: else -> skip fi
 }
 
-/* OrderFollower::run; complete where no data moves; what take_front does whether anything waits here or not. */
+/* OrderFollower::run, and the completion of operations that move no data. take_front runs whether an
+   operation waits here or not. */
 inline run_order() {
 #if AWAITS
   awaited[I(r, n)] = 0; ordered_at[I(r, n)] = d_number; up_awaited[r] = up_awaited[r] & ~BIT(slot[I(r, n)]);
@@ -61,7 +65,8 @@ inline run_order() {
   if :: MOVES_DATA(n) -> planned[P(r, d_number)] = BATCH_AT(r, d_number) :: else -> skip fi;
 #endif
   if
-  :: pending[I(r, n)] != 0 -> ran_with[d_number]++; assert(ran_with[d_number] <= order_contributors[d_number]); take_front(n)
+  :: pending[I(r, n)] != 0 ->
+    ran_with[d_number]++; assert(ran_with[d_number] <= order_contributors[d_number]); take_front(n)
   :: else -> EVENT("a joined rank runs without data"); assert(IN_WORLD(n) && join_announced[r])
   fi;
 #ifdef DYNAMIC
@@ -69,7 +74,10 @@ inline run_order() {
   :: n == 2 -> set[r] = 1
   :: n == 3 ->
     set[r] = 2;
-    if :: pending[I(r, 1)] != 0 -> EVENT("a process set is removed while a tensor waits in it"); skip :: else -> skip fi;
+    if
+    :: pending[I(r, 1)] != 0 -> EVENT("a process set is removed while a tensor waits in it"); skip
+    :: else -> skip
+    fi;
     completed[I(r, 1)] = completed[I(r, 1)] + pending[I(r, 1)]; pending[I(r, 1)] = 0;
     held[I(r, 1)] = 0; got[I(r, 1)] = 0; spelled[I(r, 1)] = 0; contributors[I(r, 1)] = 0;
     slot[I(r, 1)] = 0; batch[I(r, 1)] = 0
@@ -96,15 +104,18 @@ inline pass_down() {
   }
 }
 
-/* OrderFollower::apply and what it calls: d_kind, d_number, d_what, d_slot, d_count at rank r. */
+/* OrderFollower::apply and its callees: applies d_kind, d_number, d_what, d_slot, d_count at rank r. */
 inline apply() {
-  printf("|   rank %d applies order %d: %e %d, slot %d, contributors %d\n", r, d_number, d_kind, d_what, d_slot, d_count);
+  printf("|   rank %d applies order %d: %e %d, slot %d, contributors %d\n",
+         r, d_number, d_kind, d_what, d_slot, d_count);
   assert(d_number > last_order[r] && order_kind[d_number] == d_kind && order_what[d_number] == d_what);
   for (k : last_order[r] + 1 .. d_number - 1) { assert((order_members[k] & SUBTREE(r)) == 0) };
   last_order[r] = d_number;
   n = d_what;
 #ifdef MISTAKE_RANKS_PLAN
-  for (k : 1 .. d_number) { if :: first_batch[k] > own_batch[r] -> own_batch[r] = first_batch[k] :: else -> skip fi };
+  for (k : 1 .. d_number) {
+    if :: first_batch[k] > own_batch[r] -> own_batch[r] = first_batch[k] :: else -> skip fi
+  };
   if
   :: d_kind == left || d_kind == joined_all || (d_kind == run_full && !MOVES_DATA(n)) -> own_batch[r]++
   :: else -> skip
@@ -131,7 +142,10 @@ inline apply() {
     EVENT("an order comes after the end of its set"); skip
   :: !over[r] && d_kind == evict ->
     assert(slot[I(r, n)] == d_slot);
-    if :: got[I(r, n)] != 0 -> EVENT("a slot is evicted under reports"); spelled[I(r, n)] = 1 :: else -> skip fi;
+    if
+    :: got[I(r, n)] != 0 -> EVENT("a slot is evicted under reports"); spelled[I(r, n)] = 1
+    :: else -> skip
+    fi;
     if
     :: r == 0 && in_ready_list[n] ->  /* Sequencer::spell_out */
       EVENT("a slot is evicted under what is ready"); ready_full[n] = 1
@@ -139,14 +153,16 @@ inline apply() {
     fi;
     slot[I(r, n)] = 0; batch[I(r, n)] = 0;
     if  /* ChildProgress::has_reporters_below, ResponseCache::evict */
-    :: OPEN(r, n) && (TELLERS(r, n, 1) || TELLERS(r, n, 2)) -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number
+    :: OPEN(r, n) && (TELLERS(r, n, 1) || TELLERS(r, n, 2)) ->
+      evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number
     :: else -> skip
     fi;
 #ifdef MOST_UNTOLD
     if :: r != 0 -> untold[r]++ :: else -> skip fi;
 #endif
     if
-    :: held[I(r, n)] -> EVENT("a slot is evicted that is kept back"); held[I(r, n)] = 0; fresh = fresh | BIT(n)
+    :: held[I(r, n)] ->
+      EVENT("a slot is evicted that is kept back"); held[I(r, n)] = 0; fresh = fresh | BIT(n)
     :: else -> skip
     fi
   :: !over[r] && d_kind == left ->
@@ -159,7 +175,8 @@ inline apply() {
     :: else ->
       for (k : 0 .. NAMES - 1) {
         if
-        :: (MEMBERS(k) & gone[r]) != 0 && pending[I(r, k)] != 0 -> EVENT("what waits for a rank that left fails"); skip
+        :: (MEMBERS(k) & gone[r]) != 0 && pending[I(r, k)] != 0 ->
+          EVENT("what waits for a rank that left fails"); skip
         :: else -> skip
         fi
       };
@@ -176,7 +193,8 @@ inline apply() {
     for (k : 0 .. NAMES - 1) {
       batch[I(r, k)] = 0;
       if
-      :: d_what == 1 && slot[I(r, k)] != 0 && (MEMBERS(k) & BIT(r)) != 0 -> batch[I(r, k)] = 1; batch_size[r]++
+      :: d_what == 1 && slot[I(r, k)] != 0 && (MEMBERS(k) & BIT(r)) != 0 ->
+        batch[I(r, k)] = 1; batch_size[r]++
       :: else -> skip
       fi
     }

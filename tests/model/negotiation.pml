@@ -1,31 +1,41 @@
 /* The negotiation of a job of three ranks, for the model checker Spin: every interleaving of a small program.
  *
- * It mirrors runtime/negotiation/. state.pml: tensor_table.h, collector.h, learned_batches.h, sequencer.h and machine.h.
- * up.pml: upward_reporter.cc, collector.cc and learned_batches.cc. root.pml: sequencer.cc. down.pml: order_follower.cc. Here:
- * topology.cc and machine.cc. Each part says which functions; change it together with them.
- *   - A step is what the coordinator does in one go: it takes an event in, then all that follows from it.
- *   - Eager: what is to be sent goes out in that same step. LAZY: in a step of its own, later, so several events may come
- *     before it (a poll brings many messages; a busy data plane holds orders back). The root then decides all that is ready
- *     into one list before it applies the first of it, as Sequencer::take_orders and OrderFollower::follow do.
+ * The model mirrors runtime/negotiation/. Each part names the functions; change it together with them.
+ *   state.pml        tensor_table.h, collector.h, learned_batches.h, sequencer.h and negotiator.h
+ *   up.pml           upward_reporter.cc, collector.cc and learned_batches.cc
+ *   root.pml         sequencer.cc
+ *   down.pml         order_follower.cc and endings.cc
+ *   negotiation.pml  topology.cc and negotiator.cc
+ *
+ * How the model steps:
+ *   - In one step, the coordinator takes one event and does all that follows from it.
+ *   - Eager: messages and orders go out in that same step.
+ *   - LAZY: they go out in a later step of their own, so several events may come before it. (A poll brings
+ *     many messages; a busy data plane defers orders.) The root then decides all ready names into one list
+ *     before it applies the first order, as Sequencer::take_orders and OrderFollower::follow do.
  *   - A message up carries several items, as ReadyMessage does. Each order travels down alone.
- *   - The names 0 to NAMES - 1 are tensors. With DYNAMIC name 1 belongs to a process set that name 2 adds and name 3
- *     removes.
+ *   - The names 0 to NAMES - 1 are tensors. With DYNAMIC, name 1 belongs to a process set that name 2 adds
+ *     and name 3 removes.
  *
- * What is asserted:
- *   - Each rank applies its projection of one sequence: no order twice, none left out, each with the root's meaning.
- *     EXECUTED also compares what the ranks have run with each other, without looking at numbers.
- *   - Nobody reports a name twice. An order is run by as many ranks with data of their own as it says contribute, and a rank
- *     runs without data only what it has joined.
- *   - When nothing can move any more, every request and every join on a living rank has completed, and all have had the
- *     orders that concern them.
+ * The assertions:
+ *   - Each rank applies its projection of one sequence: no order twice, none left out, each with the root's
+ *     meaning. EXECUTED also compares the runs of all ranks with each other, without their numbers.
+ *   - No rank reports a name twice.
+ *   - The number of ranks that run an order with data of their own is the number of contributors in the
+ *     order. A rank runs without data only an order whose set it has joined.
+ *   - When nothing can move any more, every request and every join on a living rank has completed, and every
+ *     rank has had the orders that concern it.
  *   - Nothing fails unless a rank crashes.
- *   - BATCHES: two tensors that one rank runs in one batch, every rank that runs both runs in one batch.
- * Left out: signatures, mismatches and errors by order, broadcast roots, stalls and inquiries, groups, bytes, and how the
- * step learner comes to its batches (here the root may learn one at any moment). Also what errors say of a rank that has left:
- * Departure is kept beside the state, and no message carries it. The coordinator holds the end of a link back for up to 0.3 s,
- * until it learns how the process ended; here any moment may lie between a crash and the step in which another rank sees it.
+ *   - BATCHES: if one rank runs two tensors in one batch, every rank that runs both runs them in one batch.
  *
- * run.py says which macros make a scenario, and what must be reachable in it (EVENT).
+ * The model leaves out:
+ *   - signatures, mismatches and errors by order, broadcast roots, stalls and inquiries, groups, bytes
+ *   - how the step learner finds its batches (here the root may learn one at any moment)
+ *   - the errors about a rank that has left: Departure is kept beside the state, and no message carries it
+ *   - the time for which the coordinator delays the end of a link, up to 0.9 s, until it has the exit status
+ *     of the process. Here any time may pass between a crash and the step in which another rank detects it.
+ *
+ * run.py defines the macros of each scenario, and the events that must be reachable in it (EVENT).
  */
 #ifndef NAMES
 #define NAMES 2
@@ -57,23 +67,24 @@
 #ifndef LEAVERS       /* mask */
 #define LEAVERS 0
 #endif
-#ifndef SYNC          /* mask of ranks that wait for each operation before the next, and say so (UpwardReporter::want) */
+#ifndef SYNC          /* mask of ranks that wait for each operation, and report it (UpwardReporter::want) */
 #define SYNC 0
 #endif
-#ifndef AWAITS        /* mask of ranks that wait for name 0 when they have reported it, and say so */
+#ifndef AWAITS        /* mask of ranks that wait for name 0 after its report, and report the wait */
 #define AWAITS 0
 #endif
-#ifndef POLLS         /* mask of ranks that do the same, but ask instead of waiting */
+#ifndef POLLS         /* mask of ranks that do the same, but poll instead of waiting */
 #define POLLS 0
 #endif
 #ifndef AFTER         /* operations of name 0 after the join */
 #define AFTER 0
 #endif
-/* MOST_UNTOLD: UpwardReporter::kMostUntold; where it is not defined, ranks with nothing to report say nothing. */
-#ifndef TODO          /* how often a rank submits a name */
+/* MOST_UNTOLD: UpwardReporter::kMostUnreported. If it is not defined, ranks with nothing to report send
+   nothing. */
+#ifndef TODO          /* the number of times that a rank submits a name */
 #define TODO(r, n) 1
 #endif
-#ifndef PROGRAM       /* what must hold before rank r submits name n */
+#ifndef PROGRAM       /* the condition under which rank r may submit name n */
 #define PROGRAM(r, n) 1
 #endif
 
@@ -82,7 +93,7 @@
 #define BIT(c) (1 << (c))
 #define COUNT(m) (((m) & 1) + (((m) >> 1) & 1) + (((m) >> 2) & 1))
 
-/* ---- Topology: a rank reports what its subtree has; the reporters of a rank are itself and its children. */
+/* ---- Topology: a rank reports for its subtree; the reporters of a rank are itself and its children. */
 #ifdef STAR
 #define SUBTREE(c) (((c) == 0 -> 7 : BIT(c)))
 #define CHILDREN(r) (((r) == 0 -> 6 : 0))
@@ -99,7 +110,7 @@
 
 #define MEMBERS(n) (((n) == 0 -> M0 : ((n) == 1 -> M1 : ((n) == 2 -> M2 : 7))))
 #define EXPECTS(r, n, c) ((REPORTERS(r) & BIT(c)) != 0 && (BEHIND(r, c) & MEMBERS(n)) != 0)
-/* Collector::concerns, of a child */
+/* Collector::concerns, for a child */
 #define TELLERS(r, n, c) (IS_CHILD(r, c) && (SUBTREE(c) & MEMBERS(n)) != 0)
 #ifdef DYNAMIC
 #define IN_WORLD(n) ((n) != 1)
@@ -107,7 +118,7 @@
 #define EXISTS(r, n) ((n) != 1 || set[r] == 1)
 #else
 #define IN_WORLD(n) (MEMBERS(n) == 7)
-#ifdef BARRIER  /* name 2 is one */
+#ifdef BARRIER  /* name 2 is a barrier */
 #define MOVES_DATA(n) ((n) != 2)
 #else
 #define MOVES_DATA(n) 1
@@ -116,15 +127,17 @@
 #endif
 /* Collector::is_open */
 #define OPEN(r, n) (EXISTS(r, n) && (gone[r] & MEMBERS(n)) == 0)
-/* Collector::is_complete, of a name that somebody has reported */
+/* Collector::is_complete, for a name that some rank has reported */
 #ifdef MISTAKE_ROOT_DOES_NOT_WAIT
-#define COMPLETE(r, n) (r == 0 || ((got[I(r, n)] | JOINED_FOR(r, n)) & expected[I(r, n)]) == expected[I(r, n)])
+#define COMPLETE(r, n) \
+  (r == 0 || ((got[I(r, n)] | JOINED_FOR(r, n)) & expected[I(r, n)]) == expected[I(r, n)])
 #else
 #define COMPLETE(r, n) (((got[I(r, n)] | JOINED_FOR(r, n)) & expected[I(r, n)]) == expected[I(r, n)])
 #endif
 /* Collector::does_without: a mask of reporters */
 #define FINISHED(r, c, n) (((unfinished[3 * (r) + (c)] & BIT(n)) != 0 -> 0 : BIT(c)))
-#define JOINED_FOR(r, n) (IN_WORLD(n) -> joined[r] & (FINISHED(r, 0, n) | FINISHED(r, 1, n) | FINISHED(r, 2, n)) : 0)
+#define JOINED_FOR(r, n) \
+  (IN_WORLD(n) -> joined[r] & (FINISHED(r, 0, n) | FINISHED(r, 1, n) | FINISHED(r, 2, n)) : 0)
 
 #define IDLE(r) (todo[I(r, 0)] == 0 && todo[I(r, NAMES - 1)] == 0 && \
                  (NAMES < 3 || (todo[I(r, 1)] == 0 && todo[I(r, 2)] == 0)))
@@ -139,23 +152,26 @@
 #endif
 #define HOLDS(r) (held[I(r, 0)] || (NAMES > 1 && held[I(r, 1)]) || (NAMES > 2 && held[I(r, 2)]))
 
-/* Printed once by the verifier, which so proves that a scenario does what it is there for. */
+/* The verifier prints each event once. So it proves that the scenario reaches the states that it was made
+   for. */
 #define EVENT(what) c_code { static char once; if (!once) { once = 1; printf("reached: " what "\n"); } }
 
 mtype = {ready_list, goodbye, fail_message,                           /* up; the last also down */
          run_full, run_slot, evict, left, joined_all, learned_, release};  /* orders */
-/* slots, names in full, counts, joined (1, and names that are unfinished doubled), wanted, awaited slots, seen */
+/* slots, names in full, counts, joined (1 plus twice the mask of unfinished names), wanted, awaited slots,
+   seen */
 chan up[3] = [CAP] of {mtype, byte, byte, byte, byte, bit, byte, byte};
-chan down[3] = [CAP] of {mtype, byte, byte, byte, byte};          /* number; name, rank, or slot of a release; slot; contributors */
+/* number; name, rank, or slot of a release; slot; contributors */
+chan down[3] = [CAP] of {mtype, byte, byte, byte, byte};
 chan ready = [6] of {mtype, byte};                                /* Sequencer::ready_ */
-chan list = [8] of {mtype, byte, byte, byte, byte};               /* what Sequencer::take_orders returns */
+chan list = [8] of {mtype, byte, byte, byte, byte};               /* the result of Sequencer::take_orders */
 
 #include "state.pml"
 #include "up.pml"
 #include "root.pml"
 #include "down.pml"
 
-/* All that follows from an event, in the order in which the code does it. */
+/* All consequences of an event, in the sequence of the code. */
 inline follow() {
   do
   :: by_slot != 0 || in_full != 0 ->
@@ -213,15 +229,15 @@ inline follow() {
 #else
 #define AT_ONCE 1
 #endif
-#ifdef LEAVE_LAST  /* when all that there is has been submitted */
+#ifdef LEAVE_LAST  /* ranks leave after the last submission of all ranks */
 #define MAY_LEAVE (IDLE(0) && IDLE(1) && IDLE(2))
 #else
 #define MAY_LEAVE 1
 #endif
 #define CAN_HEAR(r, p) (IS_NEIGHBOUR(r, p) && (lost[r] & BIT(p)) == 0)
 
-mtype = {e_submit, e_up, e_down, e_flush, e_join, e_leave, e_crash, e_exit, e_lost, e_learn, e_want, e_await, e_deadline,
-         e_local_evict};
+mtype = {e_submit, e_up, e_down, e_flush, e_join, e_leave, e_crash, e_exit, e_lost, e_learn, e_want, e_await,
+         e_deadline, e_local_evict};
 
 proctype Rank(byte r) {
   mtype event;
@@ -245,11 +261,12 @@ end:
     :: !dead[r] && !over[r] && IDLE(r) && joins_asked[r] == 0 -> event = e_join
 #endif
 #if LEAVERS != 0
-    :: !dead[r] && (LEAVERS & BIT(r)) != 0 && !leaving[r] && !over[r] && IDLE(r) && MAY_LEAVE -> event = e_leave
+    :: !dead[r] && (LEAVERS & BIT(r)) != 0 && !leaving[r] && !over[r] && IDLE(r) && MAY_LEAVE ->
+      event = e_leave
 #endif
 #if LEAVERS != 0 || CRASHER != 9
     :: !dead[r] && over[r] && !failed[r] && IDLE(r) -> event = e_exit
-    /* After a crash the rest of what was sent may be lost; a rank that ends well has it sent first. */
+    /* After a crash, messages that were sent may be lost. A rank that ends in good order sends them first. */
     :: !dead[r] && CAN_HEAR(r, 0) && dead[0] && (crashed[0] || len(down[r]) == 0) -> event = e_lost; x = 0
     :: !dead[r] && CAN_HEAR(r, 1) && dead[1] &&
        (crashed[1] || (r == 0 && len(up[1]) == 0) || (r == 2 && len(down[2]) == 0)) ->
@@ -279,7 +296,8 @@ end:
 #endif
     fi;
     d_step {
-      by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0; rc = r; flush = AT_ONCE || event == e_flush;
+      by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0; rc = r;
+      flush = AT_ONCE || event == e_flush;
       printf("| rank %d: %e %d\n", r, event, x);
       if
       :: event == e_submit ->  /* Negotiator::submit, check */
@@ -307,7 +325,10 @@ end:
 #endif
           send_up(goodbye, u_slots)
         :: !failed[r] && u_kind == goodbye && !over[r] && r == 0 ->
-          if :: (goodbyes & BIT(u_slots)) == 0 -> goodbyes = goodbyes | BIT(u_slots); ready!left, u_slots :: else -> skip fi
+          if
+          :: (goodbyes & BIT(u_slots)) == 0 -> goodbyes = goodbyes | BIT(u_slots); ready!left, u_slots
+          :: else -> skip
+          fi
         fi
       :: event == e_down ->  /* Negotiator::message_from the parent */
         down[r]?d_kind, d_number, d_what, d_slot, d_count;
@@ -319,7 +340,7 @@ end:
       :: event == e_join ->
         joins_asked[r] = 1;
         if :: leaving[r] || gone[r] != 0 -> joins_done[r] = 1 :: else -> joining[r] = 1 fi
-      :: event == e_leave ->  /* Negotiator::leave; what is kept back goes first */
+      :: event == e_leave ->  /* Negotiator::leave; held names are reported first */
         leaving[r] = 1; let_go();
         for (m : 0 .. NAMES - 1) {
           if :: (by_slot & BIT(m)) != 0 -> n = m; count[n] = 1; report(n, 0) :: else -> skip fi
@@ -341,7 +362,8 @@ end:
 #else
         :: else ->
           if
-          :: !failed[r] && r != 0 && PARENT(r) == x && len(down[r]) != 0 -> EVENT("orders are lost with the parent"); skip
+          :: !failed[r] && r != 0 && PARENT(r) == x && len(down[r]) != 0 ->
+            EVENT("orders are lost with the parent"); skip
           :: !failed[r] && IS_CHILD(r, x) && len(up[x]) != 0 -> EVENT("reports are lost with a child"); skip
           :: else -> skip
           fi;
@@ -366,7 +388,7 @@ end:
         note_wanted(); let_go();
         EVENT("a thread waits for what is kept back");
 #if AWAITS
-      :: event == e_await -> note_awaited(0);  /* UpwardReporter::want of what is reported */
+      :: event == e_await -> note_awaited(0);  /* UpwardReporter::want, for a reported name */
         EVENT("a thread waits for what is reported");
 #endif
       :: event == e_deadline -> let_go();
@@ -386,9 +408,10 @@ init {
   d_step {
     for (r : 0 .. 2) {
       for (i : 0 .. NAMES - 1) {
-        expected[I(r, i)] = (EXPECTS(r, i, 0) -> 1 : 0) | (EXPECTS(r, i, 1) -> 2 : 0) | (EXPECTS(r, i, 2) -> 4 : 0);
+        expected[I(r, i)] = (EXPECTS(r, i, 0) -> 1 : 0) | (EXPECTS(r, i, 1) -> 2 : 0) |
+                            (EXPECTS(r, i, 2) -> 4 : 0);
         if :: (MEMBERS(i) & BIT(r)) != 0 -> todo[I(r, i)] = (TODO(r, i)) :: else -> skip fi;
-#ifdef KNOWN  /* slots and a learned batch from the start */
+#ifdef KNOWN  /* names have slots and a learned batch from the start */
         slot[I(r, i)] = i + 1; place[i] = i + 1; batch[I(r, i)] = 1
 #endif
       }
@@ -403,7 +426,7 @@ init {
   };
   atomic { run Rank(0); run Rank(1); run Rank(2) };
   timeout ->
-  d_step {  /* nothing moves any more */
+  d_step {  /* no process can move any more */
     for (r : 0 .. 2) {
       if
       :: crashed[r] -> skip
@@ -425,9 +448,13 @@ init {
         for (r : 0 .. 2) {
           n = (r == 2 -> 0 : r + 1);
           if
-          :: planned[P(r, i)] != 0 && planned[P(r, k)] != 0 && planned[P(n, i)] != 0 && planned[P(n, k)] != 0 ->
+          :: planned[P(r, i)] != 0 && planned[P(r, k)] != 0 &&
+             planned[P(n, i)] != 0 && planned[P(n, k)] != 0 ->
             assert((planned[P(r, i)] == planned[P(r, k)]) == (planned[P(n, i)] == planned[P(n, k)]));
-            if :: planned[P(r, i)] == planned[P(r, k)] -> EVENT("two travel together") :: else -> EVENT("two travel apart") fi
+            if
+            :: planned[P(r, i)] == planned[P(r, k)] -> EVENT("two travel together")
+            :: else -> EVENT("two travel apart")
+            fi
           :: else -> skip
           fi
         }
@@ -445,7 +472,8 @@ init {
 #endif
       for (i : 1 .. orders) {
         if
-        :: order_kind[i] == run_full || order_kind[i] == run_slot -> assert(ran_with[i] == order_contributors[i])
+        :: order_kind[i] == run_full || order_kind[i] == run_slot ->
+          assert(ran_with[i] == order_contributors[i])
         :: else -> skip
         fi
       }

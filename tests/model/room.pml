@@ -1,19 +1,19 @@
-/* Who wakes the coordinator of the root while orders are held back until the lane has room: every interleaving of its
- * driver, the lane that ends batches, and a thread that submits.
+/* How the root's coordinator wakes while orders are deferred until the lane has room. The model has every
+ * interleaving of the driver, the lane that ends batches, and a thread that submits.
  *
- * It mirrors Driver::round, nothing_to_do and run_ended (runtime/core/driver.cc), CoordinatorSleep::wake, and HostLane::perform. What
- * is there an exchange is here one atomic step; what is there a load or a store is one of its own. The driver stands for
- * whoever has the baton.
+ * It mirrors Driver::round, nothing_to_do and run_ended (runtime/core/driver.cc), CoordinatorSleep::wake, and
+ * HostLane::perform. An exchange there is one atomic step here; a load or a store there is one step here. The
+ * driver represents the thread that has the baton.
  *
- * What is asserted: when nothing can move any more, all that was submitted has run.
+ * The assertion: when nothing can move any more, all submitted requests have run.
  */
 #define EVENT(what) c_code { static char once; if (!once) { once = 1; printf("reached: " what "\n"); } }
-#define BUSY 2     /* kBusyTasks */
+#define BUSY 2     /* HostLane::kBusyRuns */
 #define REQUESTS 3 /* each becomes a batch of its own; two more are in the lane from the start */
 
 byte outstanding = BUSY;
 byte inbox = 0;
-byte ready = 0; /* in the sequencer, not ordered */
+byte ready = 0; /* in the sequencer, not ordered yet */
 byte ended = 0;
 bool wants_room = false;
 bool sleeping = false;
@@ -91,7 +91,7 @@ active proctype submitter() {
   }
 }
 
-/* Not before the others can do no more. */
+/* The judge runs only when no other process can move. */
 active proctype judge() {
   timeout -> assert(ended == BUSY + REQUESTS)
 }

@@ -15,7 +15,7 @@ inline number(A_KIND, A_WHAT, A_SLOT, A_COUNT) {
   list!A_KIND, orders, A_WHAT, A_SLOT, A_COUNT
 }
 
-/* Sequencer::sequence, take_slot, evict_one, give_back_all; StepLearner::disturbed. Of a run. */
+/* Sequencer::sequence, take_slot, evict_one, give_back_all; StepLearner::disturbed: for an order to run. */
 inline sequence(A_N) {
   in_ready_list[A_N] = 0;
 #ifdef DYNAMIC
@@ -57,7 +57,7 @@ inline sequence(A_N) {
   fi
 }
 
-/* Sequencer::take_orders. PRIORITY: name 1 before name 0 where both are ready. */
+/* Sequencer::take_orders. PRIORITY: name 1 precedes name 0 if both are ready. */
 inline take_orders() {
 #ifdef BATCHES
   next_batch++; first_batch[orders + 1] = next_batch;

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time, and of room.pml and
-baton.pml.
+"""Explores every state of negotiation.pml with Spin, for one small job of three ranks at a time, and of
+room.pml and baton.pml.
 
-    tests/model/run.py [--large] [NAME...]      the scenarios and mistakes whose names contain one of these; all, if none
+    tests/model/run.py [--large] [NAME...]
 
-Ends with code 1, and prints what led there, where a scenario breaks a property, was not explored to its end, or never does
-what it is there for; and where a seeded mistake is not found: a model that cannot fail says nothing. --large runs longer
-jobs, for minutes; what does not fit in memory there is searched in part (Spin's bitstate), and the line says so.
-Ends with code 77 where Spin is missing.
+Runs the scenarios and mistakes whose names contain one of the NAMEs; all of them without a NAME.
+
+Ends with code 1 and prints the steps to the failure if one of these holds:
+- a scenario breaks a property, was not explored to its end, or does not reach its events
+- a seeded mistake is not found: a model that cannot fail proves nothing
+
+--large runs longer jobs, for minutes. If such a job does not fit in memory, only a part is searched (Spin's
+bitstate), and the line reports that. Ends with code 77 if Spin is missing.
 """
 
 import argparse
@@ -25,18 +29,18 @@ from dataclasses import dataclass
 
 MODELS = pathlib.Path(__file__).resolve().parent
 DEPTH = 20000  # steps of one run; far more than any has
-MEMORY_MIB = 2500  # one verifier's
+MEMORY_MIB = 2500  # of one verifier
 SKIPPED = 77
 CACHE = ["ccache"] if shutil.which("ccache") else []
-TREES = {"chain": [], "star": ["STAR"]}  # 2 reports to 1 and 1 to 0; or both to 0
+TREES = {"chain": [], "star": ["STAR"]}  # chain: 2 reports to 1 and 1 to 0; star: both report to 0
 
 
 @dataclass
 class Scenario:
     macros: list  # as the model describes them
-    events: list  # what must be reachable
+    events: list  # the events that must be reachable
     trees: tuple = ("chain", "star")
-    many: bool = False  # states: optimising the verifier takes less time than it saves
+    many: bool = False  # many states: optimising the verifier takes less time than it saves
     large: bool = False
     model: str = "negotiation.pml"
 
@@ -53,11 +57,13 @@ COMPLETE = "all complete"
 TWICE = "TODO(r, n) 2"
 FEWER = "TODO(r, n) ((n) == 0 -> 2 : 1)"
 IN_SET = "PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])"
-UNEVEN = "TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))"  # rank 2 has less to do, and its last is queued
-CROSSED = "TODO(r, n) ((r) == 0 -> 0 : ((r) == (n) + 1 -> 2 : 0))"  # ranks 1 and 2 have two of a name each
-# Name 1 comes when name 0 is complete, which is kept back for name 1: with no deadline, until somebody waits for it.
+UNEVEN = "TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))"  # rank 2 has less to do, its last is queued
+CROSSED = "TODO(r, n) ((r) == 0 -> 0 : ((r) == (n) + 1 -> 2 : 0))"  # ranks 1 and 2 each submit one name twice
+# Name 1 comes when name 0 is complete, and name 0 is held for name 1. Without a deadline, it is held until a
+# thread waits for it.
 WAITING = ["LAZY", "LEARN 0", "KNOWN", "NO_DEADLINE", "PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)"]
-# The same, but ranks 0 and 1 or 1 and 2 wait without a word, and the rank that says so has submitted both.
+# The same, but two ranks (0 and 1, or 1 and 2) poll, and do not report that they wait. The rank that reports
+# its wait has submitted both names.
 AWAITING = WAITING[:-1]
 
 SCENARIOS = {
@@ -82,7 +88,7 @@ SCENARIOS = {
         ("star",),
         many=True,
     ),
-    # Rank 2, or 1, has nothing to do with name 1.
+    # Rank 2, or ranks 1 and 2, have nothing to do with name 1.
     "cache-silent": Scenario(
         ["LAZY", "TODO(r, n) ((n) == 1 -> 2 : 1)", "M1 3", "PLACES 1", "SLOTS 8", "MOST_UNTOLD 1"],
         [COMPLETE, "a rank only says what it has seen", "a report by slot crosses the slot's eviction"],
@@ -315,7 +321,7 @@ class Explored:
 
 
 def readable(trail):
-    """What spin -t says: what the model printed, and what broke."""
+    """Returns the readable part of the output of spin -t: the model's prints, and the broken property."""
     lines = dict.fromkeys(line.strip() for line in trail.splitlines() if line.startswith("spin:"))
     lines = [line.strip() for line in trail.splitlines() if not line.startswith("spin:")] + list(lines)
     return "\n".join(
@@ -337,7 +343,7 @@ def explore(model, macros, many=False, large=False, in_part=False):
         )
         started = time.monotonic()
         must(folder, "spin", "-a", "job.pml")
-        # The compiler takes half of all time, so a cache, where there is one, keeps what it makes.
+        # The compiler takes half of all time, so a cache, if present, keeps its output.
         must(
             folder,
             *CACHE,
@@ -446,7 +452,7 @@ def main():
             for good, line in pool.map(judge, jobs):
                 print(line, flush=True)
                 failed += not good
-        except BaseException:  # stopped: what has not begun does not begin, and folders are removed
+        except BaseException:  # stopped: jobs that have not begun do not begin, and folders are removed
             pool.shutdown(cancel_futures=True)
             raise
     print(f"{len(jobs) - failed} as expected, {failed} not")

@@ -1,12 +1,12 @@
 /* ---- The way up: upward_reporter.cc, collector.cc, learned_batches.cc.
- * Collector::take, UpwardReporter::took, Sequencer::complete. Of a name that is complete here. */
+ * Collector::take, UpwardReporter::took, Sequencer::complete: for a name that is complete at this rank. */
 inline take(A_N) {
   printf("|   rank %d: name %d is complete, contributors %d\n", r, A_N, contributors[I(r, A_N)]);
   if
   :: r == 0 ->
 #ifdef DYNAMIC
     if
-    :: A_N == 1 && sequencer_set != 1 -> skip  /* its removal is under way, and fails what waits there */
+    :: A_N == 1 && sequencer_set != 1 -> skip  /* the set's removal is under way and fails what waits there */
     :: else ->
       if :: A_N == 2 -> sequencer_set = 1 :: A_N == 3 -> sequencer_set = 2 :: else -> skip fi;
 #endif
@@ -23,7 +23,8 @@ inline take(A_N) {
 #endif
   :: r != 0 && !spelled[I(r, A_N)] && got[I(r, A_N)] == expected[I(r, A_N)] ->
     up_slots[r] = up_slots[r] | BIT(slot[I(r, A_N)])
-  :: else -> up_full[r] = up_full[r] | BIT(A_N); up_counts[r] = up_counts[r] | (contributors[I(r, A_N)] << (2 * A_N))
+  :: else ->
+    up_full[r] = up_full[r] | BIT(A_N); up_counts[r] = up_counts[r] | (contributors[I(r, A_N)] << (2 * A_N))
   fi;
   got[I(r, A_N)] = 0; spelled[I(r, A_N)] = 0; contributors[I(r, A_N)] = 0
 }
@@ -32,7 +33,7 @@ inline take(A_N) {
 inline report(A_N, A_FULL) {
   if
   :: OPEN(r, A_N) && (expected[I(r, A_N)] & BIT(rc)) != 0 ->
-    assert((got[I(r, A_N)] & BIT(rc)) == 0);  /* or the job ends: reported twice */
+    assert((got[I(r, A_N)] & BIT(rc)) == 0);  /* the real rank would end the job: reported twice */
     if :: A_FULL -> spelled[I(r, A_N)] = 1 :: else -> skip fi;
     got[I(r, A_N)] = got[I(r, A_N)] | BIT(rc);
     contributors[I(r, A_N)] = contributors[I(r, A_N)] + count[A_N];
@@ -41,7 +42,7 @@ inline report(A_N, A_FULL) {
   fi
 }
 
-/* LearnedBatches::release, UpwardReporter::report: what is kept back here is reported. */
+/* LearnedBatches::release, UpwardReporter::report: reports the names that are held here. */
 inline let_go() {
   for (k : 0 .. NAMES - 1) {
     if
@@ -91,7 +92,8 @@ inline announce(A_N) {
   :: else ->
     been_ready[r]++;
     if
-    :: been_ready[r] >= batch_size[r] -> let_go(); by_slot = by_slot | BIT(A_N); been_ready[r] = 0; loose[r] = 0
+    :: been_ready[r] >= batch_size[r] ->
+      let_go(); by_slot = by_slot | BIT(A_N); been_ready[r] = 0; loose[r] = 0
     :: been_ready[r] < batch_size[r] && loose[r] -> by_slot = BIT(A_N)
     :: else -> held[I(r, A_N)] = 1
     fi
@@ -101,13 +103,16 @@ inline announce(A_N) {
   fi
 }
 
-/* UpwardReporter::announce_join: at once, and again when less is queued behind its own name. */
+/* UpwardReporter::announce_join: at once, and again when fewer operations are queued behind their own name.
+ */
 inline announce_join() {
   if
   :: joining[r] ->
     m = 0;
 #ifndef MISTAKE_JOIN_OVERTAKES
-    for (k : 0 .. NAMES - 1) { if :: IN_WORLD(k) && pending[I(r, k)] > 1 -> m = m | BIT(k) :: else -> skip fi };
+    for (k : 0 .. NAMES - 1) {
+      if :: IN_WORLD(k) && pending[I(r, k)] > 1 -> m = m | BIT(k) :: else -> skip fi
+    };
 #endif
     if
 #ifdef MISTAKE_JOIN_WAITS_FOR_QUEUES
@@ -162,7 +167,7 @@ inline note_wanted() {
   fi
 }
 
-/* UpwardReporter::from_child, slot_from_child: what the items of a message mean here. */
+/* UpwardReporter::from_child, slot_from_child: the meaning of a message's items at this rank. */
 inline from_child(A_C) {
   rc = A_C;
   for (s : 1 .. SLOTS - 1) {
@@ -186,7 +191,8 @@ inline from_child(A_C) {
   };
   for (k : 0 .. NAMES - 1) {
     if
-    :: (u_full & BIT(k)) != 0 && OPEN(r, k) -> in_full = in_full | BIT(k); count[k] = (u_counts >> (2 * k)) & 3
+    :: (u_full & BIT(k)) != 0 && OPEN(r, k) ->
+      in_full = in_full | BIT(k); count[k] = (u_counts >> (2 * k)) & 3
     :: else -> skip
     fi
   };

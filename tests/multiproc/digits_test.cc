@@ -12,7 +12,7 @@
 namespace dabke::test {
 namespace {
 
-/// The weights that an epoch or two on this many ranks end with.
+/// The weights at the end of a training of one or two epochs on `ranks` ranks.
 std::vector<float> train(int ranks, const std::string& batch_size) {
   const TemporaryDirectory place;
   LauncherRun run({"-np", std::to_string(ranks), DIGITS, "--epochs", test::kSanitized ? "1" : "2",

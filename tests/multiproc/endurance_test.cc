@@ -1,5 +1,8 @@
-// Four processes for a thousand steps, each in its own order. DABKE_TEST_STEPS and DABKE_TEST_SEED choose
-// another run; DABKE_TEST_NAMES, how many names come and go: 10000000 take minutes.
+// Four processes run for a thousand steps, each in an order of its own.
+//
+//   DABKE_TEST_STEPS   the number of steps
+//   DABKE_TEST_SEED    the seed
+//   DABKE_TEST_NAMES   the number of names that come and go; 10000000 take minutes
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -24,13 +27,12 @@ unsigned from_environment(const char* variable, unsigned otherwise) {
 void endure(const std::string& channel, const Tree& tree, unsigned steps) {
   const unsigned seed = from_environment("DABKE_TEST_SEED", std::random_device{}());
   Job job{channel, tree, {ENDURANCE_WORKER, std::to_string(steps), std::to_string(seed)}};
-  job.environment = {
-      "DABKE_STALL_CHECK_TIME_SECONDS=60"};  // nothing here is late for so long without being stuck
+  job.environment = {"DABKE_STALL_CHECK_TIME_SECONDS=60"};  // a wait of this length is a hang
   const Finished finished = JobRun(job).finish(500s);
   CAPTURE(channel, tree.name, steps, finished.exit_code, finished.out, finished.error);
   INFO("replay: DABKE_TEST_STEPS=" << steps << " DABKE_TEST_SEED=" << seed);
   CHECK(all_done(finished, tree.ranks));
-  CHECK(finished.error == "");  // no report of a stall, and nothing else
+  CHECK(finished.error == "");  // no report of a stall, and no other line
   std::set<std::string> hashes;
   for (const std::string& line : lines_of(finished.out)) {
     if (const auto at = line.find("hash "); at != std::string::npos) hashes.insert(line.substr(at));
@@ -40,7 +42,8 @@ void endure(const std::string& channel, const Tree& tree, unsigned steps) {
   CHECK(hashes.size() == 1);
 }
 
-/// By how many KiB the rank has grown that has grown most. `working`: how many ranks say something of it.
+/// The growth, in KiB, of the rank that has grown most. `working` is the number of ranks that report their
+/// growth.
 long growth_of_names(const std::string& who, int working) {
   const unsigned names = from_environment("DABKE_TEST_NAMES", ENDURANCE_NAMES);
   Job job{"auto", {"three, flat", 3, 8, 0}, {NAMES_WORKER, std::to_string(names), who}};
@@ -59,9 +62,8 @@ long growth_of_names(const std::string& who, int working) {
                         &now_us, &now_kib) == 4);
     std::printf("%u names, %s: %s\n", names, who.c_str(), line.c_str() + at);
     grown_kib = std::max(grown_kib, now_kib - then_kib);
-    // A step that looks through all that was takes ten times as long; but so does one on a machine that is
-    // busy with something else, where ranks look for each other in vain. So it is held against the limit only
-    // when asked for.
+    // A step that searches all earlier names takes ten times as long. But a step on a busy machine takes as
+    // long too, because ranks then poll for each other in vain. So the limit is checked only on request.
     if (std::getenv("DABKE_TEST_NAMES") != nullptr) CHECK(now_us < 4 * then_us + 50);
     ++heard;
   }
@@ -69,7 +71,8 @@ long growth_of_names(const std::string& who, int working) {
   return grown_kib;
 }
 
-/// What grows by the names does so each time. A rank that stands still for a while may let another keep what is for it.
+/// Growth that depends on the number of names shows in every run. Other growth does not: while one rank
+/// stands still, another rank may keep data for it.
 void name_for_ever(const std::string& who, int working) {
   constexpr long kMost = 512;
   long least = growth_of_names(who, working);

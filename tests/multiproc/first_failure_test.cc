@@ -1,4 +1,4 @@
-// Who is blamed when a rank of a running job dies: real ranks, in the middle of collectives.
+// The rank that is blamed when a rank of a running job dies: real ranks, in the middle of collectives.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@
 namespace dabke::test {
 namespace {
 
-/// DABKE_TEST_KILLS: how often, where more than the usual few are wanted.
+/// The number of kills: DABKE_TEST_KILLS, or a small default.
 int kills() {
   const char* const more = std::getenv("DABKE_TEST_KILLS");
   return more == nullptr ? 6 : std::atoi(more);
@@ -34,14 +34,14 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
   std::mt19937 random(std::random_device{}());
   for (int i = 0; i < kills(); ++i) {
     const int size = i % 2 == 0 ? 3 : 16;
-    // The rank exits with 7 on SIGUSR1. After SIGABRT and that, only what the survivors say tells who was
-    // first.
+    // The rank exits with 7 on SIGUSR1. After SIGABRT and SIGUSR1, only the reports of the survivors show
+    // which rank was first.
     std::vector<int> signals = {SIGKILL, SIGTERM, SIGUSR1};
-    // A sanitizer makes exits of these.
+    // A sanitizer turns these signals into exits.
     if (!test::kSanitized) signals.insert(signals.end(), {SIGSEGV, SIGBUS, SIGABRT});
     const int signal = signals[random() % signals.size()];
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
-    // Nobody is killed of those that take their time to end on SIGTERM.
+    // With this grace period, dabkerun kills no rank that is slow to end on SIGTERM.
     LauncherRun launcher({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, "loop"});
     REQUIRE(launcher.wait_for_output("is ready", size));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));  // anywhere in a collective
@@ -71,7 +71,7 @@ TEST_CASE("a rank that leaves early with 0 is the first cause, in its survivors'
       LauncherRun({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, kind}, setup).finish();
   const std::string told = job.out.substr(std::min(job.out.size(), job.out.find("error ")));
   CAPTURE(job.out, job.error);
-  CHECK(job.exit_code == 3);  // of a rank that failed of it
+  CHECK(job.exit_code == 3);  // the exit code of a survivor, which failed because of the loss
   const std::string advice = "; do all ranks run the same number of steps? See join()";
   CHECK_THAT(told, Catch::Contains(leaver + " on ") && Catch::Contains(how) &&
                        Catch::Contains("allreduce 'grad'") && Catch::Contains(advice));

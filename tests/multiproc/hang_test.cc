@@ -1,4 +1,4 @@
-// What dabkerun and the ranks tell of a job that hangs.
+// The reports of dabkerun and of the ranks about a job that hangs.
 #include <signal.h>
 
 #include <map>
@@ -17,10 +17,10 @@ namespace {
 
 using Catch::Contains;
 
-/// What is no hang must not last long enough to be taken for one under a sanitizer.
+/// Factor for time limits, so that the slowness of a sanitizer is not taken for a hang.
 constexpr int kSlower = test::kSanitized ? 2 : 1;
 
-/// A job of so many ranks in which rank 1 does not come; it fails after `shutdown` seconds of that.
+/// A job of `ranks` ranks in which rank 1 does not submit. It fails after `shutdown` seconds of waiting.
 LauncherRun start(const std::string& what, int shutdown, const TemporaryDirectory& place,
                   std::vector<std::string> more = {}, int ranks = 3) {
   LauncherSetup setup{
@@ -44,8 +44,8 @@ std::map<Rank, diagnosis::Dump> dumps_in(const TemporaryDirectory& place) {
   return dumps;
 }
 
-/// dabkerun's own lines from "hang: " to the end of what belongs to it; the last ones, as another verdict comes when a
-/// rank was late to tell what it does.
+/// The lines of dabkerun's verdict, from "hang: " to its end. The last verdict counts: dabkerun prints
+/// another one when a rank was late to report its state.
 std::vector<std::string> verdict_in(const std::string& error) {
   std::vector<std::string> verdict;
   for (const std::string& line : lines_of(error)) {
@@ -81,7 +81,8 @@ TEST_CASE(
   CHECK_THAT(fmt::format("{}", fmt::join(verdict, "\n")), Contains("pause") && Contains("what to do: "));
   const std::string files = place.path() + "/dabke-dump.";
   CHECK_THAT(verdict.back(), Contains("what the ranks were doing is in " + files) && Contains(".rank*.json"));
-  // Once for the job: the ranks' own log has a line each, and the error that the program gets has all of it.
+  // The list of files appears once for the job. Each rank's own log has one line, and the error that the
+  // program gets has the whole text.
   CHECK(occurrences(files, job.error) == 1);
   CHECK_THAT(job.error, Contains("waits for rank 1 on ") && Contains("; dabkerun tells the rest."));
   CHECK_THAT(job.out, Contains("]<stdout>:error stalled: ") && Contains("is waited for from rank 1 on "));
@@ -103,9 +104,10 @@ TEST_CASE(
 TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short") {
   const std::vector<std::string> calls = {"sleep", "nanosleep", "poll", "select", "epoll_wait"};
   const TemporaryDirectory place;
-  // So late that the others have come by then, though the machine lets them wait; the story would else be told again of both.
+  // The check comes so late that all other ranks are there, also on a slow machine. Otherwise dabkerun would
+  // print the whole report again, with both ranks.
   const std::string check = "DABKE_STALL_CHECK_TIME_SECONDS=6";
-  std::vector<std::unique_ptr<LauncherRun>> jobs;  // side by side: they sleep
+  std::vector<std::unique_ptr<LauncherRun>> jobs;  // in parallel: they sleep
   for (const std::string& call : calls)
     jobs.emplace_back(new LauncherRun(start("late-in-" + call, 0, place, {check})));
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -115,8 +117,8 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
     CHECK(job.exit_code == 0);
     CHECK_THAT(job.out, Contains("[1]<stdout>:slept in full"));
     CHECK_THAT(job.error, Contains("waits for rank 1 on ") && Contains(call == "sleep" ? "nanosleep" : call));
-    if (HAVE_LIBDW) CHECK_THAT(job.error, Contains("sleeps_in_full"));  // else callers are not known
-    // The whole story once; then a line that refers to it.
+    if (HAVE_LIBDW) CHECK_THAT(job.error, Contains("sleeps_in_full"));  // without libdw, callers are unknown
+    // The whole report appears once; after that, a line refers to it.
     CHECK(occurrences("dabkerun: hang: ", job.error) == 1);
     CHECK_THAT(job.error,
                Contains("'waited for' of process set 0 waits for rank 1 on ") && Contains(", as reported "));
@@ -174,13 +176,14 @@ TEST_CASE("a join that a rank does not come to is reported and ended") {
   CHECK_THAT(job.out,
              Contains("join of process set 0 was called by ranks 0, 2 and is waited for from rank 1 on "));
   CHECK_THAT(job.error, Contains("dabkerun: hang: join waits for rank 1: ranks 0,2 have been waiting"));
-  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // the first one's; dabkerun ends the others
+  CHECK_THAT(job.out,
+             Contains("]<stdout>:error stalled: "));  // the first's; dabkerun ends the others
 }
 
 TEST_CASE("a rank that is stopped while data moves is named, and the job ends") {
   const std::string backend = GENERATE("shm", "tcp", "gloo");
   const TemporaryDirectory place;
-  std::vector<std::unique_ptr<LauncherRun>> jobs;  // side by side: they wait for the one that is stopped
+  std::vector<std::unique_ptr<LauncherRun>> jobs;  // in parallel: they wait for the stopped rank
   std::vector<pid_t> pids;
   for (const Rank late : {0, 1}) {
     jobs.emplace_back(new LauncherRun(start("moving", 12, place, {"DABKE_CPU_OPERATIONS=" + backend})));
@@ -206,7 +209,7 @@ TEST_CASE("a rank that is stopped while data moves is named, and the job ends") 
 
 TEST_CASE("a stopped rank that goes on only to be ended is told as the others saw it") {
   const TemporaryDirectory place;
-  LauncherRun job = start("late-stubborn", 12, place);  // lives on when it goes on, and tells of itself
+  LauncherRun job = start("late-stubborn", 12, place);  // lives on after SIGCONT, and reports
   REQUIRE(job.wait_for_output("waiting ", 2));
   ::kill(job.number_after("[0]<stdout>:waiting "), SIGSTOP);
   const Finished ended = job.finish();
@@ -236,7 +239,7 @@ TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait,
              Contains("dabkerun: hang: ") &&
                  Contains(fmt::format("rank {} does not answer: its process is stopped", stopped)));
   CHECK_THAT(ended.out,
-             Contains("]<stdout>:error stalled: "));  // the first one's; dabkerun ends the others
+             Contains("]<stdout>:error stalled: "));  // the first's; dabkerun ends the others
   CHECK(is_gone(pid));
 }
 
@@ -248,7 +251,7 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
   ::kill(job.number_after("ready "), SIGUSR2);
   REQUIRE(job.wait_for_error("what the ranks were doing is in "));
   const auto dumps =
-      dumps_in(place);  // before the end, of which ranks that lose a neighbour write dumps as well
+      dumps_in(place);  // read before the end: ranks that lose a neighbour then write dumps as well
   job.signal(SIGTERM);
   const Finished ended = job.finish();
   CAPTURE(ended.error);

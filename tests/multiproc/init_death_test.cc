@@ -37,7 +37,8 @@ TEST_CASE("a rank whose init fails beside ranks that are past theirs is the firs
     setup.environment = {"DABKE_TIMELINE=/no/such/folder/timeline.json", "DABKE_TIMELINE_FORMAT=horovod",
                          "DABKE_TEST_VICTIM=-1", "DABKE_TEST_AFTER_US=0"};
     Finished job = LauncherRun({"-np", "3", C_WORKER, "dies-in-init"}, setup).finish();
-    // Rank 0 has said why, and the machine lets it stand still for so long that dabkerun ends it.
+    // If rank 0 stands still for long after it has reported the error, dabkerun ends it. Then the job runs
+    // again.
     for (int again = 0;
          again < 3 && job.error.find("after that: rank 0 ended by dabkerun") != std::string::npos; ++again)
       job = LauncherRun({"-np", "3", C_WORKER, "dies-in-init"}, setup).finish();

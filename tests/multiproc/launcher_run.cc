@@ -32,15 +32,16 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-/// The caller leads no process group.
+/// Makes the terminal at `path` the caller's stdin, stdout and stderr. The caller must not lead a process
+/// group.
 void take_terminal(const std::string& path) {
   ::setsid();
-  const int fd = ::open(path.c_str(), O_RDWR);  // a session's first terminal is its own
+  const int fd = ::open(path.c_str(), O_RDWR);  // a session's first terminal becomes its controlling terminal
   for (int standard = 0; standard < 3; ++standard) ::dup2(fd, standard);
   if (fd > 2) ::close(fd);
 }
 
-/// /proc/PID/stat from the state's letter on; the parent's pid comes next. Empty when there is no such
+/// Returns /proc/PID/stat from the state's letter on; the parent's pid comes next. Empty if there is no such
 /// process.
 std::string state_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -60,7 +61,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  // A signal for the child would find the handlers of the test until the child is itself.
+  // A signal for the child would run the handlers of the test until the child has reset them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -73,7 +74,8 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
     ::dup2(setup.one_output ? 1 : error.write_end.get(), 2);
     if (!setup.terminal.empty()) take_terminal(setup.terminal);
     for (const std::string& variable : setup.environment) ::putenv(::strdup(variable.c_str()));
-    // Whatever the one who runs the tests ignores (a shell's background job does) is not what is tested.
+    // The test runner may ignore signals, as a shell's background job does. The program under test starts
+    // with the defaults.
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
     for (const int signal : setup.ignored_signals) ::signal(signal, SIG_IGN);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -82,7 +84,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
   }
   out_ = std::move(out.read_end);
   error_ = std::move(error.read_end);
-  // Small enough for the pipe, so this does not wait.
+  // The input fits into the pipe, so write() does not block.
   if (::write(input.write_end.get(), setup.input.data(), setup.input.size()) < 0)
     throw std::runtime_error("write");
 }

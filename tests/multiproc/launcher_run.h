@@ -1,4 +1,4 @@
-// Runs the real dabkerun and keeps what it says.
+// Runs the real dabkerun and keeps its output.
 #pragma once
 
 #include <sys/types.h>
@@ -13,25 +13,25 @@
 
 namespace dabke::test {
 
-/// So long nothing here takes that ends at all.
+/// The longest time that a run may take; only a hang takes longer.
 inline constexpr std::chrono::seconds kLongest{180};
 
 struct Finished {
-  int exit_code = -1;  // as a shell gives it
+  int exit_code = -1;  // as a shell reports it
   std::string out, error;
   std::chrono::milliseconds took{0};
 };
 
 struct LauncherSetup {
   std::string program;                   // another launcher instead of dabkerun
-  std::string input;                     // what stdin gives; then it ends
+  std::string input;                     // the content of stdin, which then ends
   std::vector<std::string> environment;  // NAME=value, added
   bool one_output = false;               // 2>&1
-  std::vector<int> ignored_signals;      // at the start, as under nohup
-  std::string terminal;                  // a path: its stdin, stdout, stderr, and it leads a session there
+  std::vector<int> ignored_signals;      // ignored from the start, as under nohup
+  std::string terminal;                  // path of stdin, stdout and stderr; it leads a session there
 };
 
-/// One dabkerun. Its destructor kills it if it still runs; the tests say that nothing is left then.
+/// One dabkerun. Its destructor kills it if it still runs. Tests check that it then leaves no process behind.
 class LauncherRun {
  public:
   explicit LauncherRun(std::vector<std::string> arguments, const LauncherSetup& setup = {});
@@ -39,17 +39,17 @@ class LauncherRun {
 
   pid_t pid() const { return pid_; }
   void signal(int signal) const;
-  /// Waits until stdout, or stderr, has `text` this many times; false when 180 s are over or it has ended
-  /// without.
+  /// Waits until stdout or stderr has `text` this many times. Returns false after 180 s, or when dabkerun has
+  /// ended without that.
   bool wait_for_output(const std::string& text, int times = 1) { return wait_for(result_.out, text, times); }
   bool wait_for_error(const std::string& text, int times = 1) { return wait_for(result_.error, text, times); }
-  /// The number that follows `text` in stdout, which has been waited for.
+  /// The number that follows `text` in stdout. Wait for that text first.
   int number_after(const std::string& text) const {
     return std::stoi(result_.out.substr(result_.out.find(text) + text.size()));
   }
-  /// Nobody reads its stdout any more.
+  /// Closes the reading end of dabkerun's stdout.
   void close_output() { out_ = Fd(); }
-  /// Reads both streams until they end and waits for the exit; so long at most, from the start.
+  /// Reads both streams until they end and waits for the exit. `limit` counts from the start.
   Finished finish(std::chrono::seconds limit = kLongest);
 
  private:
@@ -62,15 +62,15 @@ class LauncherRun {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// A program that stands in for ssh, and runs on this host what a host's agent is started with.
+/// A replacement for ssh, which runs an agent's command on this host.
 std::string make_remote_shell(const TemporaryDirectory& directory);
 
 pid_t parent_of(pid_t pid);
-/// That have `variable` ("NAME=value") in the environment that their program began with.
+/// Processes whose program was started with `variable` ("NAME=value") in its environment.
 std::vector<pid_t> processes_with(const std::string& variable);
-/// Gone, or a zombie that nobody has reaped yet.
+/// True if the process is gone, or is a zombie that has not been reaped.
 bool is_gone(pid_t pid);
-/// Whether it is gone before the time is over.
+/// True if the process is gone before the time is over.
 bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
 
 std::vector<std::string> lines_of(const std::string& text);

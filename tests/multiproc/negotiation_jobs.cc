@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kMpi = "mpi-";
 
-/// What mpirun starts in place of each rank; "$@" is the rank. mpirun puts the lines of several ranks into
-/// one, and ends what still runs in ways of its own. So each rank writes to files, and one that fails ends
-/// the others as dabkerun would.
+/// The script that mpirun starts for each rank; "$@" is the rank. mpirun merges the lines of several ranks,
+/// and ends running ranks in its own ways. So each rank writes to files, and a rank that fails ends the
+/// others as dabkerun would.
 constexpr const char* kUnderMpirun = R"(
 exec < /dev/null  # what rank 0 has there is closed at some time; pipes would get its number
 me="$DABKE_TEST_PLACE/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
@@ -81,7 +81,7 @@ JobRun::JobRun(const Job& job) : ranks_(job.tree.ranks) {
     setup.environment.insert(setup.environment.end(),
                              {"DABKE_TEST_PLACE=" + place_->path(), "DABKE_MODULE_PATH=" MODULE_PATH,
                               "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                              // two that start at one time fail when they make the same directory
+                              // two launchers fail if they make one directory at the same time
                               "OMPI_MCA_orte_tmpdir_base=" + place_->path()});
   }
   arguments.insert(arguments.end(), job.command.begin(), job.command.end());
@@ -95,12 +95,12 @@ JobRun::JobRun(const Job& job) : ranks_(job.tree.ranks) {
 Finished JobRun::finish(std::chrono::seconds limit) {
   Finished finished = run_->finish(limit);
   if (!place_) return finished;
-  finished.out.append(std::exchange(finished.error, ""));  // mpirun's own words
+  finished.out.append(std::exchange(finished.error, ""));  // mpirun's own messages
   for (int rank = 0; rank < ranks_; ++rank) {
     const auto text_of = [&](const char* what) { return place_->text_of(std::to_string(rank) + what); };
     append_lines(finished.out, rank, "stdout", text_of(".out"));
     append_lines(finished.error, rank, "stderr", text_of(".err"));
-    if (finished.exit_code == 0 && text_of(".end").empty()) finished.exit_code = -1;  // mpirun has killed it
+    if (finished.exit_code == 0 && text_of(".end").empty()) finished.exit_code = -1;  // mpirun killed it
   }
   if (const std::string code = place_->text_of("code"); !code.empty())
     finished.exit_code = std::atoi(code.c_str());

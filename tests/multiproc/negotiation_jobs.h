@@ -1,5 +1,5 @@
-// The jobs that the negotiation is tested in: every control channel, and every form of tree that a few ranks
-// can have.
+// The jobs for tests of the negotiation: every control channel, and every form of tree that a few ranks can
+// have.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,21 @@
 
 namespace dabke::test {
 
-/// The channels that tests run with: those in DABKE_TEST_CHANNELS, with a comma between them, or all that
-/// need no MPI. A value of DABKE_CONTROLLER, under dabkerun; mpi-mpich and mpi-openmpi: mpi, under the mpirun
-/// of it.
+/// The channels that tests run with: those of DABKE_TEST_CHANNELS, separated by commas, or all that need no
+/// MPI. A channel is a value of DABKE_CONTROLLER, and dabkerun starts the job. For mpi-mpich and mpi-openmpi
+/// the value is `mpi`, and the mpirun of that MPI starts the job.
 std::vector<std::string> channels();
 
 struct Tree {
   std::string name;
   int ranks = 0;
   int radix = 0;           // DABKE_TREE_RADIX
-  int ranks_per_host = 0;  // 0: all on one
+  int ranks_per_host = 0;  // 0: all ranks on one host
 };
 
-/// Two, three and four ranks, each in another tree; four in each tree that they can have.
+/// Trees of two, three and four ranks, one per size; for four ranks every tree that they can form.
 std::vector<Tree> trees();
-/// Those of at least `ranks` ranks.
+/// The trees of at least `ranks` ranks.
 std::vector<Tree> trees_from(int ranks);
 
 struct Job {
@@ -34,8 +34,8 @@ struct Job {
   std::vector<std::string> environment = {};
 };
 
-/// A job under its launcher. What its ranks print, and how it ends, is as dabkerun gives it, under mpirun
-/// too. Ranks that ignore SIGTERM have time to tell how they end by themselves.
+/// A job under its launcher. Output and exit code have the form of dabkerun, also under mpirun. Ranks that
+/// ignore SIGTERM have time to report how they end by themselves.
 class JobRun {
  public:
   explicit JobRun(const Job& job);
@@ -43,11 +43,11 @@ class JobRun {
 
  private:
   int ranks_;
-  std::unique_ptr<TemporaryDirectory> place_;  // where what the ranks print under mpirun goes
+  std::unique_ptr<TemporaryDirectory> place_;  // holds the output of the ranks under mpirun
   std::unique_ptr<LauncherRun> run_;
 };
 
-/// What all ranks must have done: ended with code 0 and said "done", and not a word on stderr.
+/// True if all ranks have ended with code 0, have printed "done", and have printed nothing on stderr.
 bool all_done(const Finished& finished, int ranks);
 
 }  // namespace dabke::test

@@ -1,5 +1,9 @@
-// What the ranks agree on, between real processes: through the C API and dabke.hpp, over every channel, in
-// every tree: each two of these at least once, and with DABKE_TEST_MATRIX=full all; under a sanitizer, and over an MPI, each once.
+// The decisions that the ranks agree on, between real processes. They run through the C API and dabke.hpp,
+// over every channel and in every tree.
+//
+//   by default                   each pair of these, at least once
+//   DABKE_TEST_MATRIX=full       every combination
+//   a sanitizer, or over MPI     each one once
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -15,7 +19,7 @@
 namespace dabke::test {
 namespace {
 
-/// Runs the scenario with both programs, over all channels, in these trees; two jobs side by side.
+/// Runs the scenario with both programs, over all channels, in these trees; two jobs run in parallel.
 void check_everywhere(const std::string& scenario, const std::vector<Tree>& trees,
                       const std::function<std::vector<std::string>(const Tree&)>& environment = {}) {
   const std::vector<std::string> all_channels = channels();

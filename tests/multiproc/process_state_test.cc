@@ -1,4 +1,4 @@
-// What Dabke leaves in the process that calls it: signals, the environment, forked children.
+// The traces of Dabke in the process that calls it: signals, the environment, forked children.
 #include <catch2/catch.hpp>
 
 #include "tests/facts.h"
@@ -7,7 +7,7 @@
 namespace dabke::test {
 namespace {
 
-/// How a job of ranks is started.
+/// A program that starts the ranks of a job.
 struct Launcher {
   std::string program;  // empty: dabkerun
   std::vector<std::string> arguments = {};
@@ -75,7 +75,7 @@ TEST_CASE("a program that a rank starts is told that it is not part of the job")
 
 TEST_CASE("a child forked while another thread waits in init is told so and holds no socket") {
   const TemporaryDirectory directory;
-  // The directory of the job is named after its id.
+  // The job's directory is named after the job's id.
   const std::string id(32, 'a'), job_key(64, 'b');
   const Finished finished =
       LauncherRun({"fork-in-init"},

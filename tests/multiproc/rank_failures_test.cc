@@ -1,4 +1,4 @@
-// What the survivors see when a real process dies, stops, or disagrees.
+// The errors of the survivors when a real process dies, stops, or disagrees.
 #include <catch2/catch.hpp>
 
 #include <csignal>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kPromised = 2s;  // on a machine that does nothing else: see DABKE_TEST_KILLS
+constexpr auto kPromised = 2s;  // on an otherwise idle machine: see DABKE_TEST_KILLS
 
 void survivors_name_rank(RankProcesses& ranks, int size, int victim) {
   for (int rank = 0; rank < size; ++rank) {
@@ -52,7 +52,7 @@ TEST_CASE("survivors of a killed rank learn of it, by name, also when its forked
   if (kind == "with-child") {
     const std::string output = ranks.output(2);
     const pid_t child = std::stoi(output.substr(output.find("child ") + 6));
-    CHECK_FALSE(is_gone(child));  // or the test would have shown nothing
+    CHECK_FALSE(is_gone(child));  // otherwise the test would have shown nothing
     ::kill(child, SIGKILL);
   }
 }
@@ -62,7 +62,7 @@ TEST_CASE("survivors of a rank killed in the middle of a large allreduce learn o
   for (const int victim : {2, 0, 1}) {
     RankProcesses ranks(3, "large");
     for (int rank = 0; rank < 3; ++rank) REQUIRE(ranks.wait_for_output(rank, "ready"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 200));  // anywhere in one
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 200));  // anywhere in one allreduce
     ranks.signal(victim, SIGKILL);
     survivors_name_rank(ranks, 3, victim);
   }
@@ -78,7 +78,7 @@ TEST_CASE("processes sum registered memory, from before the first job, in two jo
 
 TEST_CASE("survivors of a rank killed in the middle of 256 MB learn of it, and nothing is left") {
   const std::string kind = GENERATE("huge", "huge-registered");
-  const char* const more = std::getenv("DABKE_TEST_KILLS");  // how often; at random moments
+  const char* const more = std::getenv("DABKE_TEST_KILLS");  // the number of kills, at random moments
   const int times = more == nullptr ? 2 : std::atoi(more);
   std::chrono::duration<double> slowest{0};
   std::mt19937 random(std::random_device{}());

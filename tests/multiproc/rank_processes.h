@@ -1,4 +1,5 @@
-// Ranks as processes of their own, started by the test and not by dabkerun, so that survivors live to tell.
+// Ranks as processes of their own. The test starts them, and not dabkerun, so that survivors can report what
+// they saw.
 #pragma once
 
 #include <sys/types.h>
@@ -14,14 +15,14 @@ namespace dabke::test {
 class RankProcesses {
  public:
   RankProcesses(int size, const std::string& what);
-  /// Kills what still runs.
+  /// Kills the ranks that still run.
   ~RankProcesses();
 
   void signal(int rank, int signal) const;
-  /// Whether the rank has printed `text`; waits up to 300 s.
+  /// True if the rank has printed `text`; waits up to 300 s.
   bool wait_for_output(int rank, const std::string& text) const;
   std::string output(int rank) const;
-  /// The rank's exit code (128 + signal when killed), or -1 when it has not ended within the limit.
+  /// The rank's exit code (128 + signal if killed), or -1 if it has not ended within the limit.
   int exit_code(int rank, std::chrono::milliseconds limit);
 
  private:

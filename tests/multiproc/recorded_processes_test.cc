@@ -1,4 +1,4 @@
-// What real processes record of a job, each in a file of its own: read back, and held against each other.
+// The records of real processes, each in a file of its own: read back, and compared with each other.
 #include <catch2/catch.hpp>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct RankRecords {
     }
     return found;
   }
-  /// Each order's name and bytes.
+  /// The name and bytes of each order.
   std::map<std::uint64_t, std::string> orders() const {
     std::map<std::uint64_t, std::string> names;
     for (const timeline::Record& record : of(What::order))
@@ -55,7 +55,7 @@ RankRecords read_rank(const std::string& path, int rank) {
   return read;
 }
 
-/// Of those that have an order, in the order in which they got it.
+/// The numbers of the rank's orders, in the sequence in which the rank got them.
 std::vector<std::uint64_t> order_numbers(const RankRecords& rank) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, name] : rank.orders()) numbers.push_back(number);
@@ -91,7 +91,7 @@ TEST_CASE("each process records its own part of a job, the same orders and steps
 TEST_CASE(
     "a limit of size ends the timeline of all processes at the same order, and the merged trace says so") {
   constexpr std::uint64_t kLimit = 1'000'000;
-  const int tensors = GENERATE(1, 100);  // of a step, all in flight at once
+  const int tensors = GENERATE(1, 100);  // the tensors of a step, all in flight at once
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
   JobRun run({"shm",
@@ -104,12 +104,12 @@ TEST_CASE(
   REQUIRE(finished.exit_code == 0);
   CHECK_THAT(finished.error, Catch::Contains("rank 0 will soon have DABKE_TIMELINE_MAX_BYTES=1000000"));
   const std::string said = "rank 0: its file came near 1000000 bytes, the limit (DABKE_TIMELINE_MAX_BYTES)";
-  CHECK_THAT(finished.error, Catch::Contains(said));  // by dabkerun, which merges
+  CHECK_THAT(finished.error, Catch::Contains(said));  // reported by dabkerun, which merges
   std::vector<RankRecords> ranks;
   for (int rank = 0; rank < 4; ++rank) {
     const auto size = std::filesystem::file_size(fmt::format("{}.rank{}", path, rank));
     CHECK(size <= kLimit);
-    CHECK((rank != 0 || size > kLimit * 7 / 10));  // rank 0 has the most to tell
+    CHECK((rank != 0 || size > kLimit * 7 / 10));  // rank 0 records most
     ranks.push_back(read_rank(path, rank));
     CHECK(ranks.back().file.end()->limit == (rank == 0 ? kLimit : 0));
     CHECK(ranks.back().file.end()->lost == 0);
@@ -124,12 +124,12 @@ TEST_CASE(
   for (const auto& event : trace["traceEvents"]) {
     const auto rank = event["pid"].get<std::size_t>();
     if (event["name"] == "STEP") CHECK(event["args"]["step"] == marked.at(rank)++);
-    if (event["name"] != "ALLREDUCE") continue;  // what was submitted may wait for an order yet
+    if (event["name"] != "ALLREDUCE") continue;  // a submitted operation may still wait for an order
     CHECK_FALSE(event["args"].contains("unfinished"));
     if (event["args"].contains("shape")) ++done.at(rank);
   }
   CHECK(done == std::vector<std::size_t>(4, done[0]));
-  // Who is slow to mark the last step finds that all have stopped behind its tensors.
+  // A rank that is slow to mark the last step finds that all ranks have stopped after its tensors.
   const auto [least, most] = std::ranges::minmax(marked);
   CHECK(most <= least + 1);
   CHECK(least > 0);
@@ -148,7 +148,8 @@ TEST_CASE("processes start and stop timelines at the same order, whoever of them
     const std::string path = folder.path() + name;
     const auto expected = order_numbers(read_rank(path, 0));
     CAPTURE(name, expected.size());
-    // Between the calls lie so many steps of two tensors; the calls' own steps are begun by some ranks before them.
+    // Between the calls lie `steps` steps of two tensors. Some ranks begin the steps of the calls themselves
+    // earlier.
     CHECK(expected.size() >= 2 * static_cast<std::size_t>(steps) - 4);
     CHECK(expected.size() <= 2 * static_cast<std::size_t>(steps) + 8);
     for (int rank = 0; rank < 4; ++rank) {

@@ -1,4 +1,4 @@
-// A job that goes on with other ranks, in the launcher's store.
+// A job that continues with other ranks, in the launcher's store.
 #include <catch2/catch.hpp>
 #include <string>
 

@@ -1,4 +1,4 @@
-// A rank that never submits what the others wait for, in real processes.
+// A rank that never submits the tensor that the others wait for, in real processes.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ struct Case {
   Tree tree;
 };
 
-/// The root, a leaf, and one in the middle.
+/// The missing rank is the root, a leaf, or a rank in the middle.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Tree& tree : trees()) {
@@ -31,7 +31,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// The report that rank `rank` says its tensor ended with; empty when it did not say.
+/// The report in the error with which the rank's tensor ended; empty if the rank did not print it.
 std::string end_of(const Finished& finished, int rank) {
   for (const std::string& line : lines_of(finished.out)) {
     const auto report = line.find("Stalled for ");
@@ -44,14 +44,16 @@ std::string end_of(const Finished& finished, int rank) {
 
 JobRun start_stalled(const std::string& channel, const Case& one, const std::string& scenario) {
   Job job{channel, one.tree, {CPP_WORKER, scenario}};
-  // The end leaves ranks time to come, and reports to be answered, stacks and all: one that is not yet told becomes the end.
+  // The shutdown time is long enough for ranks to arrive, and for answers to reports, with stacks. Otherwise
+  // a report that is still incomplete would become the final one.
   job.environment = {"DABKE_TEST_MISSING=" + std::to_string(one.missing), "DABKE_STALL_CHECK_TIME_SECONDS=2",
                      "DABKE_STALL_SHUTDOWN_TIME_SECONDS=10"};
   return JobRun(job);
 }
 
-/// Every case over every channel, under a sanitizer over one of them; `check(channel, case, its end)`. They mostly wait, so
-/// several run side by side, but for MPI, which looks out for messages without a pause.
+/// Runs every case over every channel; under a sanitizer, over one channel. Calls `check(channel, case, its
+/// end)`. The jobs mostly wait, so several run in parallel. MPI polls for messages without a pause, so only
+/// two jobs run over MPI.
 template <class Check>
 void check_stalled(const std::string& scenario, Check check) {
   std::vector<std::string> over = channels();
@@ -79,7 +81,7 @@ TEST_CASE(
     CHECK_THAT(finished.error, Contains(" waits for rank " + late + " on ") ||
                                    Contains(" is waited for from rank " + late + " on "));
     const std::string end = end_of(finished, 0);
-    // Both names are stalled; either may be the first to have been so for the whole time.
+    // Both names are stalled, and either may be the first to have stalled for the whole time.
     CHECK_THAT(end, Contains("'gradient'") && Contains("'something else'") &&
                         Contains("rank " + late + " on ") && Contains(one.others));
     for (int rank = 1; rank < one.tree.ranks; ++rank) CHECK(end_of(finished, rank) == end);

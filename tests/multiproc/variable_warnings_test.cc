@@ -1,4 +1,4 @@
-// What rank 0 says of variables that nobody reads.
+// Rank 0's warnings about variables that no code reads.
 #include <catch2/catch.hpp>
 #include <string>
 

@@ -1,14 +1,15 @@
-"""Notes the outcome of each test for run.py, in $DABKE_TEST_OUTCOMES: a file for each rank of a job, or one."""
+"""Writes the outcome of each test to $DABKE_TEST_OUTCOMES for run.py: one file per rank of a job, or one
+file."""
 
 import json
 import os
 
 
 def note(report):
-    """Written at once, so that what has been seen counts, whatever happens later."""
+    """Writes the outcome at once, so that it counts whatever happens later."""
     folder = os.environ.get("DABKE_TEST_OUTCOMES")
     if "PYTEST_XDIST_WORKER" in os.environ:
-        return  # it is told to the process that has started this one, where this function is called as well
+        return  # the worker reports it to its parent process, which calls this function too
     if folder:
         with open(os.path.join(folder, os.environ.get("DABKE_RANK", "alone")), "a") as file:
             file.write(
@@ -23,6 +24,6 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_collectreport(report):
-    """A file that skips itself, whose tests nobody knows, is one that was skipped."""
+    """Counts a file that skips itself as one skipped test, since its tests are unknown."""
     if report.skipped:
         note(report)

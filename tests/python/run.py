@@ -3,8 +3,9 @@
 
     run.py DABKERUN [--np 2 --np 4] [--only in_job|programs] [PYTEST ARGUMENT...]
 
-tests/python/in_job runs in all ranks of a job, once for each --np: a test has passed where it has on every rank.
-tests/python/programs runs outside a job, some files at a time; their tests start jobs of their own.
+tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
+every rank. tests/python/programs runs outside a job, several files in parallel; its tests start jobs of their
+own.
 """
 
 import argparse
@@ -21,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "counting"))
 from counts import with_reason, write_counts  # noqa: E402
 
-# Its conftest.py notes the outcomes.
+# The conftest.py of tests/python writes the outcomes.
 PYTEST = [
     sys.executable,
     "-m",
@@ -34,12 +35,12 @@ PYTEST = [
     f"--confcutdir={HERE}",
 ]
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
-# Two files, or more, at a time: each test starts some processes, which wait for one another.
+# At least two files run in parallel: each test starts some processes, which wait for one another.
 AT_ONCE = ["-n", str(max(2, (os.cpu_count() or 1) // 2)), "--dist", "loadfile"]
 
 
 def outcome_of(outcomes):
-    """One for all ranks; None stands for a rank that did not come so far. Each is (outcome, why)."""
+    """The outcome for all ranks, as (outcome, reason). None represents a rank that did not reach the test."""
     kinds = {each and each[0] for each in outcomes}
     if len(kinds) == 1 and None not in kinds:
         return outcomes[0]
@@ -50,7 +51,7 @@ def outcome_of(outcomes):
 
 
 def run_limited(command, env):
-    """The exit code, or a text that says that it took too long."""
+    """Returns the exit code, or a text if the command took too long."""
     with subprocess.Popen(command, env=env) as process:
         try:
             return process.wait(LIMIT_SECONDS)
@@ -60,7 +61,8 @@ def run_limited(command, env):
 
 
 def outcomes_in(file):
-    """{test: (outcome, why)} of the lines that conftest.py has written: the last of each test, but a failure stays one."""
+    """Returns {test: (outcome, reason)} of conftest.py's lines. The last line of a test counts, but a failure
+    stays a failure."""
     outcomes = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         test, outcome, why = json.loads(line)
@@ -72,7 +74,7 @@ def outcomes_in(file):
 class Counts:
     def __init__(self):
         self.numbers = Counter()
-        self.failures = []  # a text each
+        self.failures = []  # one text per failure
 
     def add(self, label, outcomes, code):
         numbers = Counter(outcome for outcome, _ in outcomes.values())
@@ -124,9 +126,8 @@ def main():
     parser.add_argument("--only", choices=("in_job", "programs"))
     parser.add_argument("--counts", type=Path, help="a file for the three numbers")
     options, arguments = parser.parse_known_args()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored where a shell has started this in the background
+    # The default handler: a shell that started this in the background has set SIGINT to be ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
     if options.only != "programs":

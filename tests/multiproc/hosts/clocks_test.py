@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Hosts whose clocks differ, on a slow link: the trace of both has one clock, and says how wrong that may be.
+"""Hosts whose clocks differ, on a slow link: the joint trace has one clock and reports the error of that
+clock.
 
-Usage: clocks_test.py RANK_WORKER DABKE_TIMELINE. Exits with 77, which means skipped, where namespaces are not permitted.
+Usage: clocks_test.py RANK_WORKER DABKE_TIMELINE. Exits with 77, which means skipped, where namespaces are not
+permitted.
 """
 
 import json
@@ -16,7 +18,8 @@ import namespaces
 
 WORKER, TOOL = sys.argv.pop(1), sys.argv.pop(1)
 DELAY_SECONDS, JITTER_SECONDS = 0.005, 0.001
-# Both ways at their slowest, and some turns of the scheduler for whoever must wake to carry a frame on a busy machine.
+# Both directions at their slowest, and some turns of the scheduler. On a busy machine a process must wake to
+# carry a frame.
 ROUND_TRIP_NS = 2 * (DELAY_SECONDS + JITTER_SECONDS) * 1e9 + 60e6
 HOUR_NS = 3600 * 10**9
 
@@ -28,8 +31,9 @@ class Clocks(unittest.TestCase):
         cls.addClassCleanup(cls.hosts.__exit__)
 
     def compared(self, clocks, offset_ns):
-        """The events of a job on both hosts, the second of whose clocks is found to be so much ahead, and the error of that."""
-        for _ in range(4):  # a busy machine may make every trip of a job long, but not of each of four
+        """Runs a job on both hosts, the second of whose clocks must be found `offset_ns` ahead. Returns the
+        events and the error of that offset."""
+        for _ in range(4):  # a busy machine may make all round trips of one job long, not of four
             found, events = self.merged(clocks)
             self.assertEqual([clock["clock"] for clock in found], ["same", "compared"])
             self.assertLessEqual(abs(found[1]["offset_ns"] - offset_ns), found[1]["error_ns"])
@@ -39,7 +43,7 @@ class Clocks(unittest.TestCase):
         return events, found[1]["error_ns"]
 
     def merged(self, clocks):
-        """What the trace says of the clock of each rank, and its events."""
+        """Returns the clock of each rank, as the trace reports it, and the trace's events."""
         with tempfile.TemporaryDirectory() as folder:
             trace = os.path.join(folder, "trace.json")
             ranks = self.hosts.start(
@@ -73,8 +77,8 @@ class Clocks(unittest.TestCase):
             for event in events
             if event["name"] == "STEP" and event["ph"] == "i"
         }
-        # Nobody can have ended a step before the other has begun it: less than a step and the error lie between the marks. The machine
-        # may let a rank stand still between two of them.
+        # No rank can end a step before the other has begun it. So the marks are less than a step and the
+        # error apart. The machine may delay a rank between two marks.
         apart_ns = statistics.median(
             abs(steps[0, step] - steps[1, step]) * 1e3
             for rank, step in steps

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`dabkerun doctor` over real ssh, on hosts made of network namespaces: good ones, and each with something wrong.
+"""`dabkerun doctor` over real ssh, on hosts made of network namespaces: good hosts, and hosts with one fault
+each.
 
-Usage: doctor_test.py DABKERUN. Exits with 77, which means skipped, where there can be no such hosts.
+Usage: doctor_test.py DABKERUN. Exits with 77, which means skipped, where such hosts are not possible.
 """
 
 import json
@@ -20,16 +21,17 @@ DABKERUN = os.path.abspath(sys.argv.pop(1))
 
 
 class Doctor(unittest.TestCase):
-    """It is asked on host 0; hosts 1 to 3 have an sshd."""
+    """The doctor runs on host 0; hosts 1 to 3 have an sshd."""
 
     @classmethod
     def setUpClass(cls):
         cls.ssh = namespaces.opened(cls, SshHosts(3))
 
     def examine(self, hosts, *flags, json_wanted=True, wrong=0):
-        """`wrong`: how many things are. A busy machine may let a host be late for an examination, but not for each of four."""
+        """Runs the doctor. `wrong` is the number of faults that it must find. A busy machine may make a host
+        late for one examination, but not for each of four."""
         for _ in range(4):
-            # The word goes first, before the flags that bring ssh to the hosts.
+            # The subcommand comes first, before the flags that reach the hosts by ssh.
             code, out, error = end_of(
                 self.ssh.start(
                     [DABKERUN, "doctor"],
@@ -43,7 +45,7 @@ class Doctor(unittest.TestCase):
         return code, report, error
 
     def script(self, text):
-        """In the place of dabkerun on the hosts; $NAME is the host's."""
+        """Replaces dabkerun on the hosts by a script; in it, $NAME is the host's name."""
         path = self.ssh.file("dabkerun-there")
         with open(path, "w", encoding="ascii") as file:
             file.write(f'#!/bin/sh\nNAME=$(hostname)\n{text}\nexec {DABKERUN} "$@"\n')
@@ -70,7 +72,7 @@ class Doctor(unittest.TestCase):
         for host in report["hosts"]:
             self.assertLessEqual(host["processors"], host["all_processors"])
             self.assertGreater(host["free_memory"], 0)
-            # All have one clock.
+            # All hosts have the same clock.
             self.assertLessEqual(abs(host["clock_ahead_ns"]), host["clock_bound_ns"] + 5_000_000)
         self.assertEqual(
             sorted((way["from"], way["to"]) for way in report["ways"]),
@@ -80,7 +82,7 @@ class Doctor(unittest.TestCase):
             self.assertRegex(way["address"], rf"^({re.escape(way['to'])}:|\[fd77::)\d")
             self.assertGreater(way["round_trip_ns"], 0)
             self.assertGreater(way["bytes_per_s"], 0)
-        self.assertGreater(max(way["bytes_per_s"] for way in report["ways"]), 1_000_000)  # the best of them
+        self.assertGreater(max(way["bytes_per_s"] for way in report["ways"]), 1_000_000)  # the best path
         code, text, error = self.examine(hosts, json_wanted=False)
         self.assertEqual(code, 0, error)
         self.assertRegex(text, r"^dabkerun \S+\n\nhost +slots +agent +clock ahead +processors")
@@ -134,7 +136,7 @@ class Doctor(unittest.TestCase):
         self.assertRegex(self.wrong(report)[0], rf"^host {address(1)}: nothing listens there for ssh: ")
 
     def test_a_pair_whose_likeliest_addresses_do_not_lead_there_takes_the_next(self):
-        with self.ssh.hosts.cut(1, 2, ["10.77.0."]):  # but for their IPv6
+        with self.ssh.hosts.cut(1, 2, ["10.77.0."]):  # their IPv6 addresses still work
             code, report, error = self.examine([address(1), address(2), address(3)])
         self.assertEqual(code, 0, error)
         others = [way for way in report["ways"] if way["address"].startswith("[")]
@@ -146,14 +148,16 @@ class Doctor(unittest.TestCase):
     def test_limits_and_a_small_shared_memory_are_said_with_what_to_do(self):
         there = self.script(
             f"[ $NAME != host1 ] || ulimit -n 70\n"
-            f'[ $NAME != host2 ] || exec unshare --mount sh -c \'mount -t tmpfs -o size=1m none /dev/shm && exec {DABKERUN} "$@"\' sh "$@"'
+            "[ $NAME != host2 ] || exec unshare --mount sh -c "
+            f'\'mount -t tmpfs -o size=1m none /dev/shm && exec {DABKERUN} "$@"\' sh "$@"'
         )
         code, report, error = self.examine([address(1), address(2)], *there, wrong=1)
         self.assertEqual(code, 1, error)
         self.assertEqual(len(self.wrong(report)), 1)
         self.assertRegex(
             self.wrong(report)[0],
-            rf"^host {address(1)}: 1 rank may need 128 open files, and the hard limit is 70 \(ulimit -Hn\): raise ",
+            rf"^host {address(1)}: 1 rank may need 128 open files, "
+            r"and the hard limit is 70 \(ulimit -Hn\): raise ",
         )
         self.assertTrue(
             any(

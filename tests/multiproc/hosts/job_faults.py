@@ -1,7 +1,11 @@
-"""Faults at random moments of jobs that train on several hosts, and their judge: whatever is struck, the first line names the
-cause, the exit code is its, and nothing is left on any host in time.
+"""Faults at random moments of jobs that train on several hosts, and the checks after each fault.
 
-What reaches the hosts (ssh_faults.py, slurm_faults.py) says how to start a job and what each fault is.
+The checks hold for every fault:
+- the first line of the error names the cause
+- the exit code is that of the cause
+- no host has a process of the job left when the time is over
+
+ssh_faults.py and slurm_faults.py define how a job is started on the hosts and what each fault does.
 """
 
 import argparse
@@ -16,19 +20,22 @@ from job_processes import PEER_TIMEOUT, Late, expect_clean, in_time
 
 
 class Fault:
-    """`line`: what the first line has in it, with {victim}, {host} and {pid}; None: nobody is left who could say it. `do`: to a
-    job, its ranks' pids and the victim's number; None: the victim's host is cut off from the launcher's."""
+    """One kind of fault.
+
+    line  text in the first line of the error, with {victim}, {host}, {pid}; None if no process can print it
+    do    a function of the job and the victim's number; None cuts the victim's host off from the launcher
+    """
 
     def __init__(self, line, code, do):
         self.line, self.code, self.do = line, code, do
 
 
-# Of a host that is cut off.
+# The first line for a host that is cut off.
 SILENT = f"host {{host}}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s"
 
 
 class StruckJob:
-    """A job of a rank on each of two hosts; with the mark that its processes have in their environment."""
+    """A job with a rank on each of two hosts, and the mark that its processes have in their environment."""
 
     def __init__(self, process, mark, pids):
         self.process, self.mark, self.pids = process, mark, pids
@@ -46,7 +53,9 @@ def training(digits, fault):
 
 
 def strike(cluster, job, fault, victim):
-    """What is said, once all is clean. `cluster` has cut_off(victim), a context, and may_stay_beyond_cut(pid)."""
+    """Strikes the job, waits until all its processes are gone, and returns its stderr.
+
+    `cluster` has cut_off(victim), a context, and may_stay_beyond_cut(pid)."""
     begin = time.monotonic()
     if fault.do:
         fault.do(job, victim)
@@ -59,7 +68,8 @@ def strike(cluster, job, fault, victim):
 
 
 def first_line(error):
-    """Where all ranks had ended before the launcher could end them, the last lines of the first stand before the verdict."""
+    """The first line of the launcher's verdict. If all ranks had ended before the launcher could end them,
+    the last lines of the first rank stand before the verdict."""
     passed_over = ("dabkerun: the last line", "dabkerun: | ", "dabkerun: Slurm job ")
     return next(
         (
@@ -72,7 +82,7 @@ def first_line(error):
 
 
 def judge(cluster, job, fault, victim):
-    """What was wrong; empty: nothing. Raises Late."""
+    """Returns the fault found in the job's end, or an empty text. Raises Late."""
     try:
         error = strike(cluster, job, fault, victim).decode(errors="replace")
     except Late:
@@ -93,7 +103,7 @@ def judge(cluster, job, fault, victim):
 
 
 def strike_after(cluster, words, moment, fault, victim):
-    """What was wrong with a job that is struck so long after its start."""
+    """Returns the fault found in a job that is struck `moment` seconds after its start."""
 
     def once():
         job = cluster.start(words)
@@ -107,7 +117,8 @@ def strike_after(cluster, words, moment, fault, victim):
 
 
 def main(open_cluster, faults):
-    """`open_cluster(dabkerun)` is a context; its value has start(words), which gives a StruckJob."""
+    """Runs all faults. `open_cluster(dabkerun)` is a context; its value has start(words), which returns a
+    StruckJob."""
     parser = argparse.ArgumentParser()
     parser.add_argument("dabkerun", type=os.path.abspath)
     parser.add_argument("digits", type=os.path.abspath)
@@ -124,7 +135,8 @@ def main(open_cluster, faults):
                     begin = time.monotonic()
                     wrong = strike_after(cluster, training(arguments.digits, fault), moment, fault, victim)
                     line = (
-                        f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
+                        f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s "
+                        f"of host {cluster.name_of(victim)}: "
                         f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)"
                     )
                     print(line, flush=True)

@@ -1,4 +1,4 @@
-"""What tests see of the processes of a job."""
+"""The processes of a job, as tests see them."""
 
 import os
 import time
@@ -12,18 +12,20 @@ def wait_until(condition, what, seconds=60):
         time.sleep(0.02)
 
 
-# Of silence on a link whose other end lives, and what the end of a job may take: dabkerun's grace period, and as much again.
-# Sanitizers, which slow srun and ssh's agents down on a busy machine, get more of both.
+# PEER_TIMEOUT is the time of silence on a link after which the peer counts as lost. CLEAN_SECONDS is the time
+# that the end of a job may take: twice dabkerun's grace period. Sanitizers get more of both, because they
+# slow srun and ssh's agents down on a busy machine.
 PEER_TIMEOUT = int(os.environ.get("DABKE_TEST_PEER_TIMEOUT", 3))
 CLEAN_SECONDS = float(os.environ.get("DABKE_TEST_CLEAN_SECONDS", 8))
 
 
 class Late(AssertionError):
-    """It has come in the end."""
+    """The event has come in the end, but late."""
 
 
 def in_time(trial, tries=3):
-    """What `trial` gives where it is not late. A busy machine may be so more than once, what is slow by itself is so each time."""
+    """Returns the result of the first `trial` that is not late. A busy machine may be late more than once; a
+    slow program is late every time."""
     for left in reversed(range(tries)):
         try:
             return trial()
@@ -34,8 +36,8 @@ def in_time(trial, tries=3):
 
 
 def expect_clean(mark, begin, may_stay=lambda pid: False):
-    """Nothing is left CLEAN_SECONDS after `begin`, by time.monotonic(), of what has the mark in its environment. Late: but soon
-    after."""
+    """Checks that CLEAN_SECONDS after `begin`, by time.monotonic(), no process has the mark in its
+    environment. Raises Late if the last process ends soon after."""
     left = []
 
     def nothing_left():
@@ -56,13 +58,14 @@ def expect_clean(mark, begin, may_stay=lambda pid: False):
 
 
 def end_of(process, seconds=200):
-    """Its exit code, and what it has said on both of its ways."""
+    """Returns the exit code, stdout and stderr."""
     out, error = process.communicate(timeout=seconds)
     return process.returncode, out.decode(errors="replace"), error.decode(errors="replace")
 
 
 def text_of(path):
-    """Empty while there is no such file, and where it is of a process that ends meanwhile."""
+    """Returns the file's text. Empty if the file does not exist, or belongs to a process that ends during the
+    call."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -78,7 +81,7 @@ def processes_with(variable):
                 if variable.encode() in file.read().split(b"\0"):
                     found.append(int(pid))
         except OSError:
-            pass  # it has ended
+            pass  # the process has ended
     return found
 
 
@@ -91,7 +94,7 @@ def is_child_of(pid, parent):
     try:
         return parent_of(pid) == parent
     except OSError:
-        return False  # it has ended
+        return False  # the process has ended
 
 
 def command_of(pid):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""256 hosts, each a network of its own that a stand-in for ssh makes: at most 64 connections are under way at once.
+"""256 hosts, each in a network of its own, reached by a replacement for ssh: at most 64 connections start at
+once.
 
-Usage: many_hosts_test.py DABKERUN. Exits with 77, which means skipped, where there can be no such networks.
+Usage: many_hosts_test.py DABKERUN. Exits with 77, which means skipped, where such networks are not possible.
 """
 
 import os
@@ -27,7 +28,7 @@ class ManyHosts(unittest.TestCase):
         os.mkfifo(self.gate)
         self.shell = os.path.join(self.place, "shell")
         with open(self.shell, "w", encoding="ascii") as file:
-            # It waits at the gate until somebody writes there.
+            # The script waits at the gate until the test writes into it.
             file.write(
                 f'#!/bin/sh\n: > "{self.place}/came-$1"\nexec 3< "{self.gate}"\n'
                 f"""exec {" ".join(APART[:3])} -c '{APART[4]}' sh "$2" 3<&-\n"""
@@ -59,7 +60,7 @@ class ManyHosts(unittest.TestCase):
         )
         self.addCleanup(job.kill)
         wait_until(lambda: self.came() >= MOST_UNDER_WAY, "the first hosts", 120)
-        time.sleep(0.5)  # time for too many to come
+        time.sleep(0.5)  # time for too many hosts to come
         self.assertEqual(self.came(), MOST_UNDER_WAY)
         gate = os.open(self.gate, os.O_RDWR)
         self.addCleanup(os.close, gate)

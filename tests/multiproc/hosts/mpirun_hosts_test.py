@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""`dabkerun --launcher mpi` on several hosts: the mpirun of each MPI starts ranks over ssh, on hosts of network namespaces.
+"""`dabkerun --launcher mpi` on several hosts of network namespaces: the mpirun of each MPI starts ranks over
+ssh.
 
-Usage: mpirun_hosts_test.py DABKERUN DIGITS. Exits with 77, which means skipped, where there can be no such hosts.
+Usage: mpirun_hosts_test.py DABKERUN DIGITS. Exits with 77, which means skipped, where such hosts are not
+possible.
 """
 
 import os

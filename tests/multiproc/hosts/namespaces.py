@@ -1,6 +1,8 @@
-"""Hosts made of network namespaces on one switch: ranks in them reach each other over TCP alone, as on real hosts.
+"""Hosts made of network namespaces on one switch: ranks in them reach each other only over TCP, as on real
+hosts.
 
-Each host has its own network, host name and, for each rank, process ids. Needs root, iproute2 and util-linux.
+Each host has its own network, its own host name and, for each rank, its own process ids. Needs root, iproute2
+and util-linux.
 """
 
 import contextlib
@@ -16,7 +18,7 @@ WIRE = str(pathlib.Path(__file__).resolve().parents[2] / "fault" / "wire.py")
 
 
 class NotPermitted(Exception):
-    """Why there can be no such hosts here."""
+    """The reason why such hosts are not possible here."""
 
 
 def _ip(*arguments):
@@ -27,7 +29,7 @@ def _ip(*arguments):
 
 @contextlib.contextmanager
 def _wire(one, other, **fate):
-    """A wire (tests/fault/wire.py) between two devices, each as NAMESPACE:DEVICE, while this is open."""
+    """A wire (tests/fault/wire.py) between two devices, each NAMESPACE:DEVICE, while the context is open."""
     words = [word for name, value in fate.items() for word in (f"--{name}", str(value))]
     with subprocess.Popen(
         [sys.executable, WIRE, one, other, *words], stdout=subprocess.PIPE, text=True
@@ -42,7 +44,8 @@ def _wire(one, other, **fate):
 
 
 def opened(test_class, hosts):
-    """The hosts, open while the tests of this class run. Without a way to have them the program ends with 77, which means skipped."""
+    """Opens the hosts while the tests of this class run. Exits with 77, which means skipped, if the hosts are
+    not possible."""
     try:
         hosts.__enter__()
     except NotPermitted as why:
@@ -53,8 +56,11 @@ def opened(test_class, hosts):
 
 
 class Hosts:
-    """`with Hosts(2) as hosts:` two hosts, host0 and host1. `name`: of its namespaces, where a process makes several.
-    `wires`: what the wire between a host and the switch does to frames, by the host's number; the others' is perfect."""
+    """`with Hosts(2) as hosts:` makes two hosts, host0 and host1.
+
+    name   prefix of the namespaces, for a process that makes several sets of hosts
+    wires  faults of the wire between a host and the switch, by the host's number; other wires are perfect
+    """
 
     def __init__(self, count, name=None, wires=None):
         self._name = name or f"dabke{os.getpid()}"
@@ -121,7 +127,8 @@ class Hosts:
                     host,
                 )
             _ip("-n", switch, "link", "set", f"port{i}", "master", "switch", "up")
-            # As on real hosts: every one of them has this one, and it leads nowhere but to the host itself.
+            # Real hosts have such a bridge too: every host has the same one, and it leads only to the host
+            # itself.
             _ip("-n", host, "link", "add", "docker0", "type", "bridge")
             _ip("-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
             _ip("-n", host, "link", "set", "docker0", "up")
@@ -132,20 +139,21 @@ class Hosts:
 
     @property
     def switch(self):
-        """The network namespace that has each host's port, port0 and so on."""
+        """The name of the network namespace that has each host's port, port0 and so on."""
         return f"{self._name}s"
 
     def name_of(self, host):
-        """Of its network namespace."""
+        """The name of the host's network namespace."""
         return f"{self._name}h{host}"
 
     @contextlib.contextmanager
     def cut(self, one, other, nets=("10.77.0.", "fd77::")):
-        """Nothing that these two hosts send to each other at these addresses arrives, and nobody says so. Others reach both."""
+        """Drops all frames that these two hosts send to each other at these addresses, without any error.
+        Other hosts reach both."""
         pairs = [
             (f"{self._name}h{a}", f"{net}{b + 1}") for a, b in ((one, other), (other, one)) for net in nets
         ]
-        for host, address in pairs:  # nobody has this hardware address
+        for host, address in pairs:  # no device has this hardware address
             _ip(
                 "-n",
                 host,
@@ -166,13 +174,13 @@ class Hosts:
                 _ip("-n", host, "neigh", "del", address, "dev", "eth0")
 
     def forget_ipv6(self):
-        """So that each host has one address that leads there."""
+        """Removes the IPv6 addresses, so that each host has one address in that network."""
         for i in range(self._count):
             _ip("-n", self.name_of(i), "addr", "del", f"fd77::{i + 1}/64", "dev", "eth0")
 
     @contextlib.contextmanager
     def far_link(self, one, other, delay, jitter):
-        """Another network of these two hosts alone, 10.78.0.0/24, slow by so many seconds each way."""
+        """Another network of these two hosts alone, 10.78.0.0/24. Each direction takes `delay` seconds."""
         name = "far0"
         with _wire(
             f"{self.name_of(one)}:{name}", f"{self.name_of(other)}:{name}", delay=delay, jitter=jitter
@@ -183,7 +191,7 @@ class Hosts:
             yield
 
     def is_idle(self, host):
-        """Whether all that was sent from there over TCP has been acknowledged."""
+        """True if the peers have acknowledged all data that the host has sent over TCP."""
         with_header = subprocess.run(
             ["ip", "netns", "exec", f"{self._name}h{host}", "cat", "/proc/net/tcp"],
             capture_output=True,
@@ -193,12 +201,16 @@ class Hosts:
         sockets = [line.split() for line in with_header.splitlines()[1:]]
         return all(
             fields[4].startswith("00000000:") for fields in sockets if fields[3] == "01"
-        )  # established
+        )  # 01 is the state ESTABLISHED
 
     def start(self, places, command, environment=None, one_pid_namespace=False, clocks=None):
-        """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank), input
-        comes through tell(rank). `one_pid_namespace`: as containers have it that were told to share one. `clocks`: by how
-        many seconds CLOCK_MONOTONIC of a host is ahead of the kernel's, by its number."""
+        """Starts rank i of a fresh job on host places[i].
+
+        command            a list
+        output             `output(rank)` returns it; `tell(rank)` sends input
+        one_pid_namespace  all ranks share process ids, as in containers that share one namespace
+        clocks             by host number, the seconds that its CLOCK_MONOTONIC is ahead of the kernel's
+        """
         job = tempfile.mkdtemp(dir=self.place)
         started = []
         for rank, host in enumerate(places):
@@ -234,11 +246,11 @@ def output(process):
 
 
 def tell(process):
-    """The rank reads a byte."""
+    """Writes a byte to the rank's stdin."""
     process.stdin.write(b"\n")
     process.stdin.flush()
 
 
 def kill(process):
-    """kill -9 of the rank itself: unshare takes it along."""
+    """Kills the rank by SIGKILL: the process is unshare, which takes the rank along."""
     process.send_signal(signal.SIGKILL)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Ranks on hosts made of network namespaces: sums are right on any shape, and a killed rank is named.
+"""Ranks on hosts made of network namespaces: sums are right on any shape of job, and a killed rank is named.
 
-Usage: namespaces_test.py RANK_WORKER EXCHANGE_WORKER SECONDS, the time in which a loss is to be known. Exits with 77, which means
-skipped, where namespaces are not permitted.
+Usage: namespaces_test.py RANK_WORKER EXCHANGE_WORKER SECONDS
+
+SECONDS is the time within which ranks must report a loss. Exits with 77, which means skipped, where
+namespaces are not permitted.
 """
 
 import random
@@ -17,7 +19,7 @@ from job_processes import PEER_TIMEOUT
 WORKER = sys.argv.pop(1)
 EXCHANGE_WORKER = sys.argv.pop(1)
 PATIENCE = float(sys.argv.pop(1))
-START_TIMEOUT = 10 if PATIENCE <= 10 else 15  # in which all ranks come, also on a busy machine
+START_TIMEOUT = 10 if PATIENCE <= 10 else 15  # all ranks arrive within this time, also on a busy machine
 SHAPES = {"one a host": [0, 1], "two a host": [0, 0, 1, 1], "unequal": [0, 0, 1, 2], "in turn": [0, 1, 0, 1]}
 
 
@@ -52,7 +54,8 @@ class Namespaces(unittest.TestCase):
                         self.assertIn("sums are right", namespaces.output(rank))
 
     def table_of(self, environment):
-        """What rank 0 says of the addresses, of ranks on three hosts whose sums are right."""
+        """Runs ranks on three hosts, whose sums must be right. Returns rank 0's output, which lists the
+        addresses."""
         ranks = self.hosts.start([0, 1, 1, 2], [WORKER, "sums"], {"DABKE_LOG_LEVEL": "info", **environment})
         for rank in ranks:
             self.expect_end(rank, 200, 0)
@@ -134,7 +137,7 @@ class Namespaces(unittest.TestCase):
                 with self.subTest(places=places, victim=victim):
                     ranks = self.hosts.start(places, [WORKER, "large"])
                     wait_for_output(ranks, "ready")
-                    time.sleep(random.random() / 5)  # anywhere in one
+                    time.sleep(random.random() / 5)  # anywhere in an allreduce
                     self.expect_loss(ranks, places, victim)
 
     def test_a_rank_killed_while_the_others_wait_for_it_is_named(self):
@@ -146,7 +149,7 @@ class Namespaces(unittest.TestCase):
                 self.expect_loss(ranks, places, len(places) - 1)
 
     def expect_cut(self, ranks, places):
-        """The ranks are those of hosts 1 and 2; rank 0 is on host 0."""
+        """Expects that the ranks of hosts 1 and 2 report the loss of each other. Rank 0 is on host 0."""
         for rank in ranks:
             self.expect_end(rank, PEER_TIMEOUT + PATIENCE, 3)
         for rank in ranks:
@@ -158,9 +161,10 @@ class Namespaces(unittest.TestCase):
             self.assertNotRegex(error, r"reset|closed|10\.77")
 
     def cut_cases(self):
-        """Small ones go over TCP links of ours, large ones over Gloo: two of these, as the middle of a message matters."""
+        """Jobs in which hosts 1 and 2 will lose each other. Small tensors use Dabke's own TCP links, large
+        ones use Gloo. The large case comes twice, because a loss in the middle of a message matters there."""
         limits = {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}
-        # Of four ranks the second and the last send to each other, whatever runs the call.
+        # The second and the last of four ranks send to each other, with every backend.
         for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
             for kind, backend in (
                 ("later-small", "auto"),
@@ -176,14 +180,14 @@ class Namespaces(unittest.TestCase):
         for case, places, ranks in self.cut_cases():
             for rank in ranks:
                 namespaces.tell(rank)
-            time.sleep(0.2 + random.random() / 5)  # anywhere in one
+            time.sleep(0.2 + random.random() / 5)  # anywhere in a call
             with self.subTest(**case), self.hosts.cut(1, 2):
                 self.expect_cut(ranks, places)
 
     def test_hosts_that_lost_each_other_while_nothing_moved_are_named_by_the_next_call(self):
         for case, places, ranks in self.cut_cases():
             with self.subTest(**case), self.hosts.cut(1, 2):
-                time.sleep(random.random() * 5)  # the kernel may have noticed, or not
+                time.sleep(random.random() * 5)  # the kernel may or may not have noticed
                 for rank in ranks:
                     namespaces.tell(rank)
                 self.expect_cut(ranks, places)

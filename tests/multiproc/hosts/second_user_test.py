@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Another user of the machine, who lacks the job's key, can neither read of a running job nor disturb it.
+"""Another user of the machine, without the job's key, can neither read a running job nor disturb it.
 
-Usage: second_user_test.py DABKERUN DIGITS EPOCHS, of which a job has so many or more. Exits with 77, which means skipped, where this process cannot be both users.
+Usage: second_user_test.py DABKERUN DIGITS EPOCHS
+
+Each job runs EPOCHS epochs or more. Exits with 77, which means skipped, where this process cannot act as both
+users.
 """
 
 import mmap
@@ -16,10 +19,11 @@ import unittest
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = os.path.abspath(sys.argv.pop(1))
 EPOCHS = int(sys.argv.pop(1))
-# The other user need not reach the one that runs this.
+# The other user may not be able to reach this process's own Python.
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 
-# What the other user does; its arguments are the pids, the ports and the shared files of the job. It prints what it could do and should not.
+# The other user's program. Its arguments are the pids, the ports and the shared files of the job. It prints
+# everything that it could do and should not.
 INTRUDER = r"""
 import os, re, socket, sys
 
@@ -112,7 +116,8 @@ def ports_of(pids):
 
 
 def shared_files_of(pids):
-    """What processes share is mapped shared and for writing, wherever it lies. Programs, libraries and what the C library keeps are not."""
+    """The files that the processes share: those that are mapped shared and writable, wherever they lie.
+    Programs, libraries and files of the C library are not mapped so."""
     files = set()
     for pid in pids:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -127,7 +132,8 @@ def shared_files_of(pids):
 
 class SecondUser(unittest.TestCase):
     def run_beside_an_intruder(self, settings):
-        """By a job that is longer each time, until one outlives the intruder, who is slow on a busy machine."""
+        """Runs longer and longer jobs until one of them outlives the intruder, which is slow on a busy
+        machine."""
         for turn in range(5):
             if self.outlives_an_intruder(settings, EPOCHS * 2**turn):
                 return
@@ -147,7 +153,7 @@ class SecondUser(unittest.TestCase):
         try:
             intruder = self.intrude(pids)
             outlived = all(os.path.exists(f"/proc/{pid}") for pid in pids) and job.poll() is None
-        except FileNotFoundError:  # of a process that has ended
+        except FileNotFoundError:  # a file of a process that has ended
             outlived = False
         out, error = job.communicate(timeout=300)
         self.assertEqual((job.returncode, error), (0, ""))

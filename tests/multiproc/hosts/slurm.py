@@ -1,4 +1,5 @@
-"""A real Slurm on the hosts of namespaces.py: munged, slurmctld on host 0 and a slurmd on each host, from Debian's packages."""
+"""A real Slurm on the hosts of namespaces.py, from Debian's packages: munged, slurmctld on host 0, slurmd on
+each host."""
 
 import contextlib
 import os
@@ -48,14 +49,15 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=FORCE:8 S
 
 
 class Cluster:
-    """Each host has a network and a name of its own, and CPUS cores in Slurm's eyes. The file system is one."""
+    """Each host has a network and a name of its own, and CPUS cores for Slurm. All hosts share one file
+    system."""
 
     def __init__(self, count, mpi="pmi2"):
         self._count = count
         self._mpi = mpi
         self._daemons = []
         self.place = None
-        self._names = []  # a process in the name space of each host
+        self._names = []  # one process in the name space of each host
 
     def __enter__(self):
         for tool in TOOLS:
@@ -75,7 +77,7 @@ class Cluster:
         for daemon in reversed(self._daemons):
             daemon.kill()
             daemon.wait()
-        # What Slurm has started for jobs that a test has left; it starts with the daemons' variables.
+        # Kills the processes of jobs that a test has left. Slurm starts them with the daemons' variables.
         for pid in processes_with("SLURM_CONF=" + os.path.join(self.place or "", "slurm.conf")):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -114,7 +116,8 @@ class Cluster:
             ],
         )
         for host in range(self._count):
-            # As on a cluster, names are known, and nobody is asked who is not there.
+            # Hosts are found by name, as on a cluster, and no request goes to a name server that does not
+            # exist.
             named = (
                 f"hostname host{host} && mount --bind {place}/hosts /etc/hosts && "
                 f"mount --bind {place}/resolv.conf /etc/resolv.conf && echo named && exec sleep infinity"
@@ -175,7 +178,7 @@ class Cluster:
         return done.stdout.strip() == str(self._count)
 
     def logs(self):
-        """The end of what each part has said."""
+        """The end of the output and of the log of each part."""
         text = ""
         for name in sorted(os.listdir(self.place)):
             if name.endswith((".out", ".log")):
@@ -202,7 +205,7 @@ class Cluster:
         ]
 
     def start(self, words, nodes="host1,host2", slots=2, environment=None, allocation=()):
-        """`words` on host 0, in an allocation with a slot on each host unless it says otherwise."""
+        """Starts `words` on host 0, by default in an allocation with one slot on each of hosts 1 and 2."""
         salloc = [
             "salloc",
             "--quiet",
@@ -221,7 +224,7 @@ class Cluster:
         )
 
     def start_by_srun(self, words, tasks=2, flags=(), environment=None):
-        """`words` as so many tasks on hosts 1 and 2, as many on each, without dabkerun."""
+        """Starts `words` as `tasks` tasks, half on host 1 and half on host 2, without dabkerun."""
         srun = [
             "srun",
             "--quiet",
@@ -241,8 +244,9 @@ class Cluster:
         )
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
-        """A job of a rank on each of two hosts that say their pids: salloc's process, the mark that all have in their
-        environment, the pids, and dabkerun's."""
+        """Starts a job with one rank on each of two hosts; the ranks print their pids. Returns salloc's
+        process, the mark that all processes have in their environment, the pids of the ranks, and dabkerun's
+        pid."""
         value = f"{os.getpid()}.{random.randrange(1 << 32)}"
         job = self.start([dabkerun, *arguments, "sh", "-c", command], environment={"DABKE_TEST_MARK": value})
         pids = {}
@@ -266,7 +270,7 @@ class Cluster:
 
 
 def srun_below(launcher):
-    """The srun that brings dabkerun's agents; it has a helper of the same name."""
+    """The srun that starts dabkerun's agents. A helper process of that srun has the same name."""
     return next(
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))

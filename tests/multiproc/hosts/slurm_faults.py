@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Faults at random moments of jobs that train in a real Slurm's allocation (job_faults.py): a rank, the srun, an agent or the
-launcher is killed, or a host is cut off.
+"""Faults at random moments of jobs that train in a real Slurm's allocation (job_faults.py).
 
-Usage: slurm_faults.py DABKERUN DIGITS [--each 20] [--seed N]. Exits with 77 where there can be no such hosts or no Slurm.
+The faults: a rank, the srun, an agent or the launcher is killed, or a host is cut off.
+
+Usage: slurm_faults.py DABKERUN DIGITS [--each 20] [--seed N]
+
+Exits with 77 where such hosts are not possible or Slurm is not installed.
 """
 
 import contextlib
@@ -34,7 +37,7 @@ FAULTS = {
         1,
         lambda job, victim: kill(parent_of(parent_of(job.pids[victim]))),
     ),
-    "launcher": Fault(None, 0, lambda job, victim: kill(job.launcher)),  # salloc makes nothing of it
+    "launcher": Fault(None, 0, lambda job, victim: kill(job.launcher)),  # salloc ignores it
     "link": Fault(SILENT, 1, None),
 }
 
@@ -54,7 +57,8 @@ class InAllocation:
 
     @staticmethod
     def may_stay_beyond_cut(pid):
-        """Slurm itself waits longer for a host: what it runs there ends once the network is whole again."""
+        """True for Slurm's own processes: Slurm waits longer for a host, and they end once the network is
+        whole again."""
         return command_of(pid)[0].startswith(("slurmstepd", "srun", "salloc"))
 
     @staticmethod

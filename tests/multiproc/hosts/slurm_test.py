@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """dabkerun in jobs of a real Slurm, on hosts made of network namespaces (slurm.py).
 
-Usage: slurm_test.py DABKERUN DIGITS (an empty word where it is not built). Exits with 77, which means skipped, where
-there can be no such hosts or Slurm is not installed.
+Usage: slurm_test.py DABKERUN DIGITS
+
+DIGITS is an empty word if the examples are not built. Exits with 77, which means skipped, where such hosts
+are not possible or Slurm is not installed.
 """
 
 import json
@@ -34,7 +36,7 @@ TRAINING = [DIGITS, "--epochs", "5"]
 
 
 class SlurmJobs(unittest.TestCase):
-    """Jobs begin on host 0; hosts 1 and 2 are theirs."""
+    """Jobs begin on host 0; they run on hosts 1 and 2."""
 
     @classmethod
     def setUpClass(cls):
@@ -65,7 +67,7 @@ class SlurmJobs(unittest.TestCase):
                 )
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
-        for _ in range(4):  # a busy machine may let a host be late for an examination
+        for _ in range(4):  # a busy machine may make a host late for an examination
             code, out, error = self.run_job([DABKERUN, "doctor", "--json"])
             if code == 0:
                 break
@@ -85,7 +87,8 @@ class SlurmJobs(unittest.TestCase):
 
     def test_ranks_run_on_their_hosts_with_all_cores_and_nothing_secret_is_on_a_command_line(self):
         script = (
-            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; '
+            "echo searched; "
             'echo "step ${SLURM_STEP_ID-none} of ${PMI_RANK-none}"; echo "key ${#DABKE_JOB_KEY}"; nproc'
         )
         code, out, error = self.run_job(
@@ -124,14 +127,15 @@ class SlurmJobs(unittest.TestCase):
         self.assertEqual(job.returncode, 0)
 
     def start_sleepers(self, *flags):
-        """A job of two ranks that sleep, its mark, their pids, and dabkerun's."""
+        """Starts a job of two ranks that sleep. Returns the job, its mark, the pids of the ranks, and
+        dabkerun's pid."""
         job, mark, pids, launcher = self.cluster.start_sleepers(DABKERUN, flags)
         self.addCleanup(job.kill)
         return job, mark, pids, launcher
 
     @staticmethod
     def first_line(error):
-        """Of what dabkerun says after its greeting."""
+        """The first line of dabkerun after its greeting."""
         return [line for line in error.splitlines() if line.startswith("dabkerun: ")][1]
 
     def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
@@ -156,7 +160,7 @@ class SlurmJobs(unittest.TestCase):
                 "host host[12]: the connection to its agent was lost: srun was killed by SIGKILL",
                 1,
             ),
-            "launcher": (lambda launcher, pids: launcher, None, 0),  # salloc makes nothing of it
+            "launcher": (lambda launcher, pids: launcher, None, 0),  # salloc ignores it
         }
         for what, (victim, line, code) in cases.items():
             with self.subTest(killed=what):
@@ -190,13 +194,13 @@ class SlurmJobs(unittest.TestCase):
         )
         job, mark, _, launcher = self.cluster.start_sleepers(DABKERUN, command=count)
         self.addCleanup(job.kill)
-        limit = threading.Timer(120, job.kill)  # a signal that is lost ends the wait for its lines
+        limit = threading.Timer(120, job.kill)  # a lost signal ends the wait for the lines
         limit.start()
         self.addCleanup(limit.cancel)
         with open(f"/proc/{launcher}/environ", encoding="ascii") as file:
             job_id = dict(each.split("=", 1) for each in file.read().split("\0") if each)["SLURM_JOB_ID"]
 
-        def signal_step(name):  # all processes of srun's step, as --signal=USR1@60 does
+        def signal_step(name):  # signals all processes of srun's step, as --signal=USR1@60 does
             scancel = self.cluster.on_host(0, ["scancel", f"--signal={name}", job_id])
             subprocess.run(scancel, env=self.cluster.environment(), check=True, timeout=60)
 
@@ -206,7 +210,7 @@ class SlurmJobs(unittest.TestCase):
         for to_step in (True, False, True, True, False):
             signal_step("USR1") if to_step else os.kill(launcher, signal.SIGUSR1)
             self.assertEqual(lines(), ["[0]<stdout>:got\n", "[1]<stdout>:got\n"])
-        time.sleep(1.5)  # what a supervisor has kept back is there by now, before the next
+        time.sleep(1.5)  # before the next signal, so that supervisors have sent the signals that they delayed
         begin = time.monotonic()
         signal_step("TERM")
         self.assertEqual(lines(), ["[0]<stdout>:told\n", "[1]<stdout>:told\n"])
@@ -221,7 +225,7 @@ class SlurmJobs(unittest.TestCase):
         job, mark, pids, _ = self.start_sleepers("--peer-timeout-seconds", f"{PEER_TIMEOUT}")
         begin = time.monotonic()
         with self.cluster.hosts.cut(0, 2):
-            # Slurm itself waits longer for a host: what it runs there ends once the network is whole again.
+            # Slurm waits longer for a host: its own processes there end once the network is whole again.
             wait_until(
                 lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()),
                 f"the end of both ranks, {pids}",
@@ -273,7 +277,7 @@ class SlurmJobs(unittest.TestCase):
                 ]
                 self.assertRegex(said[0], "^dabkerun: " + line)
                 self.assertEqual((seen, out), (code, ""), error)
-        with self.subTest(wrong="step"):  # srun says what is wrong with it
+        with self.subTest(wrong="step"):  # srun reports the reason
             seen, _, error = self.run_job(
                 ["env", "SLURM_JOB_ID=99999", "SLURM_JOBID=99999", DABKERUN, "echo", "x"]
             )
@@ -335,7 +339,7 @@ class SlurmJobs(unittest.TestCase):
 
 
 class SlurmWithoutPmi(unittest.TestCase):
-    """As Slurm is where nobody has set its MpiDefault."""
+    """Slurm as it is if its MpiDefault is not set."""
 
     @classmethod
     def setUpClass(cls):

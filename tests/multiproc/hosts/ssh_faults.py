@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Faults at random moments of jobs that train over ssh (job_faults.py): a rank, an ssh, an agent or the launcher is killed, or
-a host is cut off.
+"""Faults at random moments of jobs that train over ssh (job_faults.py).
 
-Usage: ssh_faults.py DABKERUN DIGITS [--each 20] [--seed N]. Exits with 77 where there can be no such hosts.
+The faults: a rank, an ssh, an agent or the launcher is killed, or a host is cut off.
+
+Usage: ssh_faults.py DABKERUN DIGITS [--each 20] [--seed N]. Exits with 77 where such hosts are not possible.
 """
 
 import contextlib

@@ -1,4 +1,5 @@
-"""Hosts of network namespaces (namespaces.py) with an sshd each, and jobs on them that a dabkerun on host 0 starts over ssh.
+"""Hosts of network namespaces (namespaces.py), each with an sshd. A dabkerun on host 0 starts jobs on them
+over ssh.
 
 Needs root, iproute2, util-linux, openssh-client and openssh-server.
 """
@@ -38,7 +39,7 @@ def generate_key(path):
 
 
 class SshHosts:
-    """`with SshHosts(2) as ssh:` the launcher's host 0, and hosts 1 and 2 with an sshd."""
+    """`with SshHosts(2) as ssh:` makes the launcher's host 0, and hosts 1 and 2 with an sshd."""
 
     def __init__(self, count):
         self._count = count
@@ -63,12 +64,12 @@ class SshHosts:
         for daemon in self._daemons:
             daemon.kill()
             daemon.wait()
-        # A session of sshd whose link was cut would wait for hours.
+        # Kills the sessions of sshd: a session whose link was cut would wait for hours.
         for host in range(self._count + 1):
             for pid in subprocess.run(
                 ["ip", "netns", "pids", self.hosts.name_of(host)], capture_output=True, text=True
             ).stdout.split():
-                with contextlib.suppress(ProcessLookupError):  # it has ended with another
+                with contextlib.suppress(ProcessLookupError):  # the process has ended together with another
                     os.kill(int(pid), signal.SIGKILL)
         self.hosts.__exit__()
 
@@ -82,7 +83,7 @@ class SshHosts:
         self.known_hosts = self.file("known_hosts")
         self.shell_start = self.file(
             "bashrc"
-        )  # a login shell that is bash reads it, where somebody has written it
+        )  # bash as a login shell reads this file, if a test has written it
         for host in range(1, self._count + 1):
             self._start_sshd(host)
 
@@ -163,7 +164,8 @@ class SshHosts:
         )
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
-        """A job of a rank a host that say their pids; with its mark, which its processes have in their environment."""
+        """Starts a job with one rank per host; the ranks print their pids. Returns the job, the mark that its
+        processes have in their environment, and the pids."""
         value = f"{os.getpid()}.{random.randrange(1 << 32)}"
         job = self.start(dabkerun, [*arguments, "sh", "-c", command], environment={"DABKE_TEST_MARK": value})
         pids = {}

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """dabkerun over real ssh, between hosts made of network namespaces, each with an sshd of its own.
 
-Usage: ssh_hosts_test.py DABKERUN DIGITS RANKS; DIGITS: an empty word where it is not built; RANKS: that four hosts of a
-large job have each. Exits with 77, which means skipped, where there can be no such hosts.
+Usage: ssh_hosts_test.py DABKERUN DIGITS RANKS
+
+DIGITS is an empty word if the examples are not built. RANKS is the number of ranks on each of the four hosts
+of a large job. Exits with 77, which means skipped, where such hosts are not possible.
 """
 
 import os
@@ -18,7 +20,7 @@ import namespaces
 from job_processes import PEER_TIMEOUT, end_of, expect_clean, in_time, parent_of
 from ssh_hosts import PORT, SshHosts, address, ssh_below
 
-# Some jobs start in another directory than this one.
+# Some jobs start in another directory.
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
 RANKS_A_HOST = int(sys.argv.pop(1))
@@ -76,7 +78,10 @@ class JobsOverSsh(unittest.TestCase):
             bytes(draw.randrange(1, 256) for _ in range(draw.randrange(40)))
             for _ in range(200 - len(special))
         ]
-        script = "import os, sys; print(*[os.fsencode(word).hex() or '-' for word in sys.argv[1:] + [os.environ['ODD']]])"
+        script = (
+            "import os, sys; "
+            "print(*[os.fsencode(word).hex() or '-' for word in sys.argv[1:] + [os.environ['ODD']]])"
+        )
         code, out, error = self.run_job(
             ["--no-prefix", sys.executable, "-c", script, *words], environment={"ODD": "a 'b'\n$c"}
         )
@@ -86,7 +91,8 @@ class JobsOverSsh(unittest.TestCase):
 
     def test_what_travels_is_on_no_command_line_and_ranks_know_their_hosts(self):
         script = (
-            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+            'hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; '
+            "echo searched; "
             'echo "in $PWD"; echo "at $DABKE_HOSTNAME $DABKE_RENDEZVOUS"'
         )
         code, out, error = self.run_job(["sh", "-c", script], directory=self.ssh.place)
@@ -103,7 +109,7 @@ class JobsOverSsh(unittest.TestCase):
 
     def test_the_key_is_in_nothing_that_a_job_says_of_itself(self):
         key_file = self.ssh.file("job_key")
-        # Not written in place: the rank that is killed last may be so while it writes.
+        # The script renames the file because the rank that is killed last may be killed while it writes.
         tell = f'echo "$DABKE_JOB_KEY" >"{key_file}.$DABKE_RANK"; mv "{key_file}.$DABKE_RANK" "{key_file}"'
         for then in (f"exec {DIGITS} --epochs 1" if DIGITS else "true", "kill -9 $$"):
             with self.subTest(then=then):
@@ -126,7 +132,7 @@ class JobsOverSsh(unittest.TestCase):
         self.assertTrue(own, listening)
         for line in own:
             self.assertRegex(line, r"\s127\.0\.0\.1:\d+\s")
-        # What it has started is ssh, which connects, and its command line is this and no more.
+        # dabkerun has started ssh, with exactly this command line.
         with open(f"/proc/{ssh_below(job.pid)}/cmdline", "rb") as file:
             words = file.read().decode().split("\0")[:-1]
         options = [
@@ -241,7 +247,7 @@ class JobsOverSsh(unittest.TestCase):
         self.assertEqual(job.returncode, 0)
 
     def start_sleepers(self):
-        """A job of two ranks that sleep, its mark, and their pids."""
+        """Starts a job of two ranks that sleep. Returns the job, its mark, and the pids of the ranks."""
         job, mark, pids = self.ssh.start_sleepers(DABKERUN)
         self.addCleanup(job.kill)
         return job, mark, pids
@@ -332,7 +338,8 @@ class JobsOverSsh(unittest.TestCase):
             self.assertEqual(job.returncode, 1, error)
             self.assertRegex(
                 error,
-                rf"host {address(2)}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s",
+                rf"host {address(2)}: the connection to its agent was lost: "
+                rf"nothing heard for {PEER_TIMEOUT} s",
             )
             expect_clean(mark, begin + PEER_TIMEOUT)
 
@@ -386,7 +393,7 @@ class JobsOverSsh(unittest.TestCase):
         with self.subTest(wrong="directory"):
             gone = os.path.join(here, "gone")
             os.mkdir(gone)
-            # The hosts share the file system, so the directory goes on its way there.
+            # The hosts share the file system, so the directory is removed on the way to the host.
             remover = self.ssh.file("shell")
             with open(remover, "w", encoding="ascii") as file:
                 file.write(f'#!/bin/sh\nrmdir "{gone}"\nshift\nexec sh -c "$*"\n')

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How long a job of many ranks takes over ssh from its start to its end: of `true`, and of a program that meets and parts.
+"""The time that a job of many ranks takes over ssh, from its start to its end: of `true`, and of a program
+that calls only init and shutdown.
 
 Usage: ssh_start.py DABKERUN PROGRAM [--hosts 4] [--slots 16] [--times 3]
 """
@@ -33,7 +34,8 @@ def main():
                     print(f"{command} ended with {job.returncode}:\n{error}")
                     return 1
             print(
-                f"{arguments.hosts * arguments.slots} ranks of {os.path.basename(command)} on {arguments.hosts} hosts: "
+                f"{arguments.hosts * arguments.slots} ranks of {os.path.basename(command)} "
+                f"on {arguments.hosts} hosts: "
                 f"{' '.join(f'{each:.2f}' for each in taken)} s",
                 flush=True,
             )

@@ -1,4 +1,4 @@
-// Which cores and threads the ranks of the real dabkerun get.
+// The cores and the number of threads that ranks of the real dabkerun get.
 #include <sched.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace {
 using Catch::Contains;
 using Words = std::vector<std::string>;
 
-/// Cores as the system writes them, threads.
+/// Prints the allowed cores, as the system writes them, and the number of threads.
 const Words kShow{"sh", "-c",
                   "grep Cpus_allowed_list /proc/self/status | cut -f 2; echo threads:$OMP_NUM_THREADS"};
 
-/// Empty is as good as not set.
+/// An empty variable counts as not set.
 Finished run_to_show(Words flags, const std::vector<std::string>& environment = {"OMP_NUM_THREADS="}) {
   flags.emplace_back("--no-prefix");
   flags.insert(flags.end(), kShow.begin(), kShow.end());
@@ -33,7 +33,7 @@ int usable_units() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
-/// How many lines of stdout are `line`.
+/// The number of lines of stdout that equal `line`.
 std::ptrdiff_t count_of(const Finished& job, const std::string& line) {
   return std::ranges::count(lines_of(job.out), line);
 }

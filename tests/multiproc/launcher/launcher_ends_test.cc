@@ -1,4 +1,4 @@
-// How jobs of the real dabkerun end, by themselves and by signals, and that nothing is left of them.
+// How jobs of the real dabkerun end, by themselves and by signals, and that they leave nothing behind.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,9 +25,9 @@ using test::kPatience;
 using Words = std::vector<std::string>;
 
 const std::string kWorker = LAUNCHER_WORKER;
-/// So long nothing here takes to end on a signal: where it is to end by that, and not by SIGKILL.
+/// A grace period for jobs that must end on the signal, and not by SIGKILL. No job here takes that long.
 const Words kNoHurry = {"--grace-period", "60"};
-/// Where dabkerun gives ranks its usual time before it kills them.
+/// The time limit of jobs in which dabkerun gives ranks the default time before it kills them.
 constexpr auto kWithGrace = 4s + kPatience;
 
 Words with_no_hurry(Words words) {
@@ -76,14 +76,14 @@ TEST_CASE(
   CHECK(std::ranges::count(lines, "dabkerun: the last lines that rank 1 wrote:") == 1);
   CHECK(std::ranges::count(lines, "dabkerun: | 20") == 1);
   CHECK(std::ranges::count(lines, "dabkerun: | it is broken") == 1);
-  CHECK(std::ranges::count(lines, "dabkerun: | 1") == 0);  // ten are kept
+  CHECK(std::ranges::count(lines, "dabkerun: | 1") == 0);  // dabkerun keeps ten lines
   CHECK_THAT(lines[lines.size() - 2], StartsWith("dabkerun: first failure: rank 1 on host "));
   CHECK(lines.back() == "dabkerun: after that: rank 0 ended by dabkerun");
 }
 
 TEST_CASE("last lines that stand just above are not told again, and those that others have pushed away are") {
   for (const int others : {5, 100}) {
-    // The second of two ranks fails, and then the first one writes so many lines.
+    // The second of two ranks fails, and then the first one writes `others` lines.
     const std::string program = "if test $DABKE_RANK = 1; then echo it is broken; exit 3; fi; trap 'seq " +
                                 std::to_string(others) + "; exit 4' TERM; sleep 60 & wait";
     const Finished job =
@@ -100,7 +100,7 @@ TEST_CASE("last lines that stand just above are not told again, and those that o
 
 TEST_CASE("a rank that others name as the cause is the first failure, though it takes its time to end") {
   std::string error;
-  for (int i = 0; i < 5; ++i) {  // on a busy machine it may take longer than that
+  for (int i = 0; i < 5; ++i) {  // on a busy machine, the rank may take longer than that
     const Finished job = run({"-np", "2", "sh", "-c",
                               "test $DABKE_RANK = 0 && sleep 1.5 && exit 7; "
                               "echo '[dabke rank 1 error] rank 0 on this host failed' >&2; exit 1"});
@@ -147,8 +147,8 @@ TEST_CASE("how a rank ended is known, also when its supervisor goes with command
   launcher.signal(SIGINT);
   REQUIRE(launcher.wait_for_output("killing the ranks that still run"));
   REQUIRE(is_gone_within(rank, 60s));
-  // It reads one of the two commands, finds that the rank has ended, says so and is gone before dabkerun
-  // listens again.
+  // The supervisor reads one of the two commands, finds that the rank has ended, reports it and exits. All
+  // that happens before dabkerun reads again.
   launcher.signal(SIGSTOP);
   ::kill(supervisor, SIGCONT);
   CHECK(is_gone_within(supervisor, 60s));
@@ -170,7 +170,7 @@ TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
 
 TEST_CASE("the grace period is what ranks get between SIGTERM and SIGKILL, and none is none") {
   std::chrono::milliseconds fastest = 60s;
-  for (int i = 0; i < 10 && fastest >= 3500ms; ++i) {  // a busy machine may take as long itself
+  for (int i = 0; i < 10 && fastest >= 3500ms; ++i) {  // a busy machine may itself take that long
     const TemporaryDirectory directory;
     const Finished job = run({"-np", "2", "--grace-period", "0", kWorker, "deaf", "0", directory.path()});
     CHECK(job.exit_code == 4);
@@ -285,7 +285,7 @@ TEST_CASE("a stopped rank is continued to handle the signal that ends the job") 
 }
 
 TEST_CASE("no stop of the terminal holds a job that no shell could continue") {
-  // The shell that started it has gone, and so its process group is an orphaned one.
+  // The shell that started dabkerun has gone, so dabkerun's process group is an orphaned one.
   const int stop = GENERATE(SIGTSTP, SIGTTIN, SIGTTOU);
   const TemporaryDirectory directory;
   LauncherRun launcher(
@@ -310,7 +310,7 @@ TEST_CASE(
   std::mt19937 random(std::random_device{}());
   std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 100'000 : 20'000);
   const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
-  const auto enough = std::chrono::steady_clock::now() + 20s;  // for a machine that has other things to do
+  const auto enough = std::chrono::steady_clock::now() + 20s;  // for a busy machine
   for (int round = 0; round < 300 && std::chrono::steady_clock::now() < enough; ++round) {
     const int signal = round % 2 == 0 ? SIGTERM : SIGINT;
     const int moment_us = moments_us(random);

@@ -1,4 +1,4 @@
-// What the real dabkerun tells without starting anything.
+// The information that the real dabkerun prints without starting anything.
 #include <catch2/catch.hpp>
 
 #include "tests/facts.h"

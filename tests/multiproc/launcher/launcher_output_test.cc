@@ -1,4 +1,4 @@
-// What ranks print, as it comes out of the real dabkerun and into its files.
+// The output of ranks, as the real dabkerun prints it and writes it into files.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -168,7 +168,8 @@ TEST_CASE("what is in a rank's terminal when the rank has ended is not lost, who
 
 TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
   const std::string pty = GENERATE("--pty", "--no-pty");
-  // It speaks once its shell has ended and been seen to. The signal that ends what a rank leaves behind it outlives.
+  // The pipeline prints after its shell has ended and dabkerun has noticed that. The pipeline survives the
+  // signal that ends a rank's remaining processes.
   const Finished job =
       run({pty, "-np", "1", "--no-prefix", "--grace-period", "60", "sh", "-c",
            "trap '' TERM; (while kill -0 $$; do sleep 0.01; done 2>/dev/null; echo late) & echo early"});
@@ -274,7 +275,7 @@ TEST_CASE(
   const std::string output = directory.path() + "/stdout";
   REQUIRE(::mkfifo(output.c_str(), 0600) == 0);
   const Fd reader(::open(output.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  const bool is_over = GENERATE(false, true);  // before it is told to end
+  const bool is_over = GENERATE(false, true);  // before dabkerun gets SIGTERM
   LauncherRun launcher({"-c", "exec \"$0\" -np 1 --output-filename \"$1\" \"$2\" $3 \"$1\" >\"$1/stdout\"",
                         DABKERUN, directory.path(), kWorker, is_over ? "spill" : "flood"},
                        {.program = "bash"});
@@ -289,11 +290,11 @@ TEST_CASE(
 }
 
 TEST_CASE("the last words of a job wait for its reader, as all its output does") {
-  // The line takes as much as the pipe does, so that there is no room for them.
+  // The line fills the pipe, so the pipe has no room for dabkerun's last lines.
   const auto size = std::to_string((64 << 10) - std::string("[0]<stdout>:\n").size());
   LauncherRun launcher({"-np", "1", "sh", "-c", "\"$0\" long \"$1\"; exit 3", kWorker, size},
                        {.one_output = true});
-  std::this_thread::sleep_for(3s);  // the time to look at one page
+  std::this_thread::sleep_for(3s);  // the time to read one page
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 3);
   CHECK_THAT(job.out, Contains("exited with status code 3"));

@@ -1,4 +1,4 @@
-// What the ranks of the real dabkerun are given: hosts, variables, stdin, descriptors and signals.
+// The environment of ranks of the real dabkerun: hosts, variables, stdin, descriptors and signals.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -26,7 +26,7 @@ Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
   return LauncherRun(arguments, setup).finish();
 }
 
-/// Of those that have ended.
+/// The CPU time of the children that have ended.
 double cpu_seconds_of_children() {
   rusage used{};
   getrusage(RUSAGE_CHILDREN, &used);
@@ -78,7 +78,7 @@ TEST_CASE("a host file with a byte order mark, or with 10 MB of hosts that are n
   const Finished job = run({"-np", "2", "--hostfile", path, "--no-prefix", "printenv", "DABKE_LOCAL_SIZE"});
   CHECK(job.error.empty());
   CHECK(job.out == "2\n2\n");
-  // Not by the clock: a busy machine does other things meanwhile.
+  // CPU time, not wall time: a busy machine does other things meanwhile.
   CHECK(cpu_seconds_of_children() - before < static_cast<double>(kPatience.count()));
 }
 

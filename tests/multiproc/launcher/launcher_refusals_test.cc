@@ -1,4 +1,4 @@
-// What the real dabkerun refuses to start, and what it cannot: one line that says why.
+// Jobs that the real dabkerun refuses to start, or cannot start: one line states the reason.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -32,7 +32,7 @@ Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
 TEST_CASE("an agent of another version is named with both, and no rank is started") {
   const TemporaryDirectory directory;
   const std::string shell = directory.path() + "/shell";
-  // Every version has greeted so, and reads what it is told.
+  // Every version has sent this greeting, and reads what it receives.
   std::ofstream(shell)
       << "#!/bin/sh\necho greetings; printf '\\ndabke-agent 0.0.1/1 x\\n'; cat > /dev/null\n";
   std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
@@ -172,7 +172,7 @@ TEST_CASE("an agent that dials, started by hand, says that it is not for that") 
 }
 
 TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
-  // What the test itself has inherited is left out.
+  // Descriptors that the test itself has inherited are closed.
   const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value,
                              const std::string& more = "") {
     return LauncherRun({"-c",

@@ -1,4 +1,5 @@
-// Signals that dabkerun passes on, one host or several, whoever else gets them; and Ctrl-C while a job starts.
+// Signals that dabkerun forwards, on one host or several, whichever other processes also get them. Also
+// Ctrl-C while a job starts.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ const std::string kWorker = LAUNCHER_WORKER;
 
 std::string own_mark() { return "DABKE_TEST_MARK=" + std::to_string(::getpid()); }
 
-/// What stands in for ssh: runs the command here, or for a host "silent" nothing that answers.
+/// A replacement for ssh, which runs the command on this host. For a host "silent", it does not answer.
 std::string make_shell(const TemporaryDirectory& directory) {
   const std::string path = directory.path() + "/shell";
   std::ofstream(path) << "#!/bin/sh\nhost=$1; shift\n"
@@ -38,10 +39,10 @@ std::string make_shell(const TemporaryDirectory& directory) {
   return path;
 }
 
-/// How a signal comes to a job.
+/// The processes that a signal is sent to.
 enum class To { dabkerun, its_group, every_process, every_process_last_first };
 
-/// Takes this process for what signals every process of a step of Slurm's.
+/// Names this process as Slurm names the process that signals every process of a step.
 class AsSlurm {
  public:
   AsSlurm() {
@@ -110,7 +111,7 @@ TEST_CASE(
     send(launcher, to, signal);
     expect(signal);
   }
-  launcher.signal(SIGUSR2);  // reaches the ranks after all that is still under way
+  launcher.signal(SIGUSR2);  // reaches the ranks after all signals that are still under way
   expect(SIGUSR2);
   as_slurm.reset();
   launcher.signal(SIGTERM);
@@ -122,7 +123,7 @@ TEST_CASE(
     for (const std::string& line : lines_of(job.out)) {
       if (line.starts_with(mark)) seen.push_back(std::stoi(line.substr(mark.size())));
     }
-    // A SIGCONT comes with the SIGTERM, for a rank that is stopped.
+    // For a stopped rank, a SIGCONT follows the SIGTERM.
     if (seen.size() == expected.size() + 1 && seen.back() == SIGCONT) seen.pop_back();
     CHECK(seen == expected);
   }
@@ -156,7 +157,7 @@ TEST_CASE("a rank without a handler ends of a forwarded signal, and the verdict 
 }
 
 TEST_CASE("what a rank does after a forwarded signal is its own doing") {
-  // It handles SIGUSR1, and fails later: before, that was taken for an end on request.
+  // Rank 1 handles SIGUSR1 and fails later. That was once reported as an end on request.
   LauncherRun launcher(
       {"-np", "2", "sh", "-c",
        "trap 'test $DABKE_RANK = 1 && kill -SEGV $$' USR1; echo ready; while :; do sleep 0.05; done"});
@@ -181,13 +182,13 @@ TEST_CASE("a forwarded signal that comes before there are ranks does no harm") {
 }
 
 TEST_CASE("SIGTERM from outside leaves ranks, and what they have started, more time to save than 4 s") {
-  // A shell ends at once, and the program that it stands over saves as well.
+  // Rank 1 is a shell, which ends at once, but the program that it started saves as well.
   LauncherRun launcher(
       {"-np", "2", "sh", "-c", "test $DABKE_RANK = 0 && exec \"$0\" save 7; \"$0\" save 7; exit 5", kWorker});
   REQUIRE(launcher.wait_for_output("ready", 2));
   launcher.signal(SIGTERM);
   REQUIRE(launcher.wait_for_output("saving", 2));
-  launcher.signal(SIGTERM);  // changes nothing
+  launcher.signal(SIGTERM);  // has no effect
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 128 + SIGTERM);
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:ready", "[0]<stdout>:saved", "[0]<stdout>:saving",
@@ -216,7 +217,7 @@ TEST_CASE("Ctrl-C while hosts are still silent ends dabkerun at once, and what i
   LauncherRun launcher({"-H", hosts, "--remote-shell", make_shell(directory), "--start-timeout", "600",
                         "--verbose", kWorker, "sleep"},
                        {.environment = {own_mark()}});
-  // dabkerun, the shell, and what hangs below it; an agent here, and one over there.
+  // dabkerun, the shell and the process that it runs; or an agent here and one on the other host.
   const std::size_t all = others_have_come ? 5 : 3;
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   while (processes_with(own_mark()).size() < all) {

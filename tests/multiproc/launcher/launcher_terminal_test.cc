@@ -22,12 +22,12 @@ const std::string kWorker = LAUNCHER_WORKER;
 const std::string kControlD = "\x04";
 const std::string kControlS = "\x13";
 const std::string kControlZ = "\x1a";
-// As it is typed.
+// The command as a user types it.
 const std::string kDabkerun = "'" DABKERUN "'";
-/// Its rank prints what it reads.
+/// The job's rank prints what it reads.
 const std::string kEcho = kDabkerun + " -np 1 --no-prefix sed -u s/^/rank:/";
 
-/// For a terminal that shows what it gets and no more.
+/// A terminal that only shows the text that it gets.
 const Words kNoControls{"TERM=dumb"};
 
 /// A user's shell, with job control.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two ranks print 100 MB each into one file: through dabkerun, and each through `sed -u` that adds the same prefix.
+"""Two ranks print 100 MB each into one file: through dabkerun, and each through `sed -u`, which adds the same
+prefix.
 
 Usage: output_speed.py DABKERUN [--megabytes 100] [--line 80] [--times 3]
 """

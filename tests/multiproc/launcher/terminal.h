@@ -1,4 +1,4 @@
-// A terminal for a test to sit at: the program under test has one end, the test types and reads at the other.
+// A terminal for tests. The program under test has one end; the test types and reads at the other.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ class Terminal {
  public:
   Terminal();
 
-  /// The path for the program to open.
+  /// The path that the program must open.
   const std::string& path() const { return path_; }
   void type(const std::string& text) const;
-  /// What is in the foreground there gets SIGWINCH.
+  /// Changes the size; processes in the foreground get SIGWINCH.
   void resize(int rows, int columns) const;
-  /// Reads what the program writes until `text` is in it; false when 60 s are over or nobody has it open any
-  /// more.
+  /// Reads the program's output until it contains `text`. Returns false after 60 s, or when no process has
+  /// the terminal open.
   bool wait_for(const std::string& text);
-  /// All that has been read.
+  /// All output that has been read.
   const std::string& shown() const { return shown_; }
-  /// Makes wait_for() look only at what comes from now on.
+  /// Makes wait_for() search only the output from now on.
   void forget() { shown_.clear(); }
 
  private:

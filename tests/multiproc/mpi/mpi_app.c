@@ -1,6 +1,8 @@
-/* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized,
- * multiple. With "registered" it lets registered memory grow between collectives of MPI's own. "multiple
- * finalize": it calls MPI_Finalize first and goes on to use Dabke. */
+/* An application that has initialised MPI itself:
+ *
+ *   mpi_app LEVEL              LEVEL is single, funneled, serialized or multiple
+ *   mpi_app registered         registered memory grows between collectives of MPI's own
+ *   mpi_app multiple finalize  calls MPI_Finalize first and then uses Dabke */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,8 @@ static int sum_of_ones(int size) {
   return one == (float)size ? 0 : fail("sum");
 }
 
-/* Leaves in every element what rank r's `r + plus`, summed over all ranks, comes to; 0 when it does. */
+/* Sums `r + plus` over all ranks r, in place in every element. Returns 0 if every element has the expected
+ * sum. */
 static int sum_in_place(const char* name, float* data, int64_t elements, int rank, int size, int plus) {
   int64_t shape[] = {elements}, i;
   const float expected = (float)(size * (size - 1) / 2 + size * plus);
@@ -42,8 +45,8 @@ static int sum_in_place(const char* name, float* data, int64_t elements, int ran
 
 enum { kGrowths = 5 };
 
-/* MPI gets memory of each kind, new and freed ones too, so that what libraries below it cache of mappings is
- * in use. */
+/* MPI gets memory of each kind, also new and freed memory. So the caches of mappings in the libraries below
+ * MPI are used. */
 static int grow_registered(int rank, int size) {
   const int64_t bytes[kGrowths] = {6 << 20, 9 << 20, 13 << 20, 20 << 20, 33 << 20};
   float* registered[kGrowths];
@@ -83,8 +86,8 @@ static int finalize_too_early(int rank, int size) {
   dabke_status status;
   if (dabke_init(NULL) != DABKE_OK) return fail("init");
   if (sum_of_ones(size) != 0) return 1;
-  MPI_Barrier(MPI_COMM_WORLD); /* it has ended on all of them */
-  if (rank > 0) {              /* waits for rank 0, which does not come any more */
+  MPI_Barrier(MPI_COMM_WORLD); /* the sum has ended on all ranks */
+  if (rank > 0) {              /* waits for rank 0, which no longer calls it */
     status = dabke_allreduce("late", &tensor, NULL, NULL);
     printf("rank %d while others finalize: %s: %s\n", rank, dabke_status_name(status), dabke_last_error());
     fflush(stdout);
@@ -122,7 +125,7 @@ int main(int argc, char** argv) {
     if (dabke_mpi_threads_supported() != (provided == MPI_THREAD_MULTIPLE)) return fail("threads");
     if (sum_of_ones(size) != 0) return 1;
     if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
-    /* MPI is still the application's. */
+    /* MPI still works for the application. */
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (sum != size) return fail("MPI");
   }

@@ -20,7 +20,7 @@ static dabke_status init_over(const MPI_Comm* comm) {
   return dabke_init(&options);
 }
 
-/* The job is the communicator, in its order: each rank's world rank comes to all in rank order. */
+/* Checks that the job is the communicator, in its order: all ranks gather the world ranks, in rank order. */
 static int job_over(MPI_Comm comm) {
   int rank = 0, size = 0, world = 0, other = 0, i;
   int32_t mine;
@@ -52,7 +52,8 @@ static int job_over(MPI_Comm comm) {
   return dabke_shutdown() == DABKE_OK ? 0 : fail("shutdown");
 }
 
-/* All but world rank 1 make jobs, in reversed order, while rank 1 does something else. Then all ranks do. */
+/* All ranks except world rank 1 make jobs, in reversed order, while rank 1 does something else. Then all
+ * ranks do. */
 static int subset(int rank, int size) {
   MPI_Comm some, everybody, alone = MPI_COMM_SELF;
   int round, one = 1, sum = 0;
@@ -66,7 +67,7 @@ static int subset(int rank, int size) {
     if (job_over(copy) != 0) return 1;
     MPI_Comm_free(&copy);
     if (job_over(some) != 0) return 1;
-    /* Still the application's, and nothing of ours is in it. */
+    /* The communicator is still the application's, and no message of Dabke is in it. */
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, some);
     if (sum != size - 1) return fail("the communicator");
     MPI_Comm_free(&some);

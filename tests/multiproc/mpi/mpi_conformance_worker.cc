@@ -1,10 +1,11 @@
 // One rank of the conformance matrix over the MPI backend, started by mpirun: MPI allows one rank a process.
 //
-//   mpi_conformance_worker abort         a run that the others never join ends with the cause of an abort
-//   mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of small
-//                                        tensors
-//   mpi_conformance_worker hosts         as if every two ranks had a host of their own, with the backends
-//                                        that a job has
+//   mpi_conformance_worker abort         a run that other ranks never join ends with the abort's cause
+//   mpi_conformance_worker ROUND_BYTES   the bytes that the backend stages at once; a small number makes many
+//                                        rounds of small tensors
+//   mpi_conformance_worker hosts         each pair of ranks pretends to have a host of its own, with the
+//                                        backends that a job has
+//   mpi_conformance_worker different N   rank 0 submits one tensor of N elements more than the others
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,7 @@ core::Runtime::Factories with_rounds_of(std::size_t bytes) {
 
 constexpr unsigned kSeed = 1;  // the same in every process
 
-/// Every two ranks on a host.
+/// Puts each pair of ranks on a host of its own.
 void pretend_hosts() {
   for (const char* const name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
     const char* const rank = std::getenv(name);
@@ -48,7 +49,7 @@ void pretend_hosts() {
 
 int run(const core::Runtime::Factories& factories) {
   const Config config = must(config_from_environment(process_environment()));
-  // Twice in one process: MPI stays, the job and its communicators are new.
+  // Runs twice in one process: MPI stays, the job and its communicators are new.
   for (int init = 0; init < 2; ++init) {
     bootstrap::Bootstrapped place = must(bootstrap::bootstrap(config, process_environment()));
     Rank self(place.world.rank, must(core::Runtime::open(config, std::move(place), factories)));
@@ -84,7 +85,7 @@ int run(const core::Runtime::Factories& factories) {
   return 0;
 }
 
-/// The backend alone, of all ranks, with nobody who negotiates.
+/// The backend alone, with all ranks and without a negotiation.
 struct BackendAlone {
   BackendAlone() {
     for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
@@ -99,7 +100,7 @@ struct BackendAlone {
   ProcessSetInfo all{.rank = place.world.rank};
 };
 
-/// Rank 0 brings one tensor more; prints what each rank is told.
+/// Rank 0 submits one tensor more than the others. Prints the error of each rank.
 int run_different(std::size_t elements) {
   BackendAlone alone;
   const ProcessSetInfo& all = alone.all;
@@ -107,13 +108,13 @@ int run_different(std::size_t elements) {
   Batch batch;
   batch.order = 5;
   batch.process_set = &all;
-  batch.deadline = deadline_after(20);  // MPI itself may wait for what never comes
+  batch.deadline = deadline_after(20);  // MPI itself may wait for a message that never arrives
   batch.entries.push_back({data.data(), data.data(), static_cast<std::int64_t>(elements), {}, {}});
   if (all.rank == 0)
     batch.entries.push_back({more.data(), more.data(), static_cast<std::int64_t>(elements), {}, {}});
   const Status seen = alone.runner.run(batch);
   std::printf("%s\n", seen.is_ok() ? "it ended well" : seen.message().c_str());
-  // Whoever has seen it stays until the others have.
+  // A rank that has seen the error stays until the others have seen it.
   must(alone.place.store->set(fmt::format("seen/{}", all.rank), "yes"));
   for (const int rank : all.ranks)
     must(alone.place.store->get(fmt::format("seen/{}", rank), deadline_after(200)).status());
@@ -133,7 +134,7 @@ int run_abort() {
     if (seen.message() != "that is enough") return 1;
     std::printf("aborted\n");
   }
-  // The others stay until rank 0 has seen it.
+  // The other ranks stay until rank 0 has seen the error.
   if (all.rank == 0) must(alone.place.store->set("seen", "yes"));
   must(alone.place.store->get("seen", deadline_after(200)).status());
   return 0;

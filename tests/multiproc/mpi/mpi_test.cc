@@ -1,4 +1,4 @@
-// MPI from the outside: the launchers of both, and what they start.
+// MPI from the outside: the launchers of both implementations, and the ranks that they start.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ struct Mpi {
   std::string leaves_survivors;
 };
 
-/// The MPIs of this build.
+/// The MPI implementations of this build.
 std::vector<Mpi> mpis() {
   return {
 #ifdef MPI_APP_MPICH
@@ -35,8 +35,8 @@ std::vector<Mpi> mpis() {
   };
 }
 
-// With more ranks than cores many rounds of a non-blocking collective take MPICH ten to twenty times what they take Open MPI,
-// and another test may run beside them.
+// With more ranks than cores, many rounds of a non-blocking collective take MPICH ten to twenty times as long
+// as Open MPI. Another test may run in parallel.
 constexpr std::chrono::seconds kLimit{300};
 
 Finished run_with(const Mpi& mpi, int ranks, const std::vector<std::string>& command,
@@ -50,14 +50,14 @@ Finished run_with(const Mpi& mpi, int ranks, const std::vector<std::string>& com
       .finish(kLimit);
 }
 
-/// Not by lines: the launchers put those of several ranks into one.
+/// Counts occurrences, not lines: the launchers merge the lines of several ranks.
 int count_of(const std::string& text, const std::string& in) {
   int count = 0;
   for (auto at = in.find(text); at != std::string::npos; at = in.find(text, at + 1)) ++count;
   return count;
 }
 
-/// "accuracy 93.1 %", without what the launcher puts before it.
+/// Returns "accuracy 93.1 %", without the launcher's prefix.
 std::string accuracy_in(const std::string& out) {
   const auto at = out.rfind("accuracy");
   return at == std::string::npos ? "none" : out.substr(at, out.find('\n', at) - at);
@@ -126,14 +126,16 @@ TEST_CASE("mpirun: registered memory grows between MPI's own collectives, as roo
   const bool is_ordinary = GENERATE(false, true);
   const int ranks = GENERATE(2, 3);
   std::vector<std::string> command = {mpi.app, "registered"};
-  // An ordinary user has no capabilities. Whoever runs this as one cannot have them, and need not drop them.
+  // An ordinary user has no capabilities. A test runner that is an ordinary user cannot have any, and need
+  // not drop them.
   if (is_ordinary && ::geteuid() == 0)
     command.insert(command.begin(), {"setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"});
   const Finished finished = run_with(mpi, ranks, command);
   CAPTURE(mpi.mpirun, is_ordinary, ranks, finished.out, finished.error);
   CHECK(finished.exit_code == 0);
   CHECK(lines_of(finished.out) == std::vector<std::string>{"well done"});
-  CHECK_THAT(finished.error, !Catch::Contains("registered memory is copied"));  // all of it was mapped
+  CHECK_THAT(finished.error,
+             !Catch::Contains("registered memory is copied"));  // all registered memory was mapped
 }
 
 TEST_CASE("mpirun: one warning, of rank 0, says that below MPI_THREAD_MULTIPLE MPI only starts the job") {
@@ -176,7 +178,7 @@ TEST_CASE("mpirun: a communicator makes a job of its processes in its order, aga
   const Mpi mpi = GENERATE(from_range(mpis()));
   const std::string controller = GENERATE("auto", "mpi");
   const int ranks = GENERATE(2, 4);
-  // What a launcher of ours would have set is about another job.
+  // The variables, as dabkerun would set them, are about another job.
   const Finished finished = run_with(mpi, ranks, {mpi.comm_app, "subset"},
                                      {"DABKE_CONTROLLER=" + controller, "DABKE_RANK=7", "DABKE_SIZE=9"});
   CAPTURE(mpi.mpirun, controller, ranks, finished.out, finished.error);
@@ -218,8 +220,8 @@ TEST_CASE("mpirun: a rank that idles with MPI as its controller sleeps through a
 TEST_CASE("mpirun: survivors of a killed rank name it where the launcher leaves them alive") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const TemporaryDirectory place;
-  // The ranks write to files: MPICH's launcher does not pass on all that survivors print. It also tells them
-  // by SIGUSR1.
+  // The ranks write to files, because MPICH's launcher does not print all output of survivors. It also sends
+  // them SIGUSR1 when another rank has ended.
   constexpr const char* kScript =
       "trap '' USR1; said=\"$1/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\"; \"$0\" killed >\"$said\" 2>&1; "
       "echo ended >>\"$said\"";
@@ -310,7 +312,7 @@ TEST_CASE(
     "dabkerun --launcher mpi: mpirun starts the ranks, which get flags and variables, and its exit code is "
     "ours") {
   const Mpi mpi = GENERATE(from_range(mpis()));
-  // What is called mpirun in PATH.
+  // The mpirun that is found in PATH.
   const TemporaryDirectory place;
   const std::string script = place.path() + "/mpirun";
   std::ofstream(script) << "#!/bin/sh\nexec " << mpi.mpirun << " \"$@\"\n";

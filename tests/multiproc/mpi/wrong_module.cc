@@ -1,4 +1,4 @@
-// A module that was built with something else.
+// A module of another build.
 #include "runtime/modules/module.h"
 
 extern "C" __attribute__((visibility("default"))) const dabke::modules::ModuleTable* dabke_module(

@@ -14,11 +14,11 @@ constexpr std::array kOps{DABKE_SUM,     DABKE_AVERAGE,     DABKE_MIN,        DA
 
 // ---- join
 
-/// The ranks in the order in which they run out of data, `last` at the end: the one at place p has p + 1
-/// steps.
+/// The rank's place in the order in which the ranks run out of data; rank `last` is at the end. The rank at
+/// place p has p + 1 steps.
 int place_of(int rank, int last) { return (rank - last - 1 + 2 * all()) % all(); }
 
-/// Those who take part in a step.
+/// The ranks that take part in a step.
 std::vector<int> partners(int step, int last) {
   std::vector<int> ranks;
   for (int rank = 0; rank < all(); ++rank) {
@@ -27,7 +27,8 @@ std::vector<int> partners(int step, int last) {
   return ranks;
 }
 
-/// What a rank has in a step: positive and negative, so that no neutral element passes for data.
+/// The rank's value in a step. Values are positive and negative, so that no neutral element can pass for
+/// data.
 std::int64_t value_of(int rank, int step) { return rank % 2 == 0 ? rank + step + 2 : -(rank + step + 2); }
 
 std::int64_t reduced(dabke_reduce_op op, std::int64_t a, std::int64_t b) {
@@ -70,7 +71,7 @@ void move_with_partners(int step, int last, const std::vector<int>& ranks) {
        "allgather into" + suffix);
   must_equal("allgather into" + suffix, given.values, want);
 
-  // Rank i gets i % 2 + 1 rows: also those who have joined, who drop them.
+  // Rank i gets i % 2 + 1 rows. Ranks that have joined get rows too, and drop them.
   Numbers rows, splits, received;
   for (int to = 0; to < all(); ++to) {
     splits.push_back(to % 2 + 1);
@@ -100,7 +101,7 @@ void move_with_partners(int step, int last, const std::vector<int>& ranks) {
   must_equal("alltoall into" + suffix, taken.values, want);
   must_equal("rows received by alltoall into" + suffix, into.received(), received);
 
-  // 2n + 1 rows: rank 0 keeps three, the others two.
+  // 2n + 1 rows: rank 0 keeps three, each other rank two.
   Numbers terms;
   for (int row = 0; row < 2 * all() + 1; ++row) terms.push_back(row);
   Array whole(terms);
@@ -175,7 +176,7 @@ void whole_groups() {
        "group");
   members.must_be_times(sum_of_ranks(), "grouped allreduce");
 
-  // Tensors without dimensions take the fewest bytes that a group's description can.
+  // Tensors without dimensions have the shortest description that a group's tensors can have.
   std::array<float, 2> numbers{1, static_cast<float>(me())};
   std::array<DLTensor, 2> scalars{};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -210,8 +211,8 @@ void whole_groups() {
              Numbers(2, sum_of_ranks() - all()));
 }
 
-/// The members one by one, in an order of each rank's own; with another length of the last but one on rank
-/// `bad`.
+/// Submits the members one by one, in an order of each rank's own. On rank `bad`, the last member but one has
+/// another length.
 void group_by_name(const std::string& group, int bad) {
   Members members(me(), me() == bad ? 299 : 300);
   dabke_options options = options_for(DABKE_WORLD);
@@ -225,7 +226,7 @@ void group_by_name(const std::string& group, int bad) {
   };
   submit(0);
   submit(1);
-  must(dabke_barrier(nullptr), "barrier");  // every rank has two of three
+  must(dabke_barrier(nullptr), "barrier");  // every rank has submitted two of three
   for (const Handle& handle : handles)
     must_equal(group + ": done before its group is whole", handle.is_done(), false);
   members.must_be_times(me() + 1, group + " before it is whole");
@@ -244,7 +245,7 @@ void group_by_name(const std::string& group, int bad) {
   if (bad >= 0) must_be_everywhere(text);
 }
 
-/// One bad member: none is reduced, and all ranks hear the same.
+/// A group with one bad member: no member is reduced, and all ranks get the same error.
 void group_with_a_bad_member(int bad) {
   const dabke_options options = options_for(DABKE_WORLD);
   Members members(me(), me() == bad ? 299 : 300);
@@ -274,7 +275,7 @@ void join() {
     must_equal("the sum after a join", sum_on(DABKE_WORLD, "after", 1), all());
   }
   if (all() == 2) return;
-  // The others of a set join; who is not in it is not waited for.
+  // Ranks 0 and size - 1 of a set join; a rank outside the set is not waited for.
   const std::array<std::int32_t, 2> pair{0, all() - 1};
   dabke_process_set set = -9;
   must(dabke_add_process_set(pair.data(), 2, &set), "add");
@@ -290,7 +291,7 @@ void join() {
 
 void groups() {
   const Job job;
-  for (int round = 0; round < 3; ++round) {  // seen for the first time, then known
+  for (int round = 0; round < 3; ++round) {  // first as new names, then as known ones
     whole_groups();
     group_by_name("good group", -1);
   }
@@ -306,7 +307,8 @@ void barrier() {
   for (int late = 0; late < all(); ++late) {
     Handle waits;
     if (me() != late) must(dabke_barrier_async(nullptr, waits.out()), "barrier");
-    // What is submitted after the barrier passes it; by its completion the barrier would have completed too.
+    // A sum that is submitted after the barrier passes it. If the barrier could complete early, it would
+    // complete before the sum.
     must_equal("a sum beside the barrier", sum_on(DABKE_WORLD, "beside", 1), all());
     must_equal("a barrier without rank " + std::to_string(late) + " is done", waits.is_done(), false);
     must_equal("a sum beside the barrier", sum_on(DABKE_WORLD, "beside", 1), all());

@@ -1,4 +1,4 @@
-// A rank that dies while the job starts.
+// A process that ends while the job starts.
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -6,7 +6,7 @@
 #include "c_worker.h"
 
 #ifdef __SANITIZE_THREAD__
-/// Whoever exits in the middle of init leaves its threads behind, on purpose.
+/// A process that exits in the middle of init leaves its threads behind, on purpose.
 extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0"; }
 #endif
 
@@ -20,7 +20,7 @@ std::chrono::microseconds told_time() {
 
 }  // namespace
 
-/// One thread begins jobs and ends them while another ends the process.
+/// One thread starts and ends jobs while another ends the process.
 void exits_in_init() {
   std::thread([] {
     for (;;) {
@@ -32,8 +32,8 @@ void exits_in_init() {
   std::exit(0);
 }
 
-/// Rank DABKE_TEST_VICTIM is killed so many microseconds after it has begun with init; the others sum until
-/// they fail.
+/// Rank DABKE_TEST_VICTIM is killed DABKE_TEST_AFTER_US microseconds after it has begun init. The other ranks
+/// sum until they fail.
 void dies_in_init() {
   if (launched_rank() == std::atoi(std::getenv("DABKE_TEST_VICTIM"))) {
     const std::chrono::microseconds after = told_time();

@@ -6,7 +6,7 @@
 namespace worker::c {
 namespace {
 
-constexpr int kSteps = 10;  // the step is learned after three equal ones
+constexpr int kSteps = 10;  // a step is learned after three equal ones
 
 struct Pair {
   Array a{{0}}, b{{0}};

@@ -73,7 +73,7 @@ void process_sets() {
   const unsigned everybody = (1U << all()) - 1;
   must_equal("ids at the start", ids(), std::vector<dabke_process_set>{0});
   std::vector<dabke_process_set> want{0};
-  for (unsigned mask = 1; mask < everybody; ++mask) {  // each subset but the world
+  for (unsigned mask = 1; mask < everybody; ++mask) {  // each subset except the world
     std::vector<std::int32_t> ranks = ranks_in(mask);
     std::ranges::reverse(ranks);
     dabke_process_set id = -9;
@@ -86,7 +86,7 @@ void process_sets() {
     const auto id = static_cast<dabke_process_set>(mask);
     must_be_set(id, ranks_in(mask));
     if (is_in(ranks_in(mask), all() - 1))
-      use_set(id, ranks_in(mask));  // half of them: it takes time to connect so many
+      use_set(id, ranks_in(mask));  // half of the sets: it takes time to connect so many
   }
   const std::int32_t again = 0, own = me();
   must_fail(dabke_add_process_set(&again, 1, nullptr), DABKE_ERROR_INVALID_ARGUMENT, "a set that exists",
@@ -99,7 +99,7 @@ void process_sets() {
   Array never({1});
   Handle waits;
   const dabke_options on_first_two = options_for(3);
-  // The last rank of the set never comes; the set's end is the tensor's end.
+  // The last rank of the set never submits; the tensor ends when the set ends.
   const bool submits = all() > 2 && me() == 0;
   if (submits)
     must(dabke_allreduce_async("never", &never.tensor, nullptr, &on_first_two, waits.out()), "never");
@@ -123,7 +123,7 @@ void process_sets() {
   must_equal("the world goes on", sum_on(DABKE_WORLD, "at the end", 1), all());
 }
 
-/// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
+/// The test has set DABKE_PROCESS_SETS to the last rank; the options add the other ranks.
 void static_sets() {
   const std::int32_t last = launched_size() - 1;
   std::vector<std::int32_t> others;
@@ -154,7 +154,7 @@ void static_sets() {
   must(dabke_barrier(nullptr), "barrier");
 }
 
-/// All subsets but the world, each added by its members alone, in an order that each rank draws for itself.
+/// All subsets except the world. Only the members add a set, each rank in a random order of its own.
 void sets_among_members() {
   const Job job;
   const unsigned everybody = (1U << all()) - 1;
@@ -176,13 +176,13 @@ void sets_among_members() {
     must(dabke_handle_process_set(adds[i].get(), &sets[masks[i]]), "the new id");
     must_be_set(sets[masks[i]], ranks_in(masks[i]));
   }
-  must(dabke_barrier(nullptr), "barrier");  // everybody has added all, so they are known here
+  must(dabke_barrier(nullptr), "barrier");  // every rank has added all sets, so this rank has all of them
   must_equal("sets that every rank knows", ids().size(), static_cast<std::size_t>(everybody));
   for (unsigned mask = 1; mask < everybody; ++mask) {  // in one order, since these calls wait
     if (sets[mask] >= 0) use_set(sets[mask], ranks_in(mask));
   }
 
-  // Once more, by another owner.
+  // Adds a set again, with another owner.
   const std::int32_t own = me(), other = (me() + 1) % all();
   dabke_process_set again = -9;
   must(dabke_add_process_set_among_members(&own, 1, &again), "add again");
@@ -203,7 +203,7 @@ void sets_among_members() {
   must(dabke_barrier(nullptr), "barrier");  // rank 0 ends the job for all when it leaves
 }
 
-/// Each rank and its neighbour are a set: with three ranks a triangle. Every rank submits in an order of its
+/// Each rank and its neighbour are a set: with three ranks, a triangle. Every rank submits in an order of its
 /// own.
 void ring_of_sets() {
   const Job job;
@@ -216,12 +216,12 @@ void ring_of_sets() {
   const int before = (me() + all() - 1) % all();
   std::mt19937 random(static_cast<unsigned>(me()));
   for (int round = 0; round < kRounds; ++round) {
-    // The same names in both sets.
+    // Both sets use the same names.
     std::vector<std::pair<int, int>> work;  // the set's lower neighbour, the tensor
     for (int t = 0; t < kTensors; ++t) work.insert(work.end(), {{me(), t}, {before, t}});
     if (round > 1) {
       std::ranges::shuffle(work, random);
-    } else {  // all of one set before the other, on each rank the other way round as on the next
+    } else {  // all of one set before the other set, in opposite order on neighbouring ranks
       std::ranges::sort(work, {}, [&](const auto& item) { return (item.first == me()) == (round % 2 == 0); });
     }
     std::deque<Array> values;

@@ -1,4 +1,4 @@
-// The negotiation as a program sees it that has nothing but the C API. What it does is its first argument.
+// The negotiation as a C program sees it. The first argument names the scenario.
 #include "c_worker.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// What the scenarios over the C API share. They use dabke.h alone.
+// Shared code of the scenarios over the C API. They use only dabke.h.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace worker::c {
 
-// The scenarios, by the file they are in.
+// The scenarios, by file.
 void process_sets();  // c_sets.cc
 void static_sets();
 void sets_among_members();
@@ -22,7 +22,7 @@ void learned();  // c_learned.cc
 void dies_in_init();
 void exits_in_init();  // c_deaths.cc
 
-constexpr double kPatience = 150;  // seconds: whoever waits longer hangs
+constexpr double kPatience = 150;  // seconds; a longer wait is a hang
 
 inline void must(dabke_status status, const std::string& what) {
   if (status != DABKE_OK) wrong(what + ": " + dabke_status_name(status) + ": " + dabke_last_error());
@@ -33,7 +33,7 @@ inline void must_fail(dabke_status got, dabke_status want, const std::string& wh
   must_contain(what, dabke_last_error(), text);
 }
 
-/// Init, and shutdown at the end of the scope.
+/// Calls init, and shutdown at the end of the scope.
 struct Job {
   explicit Job(const dabke_init_options* options = nullptr) { must(dabke_init(options), "init"); }
   ~Job() { (void)dabke_shutdown(); }
@@ -44,7 +44,7 @@ struct Job {
 inline int me() { return dabke_rank(); }
 inline int all() { return dabke_size(); }
 
-/// A list of numbers and its view.
+/// A list of numbers and its tensor.
 struct Array {
   explicit Array(std::vector<std::int64_t> numbers) : values(std::move(numbers)) {
     count = static_cast<std::int64_t>(values.size());
@@ -113,7 +113,7 @@ inline std::int64_t sum_on(dabke_process_set set, const char* name, std::int64_t
   return x.values[0];
 }
 
-/// That all ranks hold the same text, which is what this one holds.
+/// Checks that all ranks hold the same text as this rank.
 inline void must_be_everywhere(const std::string& text) {
   Array bytes(std::vector<std::int64_t>(text.begin(), text.end()));
   Handle gathered;

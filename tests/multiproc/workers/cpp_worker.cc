@@ -1,4 +1,4 @@
-// The negotiation through dabke.hpp. What it does is its first argument.
+// The negotiation through dabke.hpp. The first argument names the scenario.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,13 +29,13 @@ using worker::must_contain;
 using worker::must_equal;
 using Floats = std::vector<float>;
 
-constexpr double kPatience = 150;  // seconds: whoever waits longer hangs
+constexpr double kPatience = 150;  // seconds; a longer wait is a hang
 
 void must_end(const dabke::Handle& handle, const std::string& what) {
   if (!handle.wait(kPatience)) worker::wrong(what + " hangs");
 }
 
-/// The text of the error that `call` must throw.
+/// Returns the text of the error that `call` must throw.
 template <class Call>
 std::string error_of(const std::string& what, dabke_status status, Call&& call) {
   try {
@@ -48,7 +48,7 @@ std::string error_of(const std::string& what, dabke_status status, Call&& call) 
   worker::wrong(what + ": no error");
 }
 
-/// That all ranks hold the same text, which is what this one holds.
+/// Checks that all ranks hold the same text as this rank.
 void must_be_everywhere(const std::string& text) {
   std::vector<std::int8_t> bytes(text.begin(), text.end());
   const dabke::Handle gathered = dabke::allgather("a text", bytes);
@@ -95,7 +95,7 @@ void use_set(dabke_process_set set, const std::vector<std::int32_t>& ranks) {
 
 void process_sets() {
   const dabke::Session session;
-  for (int round = 0; round < 2; ++round) {  // what has been removed can be added again, with another id
+  for (int round = 0; round < 2; ++round) {  // a removed set can be added again, with another id
     std::vector<dabke_process_set> ids;
     std::vector<std::vector<std::int32_t>> lists;
     for (std::int32_t first = 0; first < size(); ++first) {
@@ -118,7 +118,7 @@ void process_sets() {
   }
 }
 
-/// A ring of pairs; each rank adds its two in another order than its neighbours.
+/// A ring of pairs. Each rank adds its two pairs in another order than its neighbours.
 void sets_among_members() {
   const dabke::Session session;
   const auto pair_of = [](std::int32_t first) { return std::vector{first, (first + 1) % size()}; };
@@ -127,7 +127,7 @@ void sets_among_members() {
   const dabke::Handle adds_lower = dabke::add_process_set_among_members_async(lower);
   adds_upper.wait();
   adds_lower.wait(1e6);
-  if (size() > 2) {  // else both are the world
+  if (size() > 2) {  // otherwise both sets are the world
     Floats x{1}, y{1};
     const dabke::Handle sums_x =
         dabke::allreduce_async("x", x, {.process_set = adds_upper.process_set(), .op = DABKE_SUM});
@@ -147,7 +147,7 @@ void sets_among_members() {
   dabke::barrier();
 }
 
-/// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
+/// The test has set DABKE_PROCESS_SETS to the last rank; the options add the other ranks.
 void static_sets() {
   const std::int32_t last = worker::launched_size() - 1;
   std::vector<std::int32_t> others(static_cast<std::size_t>(last));
@@ -170,7 +170,7 @@ void static_sets() {
   dabke::barrier();
 }
 
-/// Each rank and its neighbour are a set: with three ranks a triangle. Every rank submits in an order of its
+/// Each rank and its neighbour are a set: with three ranks, a triangle. Every rank submits in an order of its
 /// own.
 void ring_of_sets() {
   const dabke::Session session;
@@ -184,7 +184,7 @@ void ring_of_sets() {
     if (round % 2 == 0) std::ranges::shuffle(lowers, random);
     std::deque<Floats> values;
     std::deque<dabke::Handle> handles;
-    std::vector<int> seen(sets.size());  // of one name in one set: the second is queued behind the first
+    std::vector<int> seen(sets.size());  // uses of the name in each set: the second is queued
     for (const int lower : lowers) {
       const auto times = ++seen[static_cast<std::size_t>(lower)];
       values.push_back({static_cast<float>(rank() * 10 + times)});
@@ -202,7 +202,7 @@ void ring_of_sets() {
   dabke::barrier();  // rank 0 ends the job for all when it leaves
 }
 
-/// Rank r has r + 1 batches of data; all share what they have until nobody has any.
+/// Rank r has r + 1 batches of data. Ranks with data share it until no rank has any.
 void join() {
   const dabke::Session session;
   for (int batch = 0; batch <= rank(); ++batch) {
@@ -254,7 +254,7 @@ void groups() {
   const dabke::Session session;
   const std::vector<std::string> names{"one", "two", "three"};
   for (int round = 0; round < 3 + size(); ++round) {
-    const int bad = round - 3;  // one rank after the other, from the fourth round on
+    const int bad = round - 3;  // each rank once, from the fourth round on
     Floats one(10, 1);
     std::vector<double> two(rank() == bad ? 6 : 7, 2);
     std::vector<std::int16_t> three(3, 3);
@@ -304,7 +304,8 @@ void barrier() {
   }
 }
 
-/// Learned batches: one rank, then all, wait for a tensor before they submit the next of its batch.
+/// Learned batches: first one rank, then all ranks, wait for a tensor before they submit the next of its
+/// batch.
 void learned() {
   const dabke::Session session;
   for (int step = 0; step < 60; ++step) {
@@ -320,16 +321,16 @@ void learned() {
   }
 }
 
-/// The rank in DABKE_TEST_MISSING never submits "gradient", but something else, or nothing at all.
+/// The rank in DABKE_TEST_MISSING never submits "gradient". It submits something else, or nothing.
 void stall(bool instead) {
-  // dabkerun ends the others when the first has failed; here each is to tell how it ended.
+  // dabkerun ends the other ranks when the first has failed; here each rank must report how it ended.
   ::signal(SIGTERM, SIG_IGN);
   const dabke::Session session;
   const bool missing = rank() == std::atoi(std::getenv("DABKE_TEST_MISSING"));
   Floats x(4);
   std::optional<dabke::Handle> something_else;
   if (missing && instead) something_else = dabke::allreduce_async("something else", x, {.op = DABKE_SUM});
-  dabke::barrier();  // reports are to find what this rank has submitted, however slow it is
+  dabke::barrier();  // so that reports contain this rank's submission, however slow the rank is
   if (missing && !instead) {
     ::signal(SIGTERM, SIG_DFL);
     while (true) ::pause();
@@ -342,7 +343,8 @@ void stall(bool instead) {
     }
   } catch (const dabke::Error& error) {
     worker::say(std::string("ended ") + dabke_status_name(error.status()) + ": " + error.what());
-    // A process that ends otherwise takes with it what MPI has only offered to its peers, even the cause.
+    // A process that ends without shutdown takes messages along that MPI has only offered to its peers, even
+    // the cause.
     if (dabke_controller_enabled("mpi") != 0) (void)dabke_shutdown();
     std::exit(3);
   }
@@ -362,12 +364,13 @@ void recorded() {
   dabke::barrier();
 }
 
-/// Steps in which each rank has 20 tensors or more in flight, of the world and of process sets with the same names, while three
-/// threads have spans that overlap. The first set has the lower half of the ranks, the second all but rank 0.
+/// Steps in which each rank has 20 tensors or more in flight, while three threads have spans that overlap.
+/// The tensors belong to the world and to two process sets, with the same names. The first set has the lower
+/// half of the ranks, the second set has all ranks except rank 0.
 void recorded_in_flight() {
   struct Part {
     dabke_process_set set = DABKE_WORLD;
-    int count = 14;  // of tensors
+    int count = 14;  // the number of tensors
     int members = size();
     bool is_mine = true;
   };
@@ -381,14 +384,14 @@ void recorded_in_flight() {
   const auto work = [&](const Part& part) {
     for (int step = 0; step < 50; ++step) {
       const dabke::Span outer("outer");
-      between.arrive_and_wait();  // all three have begun
+      between.arrive_and_wait();  // all three threads have begun
       const dabke::Span inner("inner");
       std::vector<Floats> tensors(static_cast<std::size_t>(part.is_mine ? part.count : 0), Floats(2000, 1));
       std::vector<dabke::Handle> handles;
       for (std::size_t i = 0; i < tensors.size(); ++i)
         handles.push_back(dabke::allreduce_async("t" + std::to_string(i), tensors[i],
                                                  {.process_set = part.set, .op = DABKE_SUM}));
-      between.arrive_and_wait();  // all are in flight
+      between.arrive_and_wait();  // all tensors are in flight
       for (dabke::Handle& handle : handles) handle.wait();
       for (const Floats& sum : tensors)
         worker::must_equal("a sum", sum, Floats(2000, static_cast<float>(part.members)));
@@ -427,7 +430,8 @@ void recorded_up_to_a_limit() {
   for (int i = 0; i < 400; ++i) step();
 }
 
-/// Ranks that are at different places of the same steps as one of them, and then all of them, start and stop a timeline.
+/// First one rank, then all ranks, start and stop a timeline, while ranks are at different places of the same
+/// steps.
 void starts_and_stops() {
   const std::string folder = std::getenv("DABKE_TEST_FOLDER");
   const dabke::Session session;
@@ -454,7 +458,7 @@ void must_work(dabke_status status) {
   if (status != DABKE_OK) worker::wrong(dabke_last_error());
 }
 
-/// Records some steps, and leaves as a program does that looks at what dabke_shutdown returns.
+/// Records some steps, and ends as a program that checks the result of dabke_shutdown.
 void recorded_and_checked() {
   must_work(dabke_init(nullptr));
   for (std::uint64_t step = 0; step < 200; ++step) {
@@ -466,9 +470,9 @@ void recorded_and_checked() {
   must_work(dabke_shutdown());
 }
 
-/// DABKE_TEST_PERIODS timelines one after the other, in three files by turns. In each period another of three threads starts
-/// and stops it, on every rank, while all three have spans and tensors in flight. Rank 0 keeps a copy of each file that was
-/// closed.
+/// DABKE_TEST_PERIODS timelines one after the other, in three files by turns. In each period, another of
+/// three threads starts and stops the timeline, on every rank. Meanwhile all three threads have spans and
+/// tensors in flight. Rank 0 copies each closed file.
 void timelines_again_and_again() {
   const std::string folder = std::getenv("DABKE_TEST_FOLDER");
   const bool is_horovods = std::string(std::getenv("DABKE_TIMELINE_FORMAT")) == "horovod";
@@ -504,8 +508,8 @@ void timelines_again_and_again() {
   dabke::barrier();
 }
 
-/// DABKE_TEST_PERIODS timelines one right after the other in the same file. The last rank alone starts and stops them, and
-/// comes to the next start while rank 0 still makes the trace of the period before.
+/// DABKE_TEST_PERIODS timelines in the same file, one right after the other. Only the last rank starts and
+/// stops them. It makes the next start while rank 0 still writes the trace of the period before.
 void timelines_on_one_path() {
   const std::string path = std::string(std::getenv("DABKE_TEST_FOLDER")) + "/trace";
   const int periods = std::atoi(std::getenv("DABKE_TEST_PERIODS"));
@@ -528,7 +532,7 @@ void timelines_on_one_path() {
   }
 }
 
-/// Says so when some of what ranks 0 and 1 record is in their files, and goes on until it is killed.
+/// Steps until it is killed. Prints "writes" when the files of ranks 0 and 1 contain records.
 void recorded_on_and_on() {
   const std::string file = std::getenv("DABKE_TEST_FILE");
   const std::string last = file.ends_with(".rank0") ? file.substr(0, file.size() - 1) + "1" : file;
@@ -549,14 +553,14 @@ void recorded_on_and_on() {
   }
 }
 
-/// Steps until a rank is killed, DABKE_TEST_VICTIM or rank 1, which happens when some of what it records is in its file. The
-/// others are not to be ended by dabkerun before they have closed theirs.
+/// Steps until rank DABKE_TEST_VICTIM (default 1) kills itself, once its file contains records. The other
+/// ranks ignore SIGTERM, so that dabkerun cannot end them before they have closed their files.
 void recorded_until_killed() {
   std::signal(SIGTERM, SIG_IGN);
   const char* const given = std::getenv("DABKE_TEST_VICTIM");
   const int victim = given == nullptr ? 1 : std::atoi(given);
   const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank" + std::to_string(victim);
-  // What is of a block that was being written is lost with it: 200 kB at most.
+  // The unfinished block is lost with the process: at most 200 kB.
   constexpr std::uintmax_t kTwoBlocks = 400'000;
   Floats x(1000, 1);
   try {
@@ -574,11 +578,16 @@ void recorded_until_killed() {
   }
 }
 
-/// Steps of two tensors, before which one rank is late by DABKE_TEST_LATE_MS: DABKE_TEST_LATE_RANK, or by turns where that is
-/// not set. A late rank says how long it slept, and by how much it came after the last other one, by the medians of the steps
-/// in which it was late and by its own clock. These differ by what a busy machine adds: the rank that sleeps may have had the
-/// result of the step before earlier than the others, or later. Rank 0 says whether the lateness is clear, or something else
-/// that the machine does hides it.
+/// Steps of two tensors, before which one rank is late by DABKE_TEST_LATE_MS. The late rank is
+/// DABKE_TEST_LATE_RANK, or each rank by turns if that is not set.
+///
+/// A late rank prints two times, each the median of the steps in which it was late, by its own clock:
+/// - the time that it slept
+/// - the time between the last other rank's submission and its own
+///
+/// The two differ on a busy machine: the rank that sleeps may have had the result of the step before earlier
+/// or later than the others. Rank 0 prints whether the lateness is clear, or hidden by other delays of the
+/// machine.
 void late_rank() {
   using Ms = std::chrono::duration<double, std::milli>;
   const auto now_ns = [] {
@@ -613,7 +622,7 @@ void late_rank() {
   const dabke::Handle gathered = dabke::allgather("ready", ready);
   const auto all = gathered.elements<double>();
   std::vector<double> after;
-  for (std::size_t step = 1; step < kSteps; ++step) {  // ranks start up in the first
+  for (std::size_t step = 1; step < kSteps; ++step) {  // the first step includes the start of the ranks
     if (late_one(step) != me) continue;
     double others = 0;
     for (std::size_t other = 0; other < static_cast<std::size_t>(size()); ++other) {
@@ -627,7 +636,8 @@ void late_rank() {
   };
   if (!after.empty()) std::printf("slept %.3f ms, late by %.3f ms\n", median(slept), median(after));
   if (rank() != 0) return;
-  // What each rank cost the others, and how often it was the late one that did.
+  // The time that each rank cost the others, and the costs of those steps in which the late rank was the
+  // last.
   std::vector<double> cost(static_cast<std::size_t>(size())), late_costs;
   for (std::size_t step = 1; step < kSteps; ++step) {
     std::size_t last = 0;
@@ -651,7 +661,8 @@ void late_rank() {
 void stall_instead() { stall(true); }
 void stall_idle() { stall(false); }
 
-/// What somebody tries first; with DABKE_TEST_STEPS=1 another call follows, of which each rank asks something else.
+/// The calls that a user tries first. With DABKE_TEST_STEPS=1, a call follows in which each rank passes
+/// another shape.
 void two_calls() {
   const dabke::Session session;
   Floats x(2, 1);

@@ -3,8 +3,8 @@
 //
 //   endurance_worker STEPS SEED
 //
-// All that the ranks must agree on follows from SEED; the order in which a rank submits, from SEED and its
-// number.
+// Decisions that the ranks must share follow from SEED. The order in which a rank submits follows from SEED
+// and the rank.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -23,11 +23,11 @@ namespace {
 using dabke::rank;
 using dabke::size;
 
-constexpr int kTensors = 200;     // the world's, in each step
-constexpr int kSetTensors = 4;    // each process set's
+constexpr int kTensors = 200;     // the world's tensors in each step
+constexpr int kSetTensors = 4;    // each process set's tensors
 constexpr int kDtypes = 4;        // each with one reduce operation, so that many tensors fuse
-constexpr std::size_t kSets = 2;  // at most so many at a time
-constexpr int kSlowFor = 50;      // steps; then it is the next rank's turn
+constexpr std::size_t kSets = 2;  // the most sets at a time
+constexpr int kSlowFor = 50;      // steps; then the next rank is slow
 constexpr double kPatience = 120;
 
 int steps = 0;
@@ -83,7 +83,7 @@ dabke_reduce_op op_of(int tensor) {
 
 int length_of(int tensor) { return 1 + tensor * 37 % 64; }
 
-/// What a rank has at a place: from 1 to 3, so that products fit into every dtype.
+/// A rank's value at a place: from 1 to 3, so that products fit into every dtype.
 int value_at(int of, int step, int tensor, int place) {
   return 1 + (of * 5 + step * 7 + tensor * 3 + place) % 3;
 }
@@ -99,7 +99,7 @@ double reduced(const std::vector<std::int32_t>& ranks, dabke_reduce_op op, int s
   return op == DABKE_AVERAGE ? result / static_cast<double>(ranks.size()) : result;
 }
 
-/// An average over three may be a rounding away.
+/// True if the values are equal; an average over three ranks may have a rounding error.
 template <class T>
 bool is_near(T got, T want) {
   if constexpr (std::is_floating_point_v<T>)
@@ -117,8 +117,8 @@ class WorkOf final : public Work {
   }
 
   void submit() override {
-    // One name in two sets is allowed, but whoever is slow for a second is then taken for one who mixes them
-    // up.
+    // Two sets may share a name. But then a rank that is late by a second would be reported as one that mixes
+    // up the sets.
     const std::string name = "tensor " + std::to_string(tensor_) + " of " + std::to_string(set_.id);
     const dabke::Options options{.process_set = set_.id, .op = op_of(tensor_), .root_rank = root()};
     switch (kind_of(tensor_)) {
@@ -140,7 +140,7 @@ class WorkOf final : public Work {
     const std::vector<T> want = wanted(kind);
     if (!std::ranges::equal(got, want, is_near<T>))
       wrong(step_, what + ": " + worker::text_of(got) + ", not " + worker::text_of(want));
-    // The others' part of these two is another.
+    // Other ranks get another part of these two results.
     if (kind != Kind::alltoall && kind != Kind::reducescatter) results.add(std::as_bytes(got));
   }
 
@@ -167,7 +167,7 @@ class WorkOf final : public Work {
       case Kind::broadcast:
         for (int place = 0; place < rows; ++place) want.push_back(value_of(root(), place));
         break;
-      case Kind::alltoall:  // two rows for each
+      case Kind::alltoall:  // two rows for each rank
         for (const int one : set_.ranks)
           want.insert(want.end(), {value_of(one, 2 * me), value_of(one, 2 * me + 1)});
         break;
@@ -196,14 +196,15 @@ std::unique_ptr<Work> work_of(const Set& set, int step, int tensor) {
   }
 }
 
-/// Honest work of some milliseconds: the last of some powers of `base`, which is never 0 modulo a prime.
+/// Computes for some milliseconds. Returns the last of many powers of `base`, which is never 0 modulo a
+/// prime.
 std::uint64_t slow_work(std::uint64_t base) {
   std::uint64_t power = base;
   for (int i = 0; i < 500'000; ++i) power = power * base % 2147483647;
   return power;
 }
 
-/// Fails where another rank of the set has another number.
+/// Fails if another rank of the set has another number.
 void must_agree(const Set& set, int step, std::uint64_t mine, const std::string& what) {
   std::vector<std::uint64_t> one{mine};
   const dabke::Handle gathered =

@@ -1,5 +1,6 @@
-// A rank of a job that its program starts by itself, over files: DABKE_RENDEZVOUS, file:DIRECTORY, says where they are, and
-// DABKE_RANK and DABKE_SIZE whose they are. Dabke itself sees none of the three.
+// A rank of a job that its program starts by itself, with files for the exchange. DABKE_RENDEZVOUS,
+// file:DIRECTORY, names the directory; DABKE_RANK and DABKE_SIZE are the rank's numbers. Dabke itself sees
+// none of the three variables.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A rank for the launcher's tests: does one simple or naughty thing, named by its first argument.
+// A rank for the launcher's tests. It does one simple or hostile thing, which its first argument names.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,13 +31,13 @@ void write_fully(int fd, const std::string& text) {
   for (;;) ::pause();
 }
 
-/// Complete at once, because the test reads it while this process goes on.
+/// Writes the pid in one step, because the test reads the file while this process runs.
 void leave_pid(const std::string& path) {
   std::ofstream(path + ".new") << ::getpid() << std::flush;
   std::filesystem::rename(path + ".new", path);
 }
 
-/// Lines of many lengths, in pieces that end anywhere.
+/// Prints lines of many lengths, in pieces that end anywhere.
 void chatter(int lines) {
   std::string out;
   for (int i = 0; i < lines; ++i) {
@@ -51,7 +51,8 @@ void chatter(int lines) {
   }
 }
 
-/// Prints until nobody takes any more, which is sure once it is more than any pipe or terminal holds.
+/// Prints until no process reads the output, which is certain once the output exceeds the size of any pipe or
+/// terminal.
 void flood() {
   ::fcntl(1, F_SETFL, O_NONBLOCK);
   pollfd entry{1, POLLOUT, 0};
@@ -59,8 +60,8 @@ void flood() {
     written += std::max<ssize_t>(0, ::write(1, "y\ny\n", 4));
 }
 
-/// A daemon as daemons are made: two forks and a session of its own, deaf to SIGTERM, holding stdout open. It has its
-/// new parent when this returns.
+/// Starts a typical daemon: two forks, a session of its own, SIGTERM ignored, stdout kept open. The daemon
+/// has its new parent when this function returns.
 void start_daemon(const std::string& pid_file) {
   if (const pid_t middle = ::fork(); middle != 0) {
     ::waitpid(middle, nullptr, 0);
@@ -118,19 +119,19 @@ int main(int argc, char** argv) {
   const std::string argument = argc > 2 ? argv[2] : "";
   const int number = std::atoi(argument.c_str());
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (what == "exit") {  // <rank> <code>: the others sleep
+  if (what == "exit") {  // <rank> <code>: the other ranks sleep
     if (rank() == number) return std::atoi(argv[3]);
     sleep_for_ever();
   }
-  if (what == "raise") {  // <rank> <signal>: the others sleep
+  if (what == "raise") {  // <rank> <signal>: the other ranks sleep
     if (rank() == number) {
       ::signal(std::atoi(argv[3]), SIG_DFL);  // sanitizers and debuggers have handlers of their own
       ::raise(std::atoi(argv[3]));
     }
     sleep_for_ever();
   }
-  if (what ==
-      "deaf") {  // <rank> [directory]: does not end on SIGTERM; <rank> fails when rank 1 is deaf, -1: nobody
+  if (what == "deaf") {
+    // <rank> [directory]: ignores SIGTERM; rank <rank> fails once rank 1 ignores it, no rank if <rank> is -1
     ::signal(SIGTERM, SIG_IGN);
     ::signal(SIGINT, SIG_IGN);
     std::printf("ready\n");
@@ -141,13 +142,13 @@ int main(int argc, char** argv) {
     if (argc > 3) leave_pid(std::string(argv[3]) + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
-  if (what == "catch") {  // [directory]: leaves its pid there
+  if (what == "catch") {  // [directory]: writes its pid there
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, on_signal);
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
     sleep_for_ever();
   }
-  if (what == "count") {  // says what it gets, until SIGTERM
+  if (what == "count") {  // prints the signals that it gets, until SIGTERM
     for (const int signal : {SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT, SIGWINCH}) {
       struct sigaction action {};
       action.sa_handler = count_signal;
@@ -159,7 +160,7 @@ int main(int argc, char** argv) {
     std::printf("ready\n");
     sleep_for_ever();
   }
-  if (what == "save") {  // <seconds>: that is what it takes to save, from SIGTERM on
+  if (what == "save") {  // <seconds>: the time from SIGTERM until it has saved
     ::signal(SIGTERM, note_end);
     std::printf("ready\n");
     while (is_told_to_end == 0) ::usleep(1000);
@@ -168,29 +169,29 @@ int main(int argc, char** argv) {
     std::printf("saved\n");
     return 0;
   }
-  if (what == "sleep") {  // <directory>: leaves its pid there
+  if (what == "sleep") {  // <directory>: writes its pid there
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
     sleep_for_ever();
   }
-  if (what == "flood") {  // <directory>: leaves its pid there when nobody takes any more of its output
+  if (what == "flood") {  // <directory>: writes its pid there when no process reads its output any more
     flood();
     leave_pid(argument + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
-  if (what == "hold") {  // <directory>: leaves its pid there and begins a line of 1 MB
+  if (what == "hold") {  // <directory>: writes its pid there and begins a line of 1 MB
     leave_pid(argument + "/" + std::to_string(rank()));
     write_fully(1, std::string(1'000'000, 'x'));
     sleep_for_ever();
   }
-  if (what == "spill") {  // <directory>: prints 1 MiB, leaves its pid there and ends
+  if (what == "spill") {  // <directory>: prints 1 MiB, writes its pid there and ends
     const std::string line = std::string(1023, 'x') + "\n";
     for (int i = 0; i < 1024; ++i) write_fully(1, line);
     leave_pid(argument + "/" + std::to_string(rank()));
     return 0;
   }
-  if (what ==
-      "window") {  // <directory>: prints the size of the terminal at its stdout, and at SIGWINCH, until there is a file "go"
+  if (what == "window") {
+    // <directory>: prints the size of its terminal, at first and at SIGWINCH, until a file "go" exists
     struct sigaction action {};
     action.sa_handler = print_window;
     ::sigaction(SIGWINCH, &action, nullptr);
@@ -198,7 +199,7 @@ int main(int argc, char** argv) {
     while (!std::filesystem::exists(argument + "/go")) ::usleep(1000);
     return 0;
   }
-  if (what == "quiet") {  // <directory>: until there is a file "go"
+  if (what == "quiet") {  // <directory>: waits until a file "go" exists
     leave_pid(argument + "/" + std::to_string(rank()));
     while (!std::filesystem::exists(argument + "/go")) ::usleep(1000);
     return 0;

@@ -1,10 +1,11 @@
-// New names for ever, as a program has them that numbers its tensors.
+// New names without end, as in a program that numbers its tensors.
 //
 //   names_worker COUNT all|two
 //
-// With "two" the last rank takes no part until the end. Each working rank says, of the job's first quarter
-// and of its last one, how much processor time a step took in the best of some blocks, and how much memory
-// the process had at the end.
+// With "two", the last rank does not take part until the end. Each working rank prints two values, for the
+// first quarter of the job and for the last one:
+// - the processor time of a step, in the best of some blocks
+// - the memory of the process at the end of the quarter
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 namespace {
 
 constexpr int kQuarters = 4;
-constexpr int kBlocks = 25;  // in a quarter
+constexpr int kBlocks = 25;  // in a quarter of the job
 
 int count = 0;
 bool all_work = false;
@@ -35,7 +36,7 @@ long resident_kib() {
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/// The time of this process: how long a step takes depends on what else the machine does.
+/// The processor time of this process. The wall time of a step would depend on the load of the machine.
 double processor_us() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

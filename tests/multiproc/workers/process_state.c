@@ -1,10 +1,11 @@
-/* What Dabke leaves in the process that calls it, told on stdout; "well done" when it is as promised.
+/* Checks and prints the traces that Dabke leaves in the process that calls it. Prints "well done" when they
+ * are as promised.
  *
  *   process_state signals       every signal's disposition and the thread's mask stay as they were
  *   process_state rounds        200 rounds of init and shutdown leave nothing behind, here and in dabkerun
  *   process_state key           the job's key is gone from the environment after init; a new init still works
- *   process_state exec          a program that a rank starts is told that it is not part of the job
- *   process_state fork-in-init  a child forked while another thread waits in init is told so, at once
+ *   process_state exec          a program that a rank starts gets an error: it is not part of the job
+ *   process_state fork-in-init  a child forked while another thread waits in init gets an error at once
  *   process_state fork          children forked at any moment of init and shutdown do not hang
  */
 #define _GNU_SOURCE
@@ -52,7 +53,7 @@ static void read_signals(struct signals* signals) {
   pthread_sigmask(SIG_SETMASK, NULL, &signals->mask);
 }
 
-/* The C library's own mark on whatever has been set through it, also to what it was. */
+/* The mark that the C library puts on each action that is set through it, even to its old value. */
 enum { kRestorer = 0x04000000 };
 
 static const char* handling(const struct sigaction* action) {
@@ -97,9 +98,10 @@ static int signals(void) {
   return 0;
 }
 
-/* ---- what many rounds use up */
+/* ---- resources that many rounds use */
 
-/* kOpenNow: who serves the store, dabkerun or rank 0 under mpirun, may have a connection of each rank. */
+/* kOpenNow: the process that serves the store (dabkerun, or rank 0 under mpirun) may have one connection per
+ * rank. */
 enum { kWarmRounds = 40, kRounds = 200, kOpenNow = 3, kMostGrowthKiB = 3072 };
 
 struct usage {
@@ -138,7 +140,7 @@ static struct usage usage_of(int pid) {
   return usage;
 }
 
-/* Memory comes from the system in pieces of up to 1 MiB, and what a sanitizer keeps is not counted. */
+/* The system gives memory in pieces of up to 1 MiB. Memory that a sanitizer keeps is not counted. */
 static int has_grown(const char* who, struct usage before, struct usage after) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const int grown = 0;
@@ -165,7 +167,7 @@ static int is_dabkerun(int pid) {
   return strcmp(name, "dabkerun\n") == 0;
 }
 
-/* What has ended is still listed until the kernel, or dabkerun, has seen to it. */
+/* Retries: an ended thread or process is listed until the kernel, or dabkerun, has removed it. */
 static int stays_grown(const char* who, int pid, struct usage before) {
   int tries;
   for (tries = 0; tries < 60; ++tries) {
@@ -219,7 +221,7 @@ static int key(void) {
     if (job() != 0) return 1;
     if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
   }
-  setenv("DABKE_JOB_KEY", "no key", 1); /* what the program sets now counts */
+  setenv("DABKE_JOB_KEY", "no key", 1); /* values that the program sets now count */
   if (dabke_init(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return fail("a new key is not read");
   return 0;
 }
@@ -261,8 +263,9 @@ static int sockets(void) {
   return count;
 }
 
-/* Seconds: less than the start of the job takes, for which a child is not to wait (DABKE_START_TIMEOUT_SECONDS is 20), and more
- * than a busy machine lets it stand still. kHangs: after so many it has hung. */
+/* kAtOnce, in seconds: a child must fail within this time. It is less than the start of the job takes, for
+ * which a child must not wait (DABKE_START_TIMEOUT_SECONDS is 20). It is more than the delay that a busy
+ * machine may cause. kHangs: a child that takes longer has hung. */
 enum { kAtOnce = 10, kHangs = 60 };
 
 static int forked_child(void) {
@@ -274,7 +277,7 @@ static int forked_child(void) {
   return ok && now() - begin <= kAtOnce ? 0 : 1;
 }
 
-/* Forks one child after the other until told to stop. */
+/* Forks one child after the other until stop_forking is set. */
 static atomic_int stop_forking;
 static void* fork_on(void* children) {
   long failed = 0;
@@ -282,8 +285,8 @@ static void* fork_on(void* children) {
     int status = 0;
     const pid_t child = fork();
     if (child == 0) {
-      alarm(kHangs);        /* one that hangs dies, and counts as failed */
-#ifndef __SANITIZE_THREAD__ /* which lets no child of several threads start one */
+      alarm(kHangs);        /* a child that hangs dies, and counts as failed */
+#ifndef __SANITIZE_THREAD__ /* under which the child of a threaded process may not start threads */
       /* A child forked between two jobs may have a job of its own. No child may hang. */
       if (dabke_init(NULL) != DABKE_OK && strstr(dabke_last_error(), "forked") == NULL) _exit(1);
 #endif
@@ -301,8 +304,8 @@ static void* init_thread(void* done) {
   return NULL;
 }
 
-/* The child of a rank that waits in init for one that does not come must know what it is, and hold no socket.
- * */
+/* Forks a child of a rank that waits in init for another rank. The child must get the error of a forked
+ * child, and hold no socket. */
 static int fork_in_init(void) {
   pthread_t thread;
   int result = 0, status = 0;
@@ -311,7 +314,7 @@ static int fork_in_init(void) {
   setenv("DABKE_RANK", "0", 1);
   setenv("DABKE_SIZE", "2", 1);
   pthread_create(&thread, NULL, init_thread, &result);
-  /* The hello in the directory says that init has come to its wait. */
+  /* The file of the hello shows that init has reached its wait. */
   while (access(getenv("HELLO"), F_OK) != 0) usleep(1000);
   child = fork();
   if (child == 0) {

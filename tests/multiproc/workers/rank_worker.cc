@@ -1,4 +1,4 @@
-// One rank for the tests of real processes: what it does is its first argument.
+// One rank for the tests of real processes. The first argument names its behaviour.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -52,7 +52,7 @@ int sums() {
   return 0;
 }
 
-/// So long that clocks have been compared a few times.
+/// Runs long enough for several comparisons of the clocks.
 int marked_steps() {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(12);
   std::vector<float> x(100, 1), goes_on(1);
@@ -66,7 +66,8 @@ int marked_steps() {
   }
 }
 
-/// "slow-rank-2-40": 40 steps, to each of which rank 2 comes 30 ms late. Without numbers the last rank, and no end.
+/// "slow-rank-2-40": 40 steps, to each of which rank 2 comes 30 ms late. Without numbers: the last rank,
+/// without end.
 int slow_rank(const std::string& what) {
   int slow = dabke::size() - 1, steps = 1'000'000;
   (void)std::sscanf(what.c_str(), "slow-rank-%d-%d", &slow, &steps);
@@ -82,14 +83,14 @@ int slow_rank(const std::string& what) {
   return 0;
 }
 
-/// The last rank becomes a victim; the others wait for it.
+/// The last rank becomes a victim; the other ranks wait for it.
 int victim(const std::string& kind) {
   std::vector<float> x(16, 1);
   dabke::allreduce("together", x);
   if (dabke::rank() == dabke::size() - 1) {
     if (kind == "with-child") {
       if (const pid_t child = fork(); child == 0) {
-        sleep(600);  // the test ends it
+        sleep(600);  // the test ends the child
         _exit(0);
       } else {
         say("child " + std::to_string(child));
@@ -103,7 +104,7 @@ int victim(const std::string& kind) {
   return 0;
 }
 
-/// The last rank leaves when the others still have a step to do, and ends with 0.
+/// The last rank leaves with status 0 while the others still have a step to do.
 int leaves_early(const std::string& kind) {
   std::vector<float> x(16, 1);
   dabke::allreduce("warm", x);
@@ -116,7 +117,8 @@ int leaves_early(const std::string& kind) {
   return 0;
 }
 
-/// A sum that takes as long as a stall would be taken for one.
+/// Large sums, one after the other. A single sum must not take as long as a stall, or it would be reported as
+/// one.
 int large(std::size_t elements) {
   std::vector<float> x(elements, 0);
   dabke::allreduce("warm", x);
@@ -125,8 +127,8 @@ int large(std::size_t elements) {
   return 0;
 }
 
-/// Small calls without an end, for whoever is to be killed meanwhile. SIGUSR1: it ends with an error of its
-/// own.
+/// Small calls without end, for a rank that is killed meanwhile. On SIGUSR1 the rank ends with an error of
+/// its own.
 int loop() {
   signal(SIGUSR1, [](int) { _exit(7); });
   std::vector<float> x(1000, 0);
@@ -135,7 +137,7 @@ int loop() {
   while (true) dabke::allreduce("x", x);
 }
 
-/// The others do not come to the second call before the test has said so.
+/// The second call begins only after the test has written to stdin.
 int later(std::size_t bytes) {
   std::vector<float> x(bytes / sizeof(float), 1);
   dabke::allreduce("x", x);
@@ -151,8 +153,8 @@ int failed(const dabke::Error& error) {
   return 3;
 }
 
-/// 256 MB (less where a sanitizer makes that take minutes), again and again, for whoever is to be killed
-/// meanwhile.
+/// Sums of 256 MB, again and again, for a rank that is killed meanwhile. Under a sanitizer they are smaller,
+/// because 256 MB would take minutes.
 template <class Vector>
 int huge() {
   Vector x(HUGE_ELEMENTS, 0);
@@ -161,7 +163,7 @@ int huge() {
   try {
     for (int i = 0; i < 100000; ++i) dabke::allreduce("huge", x);
   } catch (const dabke::Error& error) {
-    return failed(error);  // said before the memory is freed, which takes a while
+    return failed(error);  // printed before the memory is freed, which takes a while
   }
   return 0;
 }
@@ -169,8 +171,8 @@ int huge() {
 template <class T>
 using Registered = std::vector<T, dabke::Allocator<T>>;
 
-/// Memory from before the first job, used in two of them, alone and beside other memory, with tensors that
-/// come and go.
+/// Memory allocated before the first job and used in two jobs, alone and beside other memory, with tensors
+/// that come and go.
 int registered() {
   Registered<float> kept(300'001);
   for (int job = 0; job < 2; ++job) {
@@ -215,13 +217,13 @@ int steps() {
   return 0;
 }
 
-/// Rank 1 does not come to the call that the others wait in; its function is to be found on its stack.
+/// Rank 1 waits here, and not in the call of the other ranks. The test finds this function on its stack.
 __attribute__((noinline)) void load_for_ever() {
   say("ready " + std::to_string(getpid()));
   while (true) pause();
 }
 
-/// Waits for twenty seconds in a call that any signal handler ends, as much code waits for its data.
+/// Waits for twenty seconds in a call that any signal handler interrupts, as much code waits for its data.
 __attribute__((noinline)) bool sleeps_in_full(const std::string& kind) {
   constexpr int kSeconds = 20;
   bool in_full = false;
@@ -278,8 +280,8 @@ std::vector<int> pids_of_all() {
   return {all.begin(), all.end()};
 }
 
-/// Rank 1 stops; rank 0 waits for it until a check says so, a second later. "inside": rank 1 has submitted, so that
-/// rank 0, the last, may run the collective itself.
+/// Rank 1 stops. Rank 0 waits for it until a check interrupts the wait, a second later. With `inside`, rank 1
+/// has submitted, so that rank 0, the last rank, may run the collective itself.
 int stopped_wait(bool inside) {
   const std::vector<int> pids = pids_of_all();
   const auto messages_sent = [] {
@@ -313,7 +315,7 @@ int stopped_wait(bool inside) {
       } catch (const dabke::Error& error) {
         say(std::string("stopped ") + dabke_status_name(error.status()) + ": " + error.what());
         if (seconds() > 30) return 1;
-        const bool has_completed = pending.poll();  // before the stopped rank can complete it
+        const bool has_completed = pending.poll();  // read before the stopped rank can complete it
         kill(pids[1], SIGCONT);
         if (error.status() != DABKE_ERROR_INTERRUPTED) throw;
         if (has_completed) return 1;
@@ -321,7 +323,7 @@ int stopped_wait(bool inside) {
       pending.wait();
     }
     if (x[0] != 2) return 1;
-    if (!inside) break;  // else another try: the lane has had it
+    if (!inside) break;  // with `inside`, another round: the lane's thread may have run it
   }
   dabke::barrier();
   say("waited again");
@@ -342,7 +344,7 @@ int mismatch() {
   return 0;
 }
 
-/// What the first message about these names says is longer than MPI takes without the receiver's help.
+/// The first message about these names is longer than MPI sends without the receiver's help.
 int many_names() {
   constexpr std::size_t kNames = 4000;
   std::vector<float> x(kNames, 1);
@@ -360,8 +362,9 @@ int many_names() {
   return 0;
 }
 
-/// How often the coordinator's thread has slept until now. -1: it has not begun; whoever waits does its work, so on a busy machine
-/// it may come after the first collectives.
+/// The number of times that the coordinator's thread has slept, or -1 if the thread has not begun. A thread
+/// that waits does the coordinator's work, so on a busy machine that thread may begin after the first
+/// collectives.
 long sleeps_of_coordinator() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -384,7 +387,7 @@ double cpu_milliseconds() {
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
-/// What a second of idling costs, once there is one without any work for the coordinator.
+/// Prints "idle" after a second of low processor time in which the coordinator had no work.
 int idle() {
   std::vector<float> x(16, 1);
   dabke::allreduce("x", x);
@@ -402,8 +405,8 @@ int idle() {
   return 0;
 }
 
-/// Jobs of some of the processes each, with other numbers each time. Who is not in the next ones is at the door
-/// of the first that has room for it long before that opens.
+/// Jobs of some of the processes each, with other rank numbers each time. A process that is not in the next
+/// jobs calls init for its own next job long before that job starts.
 int renumbers() {
   const std::vector<std::vector<int>> jobs = {{0, 1, 2, 3, 4}, {0, 1, 2, 3}, {3, 1, 0}, {1, 4, 3, 0, 2}};
   const int me = std::atoi(std::getenv("DABKE_RANK"));
@@ -460,7 +463,7 @@ int run(const std::string& what) {
 
 }  // namespace
 
-/// Each so many ranks are a host of their own, where DABKE_TEST_RANKS_PER_HOST says so.
+/// Puts every DABKE_TEST_RANKS_PER_HOST ranks on a host of their own, if that variable is set.
 void pretend_hosts() {
   const char* const each = std::getenv("DABKE_TEST_RANKS_PER_HOST");
   const char* const rank = std::getenv("DABKE_RANK");

@@ -1,5 +1,5 @@
-// What the worker programs share: a place in a pretended cluster, a choice of scenarios, and a way to say
-// what is wrong.
+// Shared code of the worker programs: a place in a pretended cluster, a choice of scenarios, and reports of
+// errors.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace worker {
 
-/// Something is not as it must be: prints it with this rank, and ends the process with code 1. Nothing is
-/// unwound, because operations in flight may still use what would go.
+/// Reports an error: prints the text with this rank, and ends the process with code 1. The stack is not
+/// unwound, because operations in flight may still use its memory.
 [[noreturn]] void wrong(const std::string& text);
 
 template <class T>
@@ -45,10 +45,10 @@ inline void must_contain(const std::string& what, const std::string& text, const
   if (text.find(part) == std::string::npos) wrong(what + ": '" + text + "' says nothing of '" + part + "'");
 }
 
-/// One line on stdout, in one piece.
+/// Prints one line on stdout, in one piece.
 void say(const std::string& line);
 
-/// This process's place before init: as dabkerun, MPICH's mpirun or Open MPI's has set it.
+/// This process's rank and size before init, as set by dabkerun, MPICH's mpirun or Open MPI's mpirun.
 int launched_rank();
 int launched_size();
 
@@ -57,9 +57,9 @@ struct Scenario {
   void (*run)();
 };
 
-/// Runs the scenario that the first argument names and prints "done". Where DABKE_TEST_RANKS_PER_HOST is set,
-/// each so many ranks call themselves a host of their own first: then the ranks of one machine form a tree as
-/// those of a cluster do.
+/// Runs the scenario that the first argument names and prints "done". If DABKE_TEST_RANKS_PER_HOST is set,
+/// every so many ranks first call themselves a host of their own. Then the ranks of one machine form a tree
+/// as on a cluster.
 int run_scenario(int argc, char** argv, std::span<const Scenario> scenarios);
 
 }  // namespace worker

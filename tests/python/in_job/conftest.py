@@ -1,8 +1,9 @@
-"""These tests run in all ranks of one job at the same time: dabkerun -np N python -m pytest tests/python/in_job.
+"""Tests that run in all ranks of one job at the same time: dabkerun -np N python -m pytest
+tests/python/in_job.
 
-Each rank runs the same tests in the same order, so a test is one program that all ranks run; it knows its rank by
-`dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than two minutes, so a rank
-that fails a test keeps no other waiting.
+Each rank runs the same tests in the same order, so a test is one program that all ranks run. Its rank is
+`dabke.rank()`. Random values are the same on all ranks. An operation that waits longer than two minutes
+fails, so a rank that fails a test does not block the others.
 """
 
 import numpy
@@ -26,19 +27,20 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(autouse=True)
 def same_beginning():
-    """Ranks that fail a test in the middle meet the others again at the next one."""
+    """Resynchronises the ranks after a failed test: they meet again at the next test."""
     forget_names()
     dabke.barrier()
 
 
 class Job:
-    """What a test needs of the job: the inputs of all ranks, of which each rank takes its own."""
+    """The test's view of the job: the inputs of all ranks, of which each rank takes its own."""
 
     def __init__(self):
         self.rank, self.size = dabke.rank(), dabke.size()
 
     def inputs(self, shape, dtype, seed=0):
-        """A different array for each rank, equal on all ranks; small numbers, so that sums are exact."""
+        """A list with a different array for each rank, the same list on all ranks. The numbers are small, so
+        that sums are exact."""
         return [self.input(rank, shape, dtype, seed) for rank in range(self.size)]
 
     def input(self, rank, shape, dtype, seed=0):

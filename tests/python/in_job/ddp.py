@@ -1,4 +1,4 @@
-"""What the tests of the torch.distributed backend share. Its world group joins the job that runs already."""
+"""Shared code of the tests of the torch.distributed backend. Its world group joins the running job."""
 
 import pytest
 
@@ -9,7 +9,7 @@ import dabke.distributed  # noqa: E402, F401
 
 @pytest.fixture
 def world():
-    """The world group. Its names are counted anew, so that ranks that fail a test meet again at the next."""
+    """The world group. Its counts of names start anew, so that ranks that fail a test meet at the next."""
     if not dist.is_initialized():
         dist.init_process_group("dabke")
     group = dist.distributed_c10d._get_default_group()
@@ -18,7 +18,8 @@ def world():
 
 
 def inputs(shape, dtype, seed=0):
-    """A different tensor for each rank, equal on all ranks; small numbers, so that sums are exact."""
+    """A list with a different tensor for each rank, the same list on all ranks. The numbers are small, so
+    that sums are exact."""
     generator = torch.Generator().manual_seed(seed)
     low = 0 if dtype in (torch.uint8, torch.bool) else -3
     high = 2 if dtype is torch.bool else 4

@@ -1,4 +1,4 @@
-"""Options are made once and looked up by the arguments: equal is not the same, as 0.0 and -0.0 show."""
+"""Options are made once and found by their arguments. Equal arguments may differ, as 0.0 and -0.0 show."""
 
 import math
 
@@ -59,7 +59,7 @@ def test_a_zero_keeps_its_sign_under_a_name_that_has_been_seen(call, factor):
 
 @pytest.mark.parametrize("call", ["allreduce", "torch allreduce"])
 def test_a_rank_that_has_used_the_other_zero_agrees_with_those_that_have_not(job, call):
-    if job.rank == 1:  # what a call of its own would leave behind
+    if job.rank == 1:  # as a call on this rank alone would leave it
         for zero in (0.0, -0.0):
             options.options_of(0, dabke.Sum, zero, 1.0)
             torch_options.options_of(0, int(hvd.Sum), zero, 1.0)

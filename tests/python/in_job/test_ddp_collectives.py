@@ -158,7 +158,7 @@ def test_all_gather_into_one_tensor(dtype, job):
     got = torch.empty(2 * job.size, 3, dtype=dtype)
     gather(got, parts[job.rank])
     equal(got, torch.cat(parts))
-    # In its own place, as FSDP calls it.
+    # The input is a part of the output, as FSDP calls it.
     got = torch.zeros(2 * job.size, 3, dtype=dtype)
     mine = got[2 * job.rank : 2 * job.rank + 2]
     mine.copy_(parts[job.rank])
@@ -234,7 +234,7 @@ def test_objects(job):
 
 
 def test_every_other_element_of_a_tensor_is_sent_as_such(job):
-    """Such a view is flat where it lies, one stride for all, and what lies between must not travel."""
+    """The view has one stride for all elements, and the elements between them must not be sent."""
     rows = 2 * job.size
 
     def every_other(rank):
@@ -285,7 +285,7 @@ def test_sparse_integers_keep_all_their_digits(job):
         2**53 + 1 + 2 * rank for rank in range(job.size)
     ] + [total]
     assert reduced(own, torch.int64, dist.ReduceOp.AVG)[-1] == total // job.size
-    assert reduced(100, torch.int8, dist.ReduceOp.AVG)[-1] == 100  # whose sum is no int8
+    assert reduced(100, torch.int8, dist.ReduceOp.AVG)[-1] == 100  # the sum does not fit into int8
     assert reduced(-7, torch.int32, dist.ReduceOp.AVG) == [-(7 // job.size)] * job.size + [-7]
     assert reduced(True, torch.bool, dist.ReduceOp.SUM) == [True] * (job.size + 1)
 
@@ -294,13 +294,13 @@ def test_sparse_complex_numbers(job):
     mine = torch.sparse_coo_tensor(
         [[job.rank, job.size]], torch.tensor([1j, complex(job.rank, 2)]), (job.size + 1,)
     )
-    dist.group.WORLD.allreduce([mine]).wait()  # dist.all_reduce hands over a copy of it
+    dist.group.WORLD.allreduce([mine]).wait()  # dist.all_reduce passes a copy of the tensor
     wanted = [1j] * job.size + [complex(sum(range(job.size)), 2 * job.size)]
     equal(mine.to_dense(), torch.tensor(wanted))
 
 
 def test_all_to_all_where_a_member_has_no_rows_of_complex_numbers(job):
-    """Rank 0 sends none and gets none, and calls the same collective all the same."""
+    """Rank 0 sends no rows and gets none, but calls the same collective."""
     sent = [0 if 0 in (job.rank, other) else 1 for other in range(job.size)]
     mine = torch.full((sum(sent),), complex(job.rank, 1))
     out = torch.zeros(sum(sent), dtype=torch.complex64)
@@ -325,7 +325,7 @@ def test_calls_under_way(job):
     tensors = [torch.full((1000,), float(job.rank)) for _ in range(100)]
     works = [dist.all_reduce(each, async_op=True) for each in tensors]
     barrier = dist.barrier(async_op=True)
-    del works[::2]  # nobody needs to keep them
+    del works[::2]  # a program need not keep them
     for work in works:
         assert work.wait() and work.is_completed() and work.is_success() and work.exception() is None
     barrier.wait()

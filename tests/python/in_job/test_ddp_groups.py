@@ -1,4 +1,4 @@
-"""Subgroups of torch.distributed, and what a group refuses."""
+"""Subgroups of torch.distributed, and the calls that a group refuses."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Training over the backend, held against the same training in one process on all ranks' data."""
+"""Training over the backend, compared with the same training in one process on all ranks' data."""
 
 import contextlib
 import copy
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("world")
 
 
 class Net(nn.Module):
-    """With a part that only every second step uses, if `optional`."""
+    """A network; with `optional`, one part of it is used only in every second step."""
 
     def __init__(self, optional=False):
         super().__init__()
@@ -33,7 +33,7 @@ def make(**arguments):
 
 
 def data(steps=STEPS):
-    """[step, rank, image, pixel], the same on all ranks."""
+    """Data as [step, rank, image, pixel], the same on all ranks."""
     return torch.randn(steps, dist.get_world_size(), 6, 8, generator=torch.Generator().manual_seed(2))
 
 
@@ -46,7 +46,8 @@ def loss(model, x, step=0):
 
 
 def trained_alone(model, steps=STEPS):
-    """Every rank's part of the batch weighs the same, as an average of gradients has it."""
+    """Trains in one process. Every rank's part of the batch has the same weight, as in an average of
+    gradients."""
     optimizer = sgd(model)
     for step, batch in enumerate(data(steps)):
         optimizer.zero_grad()
@@ -85,7 +86,7 @@ def test_ddp_learns_what_one_process_learns(arguments, job):
     model = make(optional=optional)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += job.rank  # DDP begins with rank 0's
+            parameter += job.rank  # DDP starts from rank 0's parameters
     ddp = DDP(model, **arguments)
     train(ddp, job.rank)
     assert_close(ddp.module, trained_alone(make(optional=optional)))
@@ -156,7 +157,7 @@ def test_buffers_are_rank_0s(job):
     ddp = DDP(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)))
     for _ in range(3):
         ddp(torch.randn(6, 8)).sum().backward()
-    ddp(torch.zeros(6, 8))  # the same on all ranks, behind the broadcast of the buffers
+    ddp(torch.zeros(6, 8))  # the same on all ranks, after the broadcast of the buffers
     means = [torch.empty(4) for _ in range(job.size)]
     dist.all_gather(means, ddp.module[1].running_mean)
     assert all(torch.equal(each, means[0]) for each in means)

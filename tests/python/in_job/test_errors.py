@@ -1,4 +1,4 @@
-"""What goes wrong is an exception with the runtime's text, never a crash."""
+"""Errors are exceptions with the runtime's text, never crashes."""
 
 import numpy
 import pytest

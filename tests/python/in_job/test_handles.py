@@ -1,4 +1,4 @@
-"""Handles, and how long memory lives: until no operation needs it, and no longer."""
+"""Handles, and the lifetime of memory: memory lives until no operation needs it, and no longer."""
 
 import gc
 import threading
@@ -12,7 +12,7 @@ from dabke import _core
 
 
 def wait_for_abandoned():
-    """Until no rank has a pending operation whose handle was dropped: all ranks together."""
+    """Waits, on all ranks together, until no rank has a pending operation whose handle was dropped."""
     while dabke.allreduce(numpy.array([_core.abandoned_operations()]), "abandoned", dabke.Max)[0] > 0:
         pass
 
@@ -25,9 +25,8 @@ def test_a_handle_completes_when_all_ranks_have_submitted(job):
         assert not dabke.wait(handle, timeout=0.01)
         with pytest.raises(TimeoutError):
             dabke.synchronize(handle, timeout=0.01)
-        assert not dabke.wait_stream(
-            handle, 0, timeout=0.01
-        )  # nothing of it is on a device yet, nor ever will be
+        # The tensor is not on a device, and never will be.
+        assert not dabke.wait_stream(handle, 0, timeout=0.01)
     dabke.allreduce(numpy.ones(1), "after")
     result = dabke.synchronize(handle or dabke.allreduce_async(numpy.ones(3), "late"))
     assert result.tolist() == [1, 1, 1]

@@ -18,7 +18,7 @@ def raise_once_unpickled(rank):
 
 
 class Spoilt:
-    """Cannot be unpickled on one rank."""
+    """An object that cannot be unpickled on one rank."""
 
     def __init__(self, rank):
         self.rank = rank

@@ -1,4 +1,4 @@
-"""Arrays that are not plain memory: each gives what NumPy gives for it, or is refused before anything moves."""
+"""Arrays that are not plain memory: each gives the result of NumPy, or is refused before data moves."""
 
 import ctypes
 
@@ -15,11 +15,11 @@ from dabke.errors import InvalidArgumentError, UnsupportedError
 torch = pytest.importorskip("torch")
 
 
-# ---- where the odd ones lie: each is given an array and makes another one of the same values ----
+# ---- makers of odd arrays: each takes an array and makes another one with the same values ----
 
 
 def field_of_a_record(values):
-    """Its stride is no multiple of its element."""
+    """An array whose stride is not a multiple of its element's size."""
     records = numpy.zeros(values.shape, [("before", "i2"), ("value", values.dtype), ("behind", "u1")])
     records["value"] = values
     return records["value"]
@@ -59,7 +59,8 @@ def read_only(values):
 
 
 class Exported:
-    """What another library would export by DLPack alone: `values` behind some bytes, by columns."""
+    """An array as another library would export it, only by DLPack: `values` behind some bytes, in column
+    order."""
 
     class _Tensor(ctypes.Structure):
         _fields_ = [
@@ -92,7 +93,7 @@ class Exported:
         ("tensor", _Tensor),
     ]
     _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-    alive = []  # nothing that has been exported is freed
+    alive = []  # exported memory is never freed
 
     def __init__(self, values, offset=24, by_columns=False, flags=0):
         self.values, self._flags = values, flags
@@ -172,7 +173,7 @@ def rows(job):
 
 
 def halves(rank_values, size):
-    """What each rank gets of an alltoall with equal parts."""
+    """The result of each rank of an alltoall with equal parts."""
     return [
         numpy.concatenate(
             [each[rank * len(each) // size : (rank + 1) * len(each) // size] for each in rank_values]
@@ -181,7 +182,7 @@ def halves(rank_values, size):
     ]
 
 
-# By name: the call, and what NumPy says that this rank gets of all ranks' inputs.
+# By name: the call, and this rank's result by NumPy from all ranks' inputs.
 SUM = {"op": dabke.Sum}
 CALLS = {
     "allreduce": (lambda x: dabke.allreduce(x, **SUM), lambda all, rank: sum(all)),
@@ -315,7 +316,7 @@ def test_bfloat16_in_the_other_byte_order_is_refused_or_right(job):
 
 @st.composite
 def indexings(draw):
-    """A shape, and slices of it: any start, end and step."""
+    """A shape, and slices of it with any start, end and step."""
     shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
     bound = st.none() | st.integers(-6, 6)
     slices = [
@@ -341,7 +342,7 @@ def test_any_view_is_what_numpy_says_it_is(indexing, kind):
         assert_array_equal(result, wanted)
 
 
-# ---- outputs: nothing is written to what is not plain memory ----
+# ---- outputs: memory that is not plain is never written to ----
 
 
 def one_element_for_all(values):
@@ -409,7 +410,7 @@ def test_an_output_behind_an_offset_is_written_there(job):
     assert not there._memory[:24].any()
 
 
-# ---- what no collective can take ----
+# ---- arrays that no collective can take ----
 
 
 def masked(values):

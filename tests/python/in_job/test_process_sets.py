@@ -1,4 +1,4 @@
-"""Process sets as Python has them."""
+"""Process sets in the Python API."""
 
 import numpy
 import pytest

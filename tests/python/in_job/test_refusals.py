@@ -1,4 +1,4 @@
-"""A call that one rank alone refuses, before or in C: it fails on all of them, and the next one of its name runs."""
+"""A call that only one rank refuses, before or in C, fails on all ranks. The next call of its name runs."""
 
 import numpy as np
 import pytest

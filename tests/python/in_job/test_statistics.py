@@ -60,7 +60,7 @@ def test_a_dump_has_the_python_stacks(job, tmp_path):
 
 def test_a_timeline_is_written_while_the_job_runs(job, tmp_path):
     file = tmp_path / "timeline.json"
-    if job.rank == 0:  # for all; each rank's folder is its own
+    if job.rank == 0:  # rank 0 calls for all ranks; each rank has its own folder
         dabke.start_timeline(file)
     dabke.barrier()
     dabke.allreduce(numpy.ones(3), "on the timeline")

@@ -1,4 +1,4 @@
-"""Every string that goes into C goes whole, or is refused: C ends at a NUL, and knows UTF-8 alone."""
+"""Every string is passed to C as a whole, or is refused: C strings end at a NUL, and C takes only UTF-8."""
 
 import os
 import pathlib
@@ -104,7 +104,7 @@ def test_tensors_of_two_names_are_two_tensors(job):
         assert_array_equal(dabke.synchronize(handle), numpy.full(2, float(i * job.size)))
 
 
-# Without surrogates, as text() is by itself: spelled so that the oldest Hypothesis understands it.
+# text() makes no surrogates by default; the filter is written so that the oldest Hypothesis supports it.
 @given(name=st.text(min_size=1, max_size=40).filter(lambda name: "\0" not in name))
 def test_any_other_text_is_a_name(name):
     assert dabke.allreduce(numpy.ones(1), name, dabke.Max).tolist() == [1]

@@ -12,7 +12,7 @@ def leaf(*shape):
 
 @pytest.fixture
 def weight(job):
-    """What a rank's loss multiplies the result with, and the sum and mean over the ranks."""
+    """The rank's factor in its loss, which gives the sum and the mean over the ranks."""
     return job.rank + 1.0
 
 

@@ -1,4 +1,4 @@
-"""What all ranks begin with, objects, averages of metrics, and the warm-up of the learning rate."""
+"""The common start of all ranks, objects, averages of metrics, and the warm-up of the learning rate."""
 
 import functools
 
@@ -64,7 +64,8 @@ OPTIMIZERS = sorted(
 
 
 def stepped(kind, seed, steps):
-    """A layer and its optimizer after some steps. SparseAdam wants sparse gradients, Muon matrices alone."""
+    """A layer and its optimizer after some steps. SparseAdam needs sparse gradients; Muon takes only
+    matrices."""
     torch.manual_seed(seed)
     layer = (
         nn.Embedding(4, 4, sparse=kind.__name__ == "SparseAdam")
@@ -92,7 +93,7 @@ def step(layer, optimizer, steps):
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_state_of_every_optimizer_becomes_that_of_the_root(job, name, steps, distributed):
-    """The others have made no step, so they have no state; with 0 steps nor has the root."""
+    """Ranks other than the root have made no step and have no state. With 0 steps, neither has the root."""
     root = job.size - 1
     kind = getattr(torch.optim, name)
     layer, optimizer = stepped(kind, job.rank, steps if job.rank == root else 0)
@@ -137,7 +138,7 @@ def test_objects_are_broadcast_and_gathered(job, name):
 
 
 class Spoilt:
-    """It cannot be pickled, or cannot be unpickled, on the rank that is named."""
+    """An object that cannot be pickled, or cannot be unpickled, on the given rank."""
 
     unpickled_on = pickled_on = None
 
@@ -175,7 +176,7 @@ def test_what_one_rank_cannot_pickle_is_the_error_of_all(job, call, error):
             OBJECTS[call](Spoilt(error, pickled_on=1), name)
         assert (raised.value.__cause__ is error) == (job.rank == 1)
         assert str(raised.value).isprintable() and ("udc80" in str(raised.value)) == ("udc80" in repr(error))
-        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == job.size  # and the job goes on
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == job.size  # the job goes on
         everyones = OBJECTS[call](["right", job.rank], name)
         assert everyones == (
             ["right", 1] if call == "broadcast_object" else [["right", rank] for rank in range(job.size)]
@@ -198,7 +199,7 @@ def test_the_first_of_the_ranks_that_fail_is_told_of_and_nothing_half_done_is_le
     with pytest.raises(ValueError, match="rank 0 cannot pickle its object"):
         hvd.allgather_object(Spoilt(TypeError(f"no {job.rank}"), pickled_on=job.rank))
     with pytest.raises(ValueError, match="rank 0 cannot unpickle the object of rank 1"):
-        # On one rank alone a thing that cannot go is no trouble where it does not have to.
+        # An object that cannot be unpickled on rank 0, or cannot be pickled on a rank that need not send it.
         hvd.broadcast_object(
             Spoilt(OSError(), unpickled_on=0) if job.rank == 1 else object.__new__(Spoilt), 1
         )

@@ -1,5 +1,9 @@
-"""What suites of programs written for Horovod ask of its API: rows that differ by rank, GPU arguments on a machine without GPUs,
-sparse gradients, and what `broadcast_optimizer_state` and `synchronize` leave behind. Expected values are exact.
+"""Demands of test suites and programs that were written for Horovod's API. Expected values are exact.
+
+- rows that differ by rank
+- GPU arguments on a machine without GPUs
+- sparse gradients
+- the state after `broadcast_optimizer_state` and `synchronize`
 """
 
 import itertools
@@ -17,19 +21,19 @@ names = itertools.count()
 
 
 def fresh():
-    """A name that no earlier call has, the same on all ranks."""
+    """A name that no earlier call has used, the same on all ranks."""
     return f"horovod.{next(names)}"
 
 
 def exact(got, want):
-    """To the bit, in dtype and shape."""
+    """Checks that the values are equal to the bit, in dtype and shape too."""
     want = torch.as_tensor(want, dtype=got.dtype) if not isinstance(want, torch.Tensor) else want
     assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
     assert torch.equal(got, want), (got, want)
 
 
 def rows_of(job, rank, columns=2, dtype=torch.float32):
-    """(rank + 1) * size rows, so that each rank has another number of them, which divides evenly."""
+    """(rank + 1) * size rows: each rank has another number of rows, which divides evenly."""
     count = (rank + 1) * job.size
     return (torch.arange(count).unsqueeze(1) % 8 + 16 * rank).expand(count, columns).to(dtype).contiguous()
 
@@ -60,7 +64,7 @@ def test_what_moves_rows_moves_those_that_differ_by_rank(job, dtype):
     even = torch.cat([each.chunk(job.size)[job.rank] for each in every])
     exact(hvd.alltoall(mine, name=fresh()), even)
     exact(hvd.synchronize(hvd.alltoall_async(mine, name=fresh())), even)
-    # Rank r sends i rows of its own to rank i, and all others to the last.
+    # Rank r sends i of its rows to rank i, and the remaining rows to the last rank.
     splits = [[*range(job.size - 1), len(each) - sum(range(job.size - 1))] for each in every]
     got, received = hvd.alltoall(mine, splits=torch.tensor(splits[job.rank], dtype=torch.int32), name=fresh())
     exact(got, torch.cat([each.split(of_it)[job.rank] for each, of_it in zip(every, splits)]))
@@ -68,7 +72,7 @@ def test_what_moves_rows_moves_those_that_differ_by_rank(job, dtype):
 
 
 def uneven_parts(job, tensor):
-    """A reducescatter's: the first ranks get a row more."""
+    """The parts of a reducescatter: the first ranks get one row more."""
     share, more = divmod(len(tensor), job.size)
     return tensor.split([share + (rank < more) for rank in range(job.size)])
 
@@ -94,7 +98,7 @@ def dtype(request):
 
 
 def backward(result, gradient):
-    """Hands the gradient of the result back."""
+    """Runs backward from the result, with the given gradient."""
     result.backward(gradient.to(result.dtype))
 
 
@@ -108,7 +112,7 @@ def test_the_gradient_of_an_alltoall_goes_back_by_count(job, dtype, rows):
     got = hvd.alltoall(x, name=fresh())
     parts = [rows(job, rank) // job.size for rank in range(job.size)]
     assert len(got) == sum(parts)
-    # What comes from rank r is worth (this rank + 1) * 8 + r.
+    # Rows from rank r have the gradient (this rank + 1) * 8 + r.
     gradient = torch.cat(
         [torch.full((part, 2), (job.rank + 1) * 8.0 + rank) for rank, part in enumerate(parts)]
     )
@@ -123,7 +127,7 @@ def test_the_gradient_of_an_alltoall_goes_back_by_count(job, dtype, rows):
     "kind", [list, lambda splits: torch.tensor(splits, dtype=torch.int32)], ids=["list", "tensor"]
 )
 def test_the_gradient_of_an_alltoall_with_splits_goes_back_by_count(job, dtype, kind):
-    def sent(rank):  # nothing to oneself
+    def sent(rank):  # no rows to the rank itself
         return [0 if to == rank else rank + 2 * to + 1 for to in range(job.size)]
 
     x = leaf(sum(sent(job.rank)), dtype=dtype)
@@ -144,14 +148,13 @@ def test_the_gradient_of_an_alltoall_with_splits_goes_back_by_count(job, dtype, 
 
 
 def test_the_gradient_of_an_allgather_is_the_average_of_each_ranks_own_rows(job, dtype):
-    rows = [rank * 2 for rank in range(job.size)]  # rank 0 has none
+    rows = [rank * 2 for rank in range(job.size)]  # rank 0 has no rows
     first = sum(rows[: job.rank])
     whole = torch.arange(float(sum(rows))).unsqueeze(1).expand(-1, 2)
     want = whole[first : first + rows[job.rank]].to(dtype)
     x = leaf(rows[job.rank], dtype=dtype)
-    backward(
-        hvd.allgather(x, name=fresh()), whole * job.size * (1 if job.rank == 0 else 0)
-    )  # on average whole
+    # The average over the ranks is `whole`.
+    backward(hvd.allgather(x, name=fresh()), whole * job.size * (1 if job.rank == 0 else 0))
     exact(x.grad, want)
     x, y, z = leaf(rows[job.rank], dtype=dtype), leaf(1, dtype=dtype), leaf(2, dtype=dtype)
     a, b, _ = hvd.grouped_allgather([x, y, z], name=fresh())
@@ -237,7 +240,7 @@ def test_a_step_behind_synchronize_warns_once_and_reduces_once(job):
     assert not warned(optimizer.synchronize)
     gradient = model[1].bias.grad
     exact(gradient, torch.full_like(gradient, 2.0))
-    gradient.fill_(float(job.rank))  # a second reduction would make it the same on all ranks
+    gradient.fill_(float(job.rank))  # a second reduction would make it equal on all ranks
     before = model[1].bias.detach().clone()
     seen = warned(optimizer.step)
     assert (
@@ -286,7 +289,7 @@ def test_behind_a_broadcast_of_the_optimizer_gradients_are_zeros_where_they_are_
     assert model[1].weight.grad.is_sparse == (kind == "SparseAdam")
     model[1].weight.grad = None
     loss = model[1](torch.tensor([0, 2])).sum() if kind == "SparseAdam" else model(torch.ones(1, 3)).sum()
-    loss.backward()  # what is added to the zeros has their form
+    loss.backward()  # the sum with the zeros has their form
     optimizer.step()
 
 
@@ -299,7 +302,7 @@ def test_the_names_of_an_optimizers_parameters_can_be_read(job):
 
 
 def wide(sparse, kind, **arguments):
-    """One row of a table is used by each rank, and row 7 by rank 0 alone."""
+    """A table of which each rank uses one row, and only rank 0 uses row 7."""
     torch.manual_seed(2)
     table = nn.Embedding(8, 2, sparse=sparse)
     return table, getattr(torch.optim, kind)(table.parameters(), lr=0.5, **arguments)
@@ -309,7 +312,8 @@ def loss_of(table, ranks):
     return sum((table(torch.tensor([rank, 3, 3] + [7] * (rank == 0))) * (rank + 1)).sum() for rank in ranks)
 
 
-# What the optimizer gets: of those that take both, what Horovod gives back.
+# The form of gradient that the optimizer gets; where an optimizer takes both forms, the one that Horovod
+# returns.
 FORMS = [
     ("SparseAdam", {}, True),
     ("SGD", {}, True),
@@ -378,9 +382,8 @@ def test_a_factor_is_rounded_to_the_dtype_and_multiplies_once_with_one_rounding(
 
     mine = (torch.arange(1, 1002) * 1.37).to(dtype)
     added = (times(mine, before).to(computed) * (job.size if job.size < 4 else 1)).to(dtype)
-    if (
-        job.size > 3 and job.rank > 0
-    ):  # three equal numbers add up with one rounding; of more, one is not zero
+    # Three equal numbers add up with one rounding. With more ranks, only one rank's numbers are not zero.
+    if job.size > 3 and job.rank > 0:
         mine = torch.zeros_like(mine)
     want = times(added, after)
     factors = {"prescale_factor": before, "postscale_factor": after}
@@ -409,7 +412,7 @@ def test_what_torch_is_told_of_subnormal_numbers_changes_no_result(job):
     assert got.numpy().tobytes() == want == polled.numpy().tobytes()
 
 
-# ---- what else the API has ----
+# ---- the rest of the API ----
 
 
 @pytest.mark.parametrize("op", [hvd.Sum, hvd.Min, hvd.Max, hvd.Product])
@@ -460,9 +463,8 @@ def test_every_broadcast_is_exact_in_each_of_its_forms(job, dtype):
 @pytest.mark.parametrize("op", [hvd.Sum, hvd.Average])
 @pytest.mark.parametrize("dtype", FLOATS[2:], ids=str)
 def test_a_sparse_allreduce_adds_rows_that_some_ranks_have(job, dtype, op):
-    indices = torch.tensor(
-        [[*range(job.rank + 1), 0]]
-    )  # rank r has r + 2 elements, of which two are in row 0
+    # Rank r has r + 2 elements, of which two are in row 0.
+    indices = torch.tensor([[*range(job.rank + 1), 0]])
     mine = torch.sparse_coo_tensor(
         indices, torch.ones(job.rank + 2, 3, dtype=dtype) * job.size, (job.size, 3)
     )

@@ -1,4 +1,5 @@
-"""The table of docs/python/pytorch.md says what is there: every name of Horovod's API, with its arguments and defaults."""
+"""The table of docs/python/pytorch.md is correct: every name of Horovod's API, with its arguments and
+defaults."""
 
 import inspect
 import re
@@ -15,7 +16,7 @@ NAMED_DEFAULTS = {"Compression.none": hvd.Compression.none, "global_process_set"
 
 
 def rows():
-    """(name, signature or None, what is different) of each row of the table of names."""
+    """The rows of the table of names, as (name, signature or None, differences)."""
     table = PAGE.read_text().split("## Every name of horovod.torch")[1]
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -47,7 +48,8 @@ def text_of(parameter):
 
 
 def signature_of(function):
-    """As the table writes it, without what only ours takes; and that."""
+    """Returns the signature as the table writes it, without arguments that only Dabke has, and these
+    arguments."""
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
     ours = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
     theirs = [

@@ -1,4 +1,4 @@
-"""The collectives on PyTorch's tensors, against what one process computes from all ranks' inputs."""
+"""The collectives on PyTorch's tensors, compared with one process's result from all ranks' inputs."""
 
 import pytest
 
@@ -14,13 +14,13 @@ ROW_SHAPES = [shape for shape in SHAPES if shape]
 
 
 def inputs(job, shape, dtype):
-    """A tensor for each rank, with small whole numbers."""
+    """A list of one tensor per rank, with small whole numbers."""
     return [torch.from_numpy(each).to(dtype) for each in job.inputs(shape, "uint8")]
 
 
 @pytest.fixture
 def evens(job):
-    """The ranks with even numbers, as a process set."""
+    """The process set of the ranks with even numbers."""
     added = hvd.add_process_set(range(0, job.size, 2))
     yield added
     assert hvd.remove_process_set(added)
@@ -29,7 +29,7 @@ def evens(job):
 def reduced(op, tensors):
     all_of_them = torch.stack([each.to(torch.float64) for each in tensors])
     total = all_of_them.sum(0)
-    # Integers are divided; the sum of others is multiplied once.
+    # Integer sums are divided; other sums are multiplied once.
     mean = total * (1 / len(tensors)) if tensors[0].is_floating_point() else total / len(tensors)
     return {
         hvd.Average: lambda: mean,
@@ -155,7 +155,7 @@ def test_an_alltoall_with_splits_tells_what_came(job, as_tensor):
 
 @pytest.mark.parametrize("dtype", REDUCED, ids=str)
 def test_a_reducescatter_leaves_each_rank_its_rows(job, dtype):
-    rows = job.size + 1  # the first rank has one more
+    rows = job.size + 1  # the first rank has one row more
     every = inputs(job, (rows, 3), dtype)
     first = job.rank + min(job.rank, 1)
     last = first + (2 if job.rank == 0 else 1)
@@ -185,7 +185,7 @@ def test_sparse_tensors_are_added(job):
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_an_average_of_sparse_integers_is_that_of_dense_ones(job, dtype):
     large = torch.iinfo(dtype).max - job.rank
-    below_zero = -1 - job.rank if dtype.is_signed else 0  # whose mean is truncated, not rounded down
+    below_zero = -1 - job.rank if dtype.is_signed else 0  # its mean is truncated, not rounded down
     dense = torch.tensor([[large, 0, job.rank], [0, below_zero, 1]], dtype=dtype)
     got = hvd.sparse_allreduce_async(dense.to_sparse(1), "sparse", hvd.Average)()
     assert got.dtype == dtype
@@ -319,10 +319,8 @@ def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_w
     monkeypatch.setattr(
         torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=current[device])
     )
-    for handle, meant in (
-        (0, 1),
-        (4096, 4096),
-    ):  # PyTorch's default stream is the legacy one; 0 would say "ready now"
+    # PyTorch's default stream, 0, is the legacy stream, 1. Here, 0 would mean that the data is ready now.
+    for handle, meant in ((0, 1), (4096, 4096)):
         current["cuda:1"] = handle
         assert device_streams.stream_of(there) == meant
     assert device_streams.stream_of(torch.ones(1)) == 0
@@ -338,7 +336,7 @@ def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_w
 
 
 def test_tensors_of_other_devices_are_staged_on_the_host(job, monkeypatch):
-    """As if the host's tensors were a device's that has no backend."""
+    """Treats the host's tensors as those of a device without a backend."""
     from dabke.torch import tensors
 
     monkeypatch.setattr(tensors, "is_plain", lambda tensor: False)

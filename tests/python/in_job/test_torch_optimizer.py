@@ -1,4 +1,4 @@
-"""Training by the ranks together gives what one process gets from all their batches as one."""
+"""Training by all ranks gives the same result as one process with all their batches as one batch."""
 
 import copy
 import warnings
@@ -11,7 +11,7 @@ nn = torch.nn
 
 SGD = (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})
 ADAM = (torch.optim.Adam, {"lr": 0.01})
-BATCH = 4  # images of each rank
+BATCH = 4  # images per rank
 
 
 def two_layers():
@@ -36,7 +36,8 @@ def own(job, batch):
 
 
 def made(build, optimizer=SGD, **distributed):
-    """A model that is the same on all ranks, and its optimizer, which is plain without arguments for ours."""
+    """Returns a model that is the same on all ranks, and its optimizer. Without `distributed`, the optimizer
+    is the plain one."""
     torch.manual_seed(3)
     model = build().double()
     kind, arguments = optimizer
@@ -324,9 +325,8 @@ def test_zero_grad_is_refused_while_gradients_are_reduced(job):
 
 def test_the_result_is_the_optimizer_that_was_wrapped(job):
     model, plain = made(two_layers)
-    scheduler = torch.optim.lr_scheduler.StepLR(
-        plain, 1, gamma=0.5
-    )  # made before: it goes on with the result's groups
+    # A scheduler that was made before the wrapping works on the result's groups.
+    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, gamma=0.5)
     optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
     assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == "SGD"
     data = own(job, batches(job, 1)[0])
@@ -402,7 +402,7 @@ def test_arguments_that_make_no_sense_are_refused(job):
 
 
 def test_ranks_with_uneven_data_join(job):
-    """Those that have more go on alone; an average is divided by the full size, as Horovod's."""
+    """Ranks that have more data go on alone. An average is divided by the full size, as in Horovod."""
     model, optimizer = made(two_layers, (torch.optim.SGD, {"lr": 0.1}), op=hvd.Average)
     data = own(job, batches(job, 1)[0])
     for _ in range(job.rank + 1):
@@ -433,7 +433,7 @@ def test_complex_parameters_are_reduced(job):
             hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Max)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum)
     (parameter * complex(1, -job.rank)).real.sum().backward()
-    optimizer.step()  # by the conjugates, which are 1 + rank i
+    optimizer.step()  # the gradients are the conjugates, 1 + rank i
     assert parameter.tolist() == [complex(-job.size, -job.size * (job.size - 1) / 2)] * 3
 
 

@@ -1,4 +1,4 @@
-"""SyncBatchNorm gives what a plain BatchNorm gives on the ranks' batches as one."""
+"""SyncBatchNorm gives the same result as a plain BatchNorm on the ranks' batches as one batch."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PLAIN = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 
 def parts(job, sizes, shape):
-    """The joined batch, and where this rank's part lies in it."""
+    """Returns the joined batch, and the slice of this rank's part."""
     generator = torch.Generator().manual_seed(2)
     joined = torch.randn(sum(sizes), *shape, generator=generator, dtype=torch.float64) * 3 + 100
     first = sum(sizes[: job.rank])

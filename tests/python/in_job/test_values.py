@@ -20,7 +20,7 @@ SHAPES = [(), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4, 5), (100_003,)]
 
 
 def reduced(inputs, op):
-    """What NumPy says that `op` makes of the inputs, in their dtype."""
+    """NumPy's result of `op` on the inputs, in their dtype."""
     dtype = inputs[0].dtype
     if dtype == bool:
         whole = any if op in (dabke.Sum, dabke.Max, dabke.BitwiseOr) else all

@@ -1,4 +1,4 @@
-"""These tests start jobs of their own: small programs, under dabkerun or alone."""
+"""Tests that start jobs of their own: small programs, under dabkerun or alone."""
 
 import os
 import subprocess
@@ -15,14 +15,14 @@ class Ended:
         self.code, self.output = code, output
 
     def lines_of(self, rank):
-        """What a rank has printed on its standard output."""
+        """The lines that a rank has printed on its standard output."""
         mark = f"[{rank}]<stdout>:"
         return [line[len(mark) :] for line in self.output.splitlines() if line.startswith(mark)]
 
 
 @pytest.fixture
 def program(tmp_path):
-    """Writes a program; gives its path."""
+    """Returns a function that writes a program and returns its path."""
 
     def write(text, name="train.py"):
         path = tmp_path / name
@@ -46,8 +46,9 @@ def ended(command, limit, env=None):
 
 @pytest.fixture
 def run(program):
-    """Runs the text of a program in this many ranks of one job. No test waits for its limit. `to_the_last`: ranks that outlive
-    another say what they have seen, however long a busy machine takes to let them, though dabkerun ends them."""
+    """Returns a function that runs the text of a program in `ranks` ranks of one job. No test waits for its
+    limit. With `to_the_last`, ranks that outlive another one report what they saw: dabkerun cannot end them
+    early, however slow the machine is."""
 
     def run_text(text, ranks=2, arguments=(), limit=300, env=None, to_the_last=False):
         command = [sys.executable, program(text), *arguments]

@@ -1,5 +1,7 @@
-"""Devices that a program registers with PyTorch, as text for the programs of tests. Their memory is the host's, but PyTorch and
-the package see a device of its own: only copies lead from one to the other.
+"""Devices that a program registers with PyTorch, as text for the programs of tests.
+
+Their memory is the host's, but PyTorch and the package see a separate device: data moves between the two only
+by copies.
 """
 
 import pytest
@@ -67,8 +69,9 @@ def values(tensor):
     return tensor.detach().cpu().tolist()
 '''
 
-# The same device, of which PyTorch says that it is a CUDA device: its memory is that of the double of tests/fake_cuda, and what it
-# does comes behind what its one stream has been given. So the package does with its tensors what it does with those of a GPU.
+# The same device, which PyTorch reports as a CUDA device. Its memory is that of the double of
+# tests/fake_cuda. Its work follows the work in the double's only stream. So the package handles its tensors
+# like those of a GPU.
 CUDA = (
     """
 import ctypes
@@ -133,7 +136,8 @@ torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=stre
 
 class Late:
     """
-    + '"""What the stream writes into a tensor, once it is let; by itself only where something has waited for it."""'
+    + '"""What the stream writes into a tensor, once it is let; '
+    'by itself only where something has waited for it."""'
     + """
     def __init__(self, tensor, values):
         self.gate, self.was_let = threading.Event(), False

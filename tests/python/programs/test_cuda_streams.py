@@ -1,6 +1,7 @@
-"""Tensors in the memory of CUDA devices, with streams of the program's: over the doubles of tests/fake_cuda, where there are.
+"""Tensors in the memory of CUDA devices, with the program's own streams, over the doubles of tests/fake_cuda
+if present.
 
-DABKE_TEST_DOUBLES names their folder; the package is of a build with -Dcuda.
+DABKE_TEST_DOUBLES names the doubles' folder; the package is of a build with -Dcuda.
 """
 
 import os
@@ -141,7 +142,8 @@ dabke.shutdown()
 def test_mpi_reads_an_input_once_the_stream_has_written_it_and_the_stream_reads_what_mpi_has_written(
     program, is_aware
 ):
-    """Through the host, and with a pointer of the device: the double's memory is the host's, so any MPI takes it."""
+    """Data moves through the host, or with a pointer of the device: the double's memory is the host's, so any
+    MPI takes it."""
     if not shutil.which("mpirun.mpich") or not dabke.mpi_built():
         pytest.skip("it needs mpirun.mpich and its module")
     text = (

@@ -1,7 +1,7 @@
-"""torch.distributed's backend on tensors of a CUDA device: over the doubles of tests/fake_cuda.
+"""torch.distributed's backend on tensors of a CUDA device, over the doubles of tests/fake_cuda.
 
-A PyTorch without CUDA has a device of the program's own instead (far_device.py), and no futures of CUDA devices: that a future
-makes streams wait is for tests/gpu/torch_job.py.
+A PyTorch without CUDA has a device of the program's own instead (far_device.py), and no futures of CUDA
+devices. The test that a future makes streams wait is in tests/gpu/torch_job.py.
 """
 
 import os

@@ -36,7 +36,7 @@ def the_sum():
 
 @pytest.fixture
 def torchrun(program):
-    """Runs the text of a program, or a file, under torchrun."""
+    """Returns a function that runs the text of a program, or a file, under torchrun."""
 
     def run_under_torchrun(text, ranks=2, limit=300, arguments=()):
         if not NEWER and sys.version_info >= (3, 11):
@@ -86,7 +86,7 @@ say(dabke.is_initialized())
         ranks=3,
     )
     assert done.code == 0, done.output
-    # Older torch does not tell a group that it is destroyed.
+    # Older versions of torch do not notify a group of its destruction.
     assert done.lines_of(2) == ["6.0", "False" if NEWER else "True"], done.output
 
 
@@ -168,9 +168,8 @@ except RuntimeError as error:
     assert done.code != 0
     for rank in (0, 2):
         line = next((each for each in done.lines_of(rank) if each.startswith("after")), "")
-        assert line and float(line.split()[1]) < 10 and "rank 1" in line, (
-            done.output
-        )  # 2 s, unless the machine is full
+        # The time is about 2 s, but longer on a full machine.
+        assert line and float(line.split()[1]) < 10 and "rank 1" in line, done.output
 
 
 def test_an_uncaught_exception_is_the_first_cause(run):
@@ -356,7 +355,7 @@ def test_collectives_show_in_a_profile(run, tmp_path):
         dist.destroy_process_group()
     ''')
     assert done.code == 0, done.output
-    trace = json.loads((tmp_path / "rank1.json").read_text())  # of a PyTorch without Kineto a list
+    trace = json.loads((tmp_path / "rank1.json").read_text())  # a list in a PyTorch without Kineto
     names = [event.get("name") for event in (trace["traceEvents"] if isinstance(trace, dict) else trace)]
     for name, count in {"dabke:all_reduce": 3, "dabke:broadcast": 1, "dabke:barrier": 1}.items():
         assert names.count(name) == count, sorted(each for each in names if each and "dabke" in each)

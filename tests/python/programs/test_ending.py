@@ -1,4 +1,4 @@
-"""How a program ends, and what the others then see."""
+"""The end of a program, and its effect on the other ranks."""
 
 import ast
 import re
@@ -56,7 +56,8 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
     assert "[1]<stderr>:TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'" in done.output
     assert 'train.py", line 5' in done.output
     assert "first failure: rank 1" in done.output
-    # Of those that it took along a line says where they were; their tracebacks would bury the one that counts.
+    # For each rank that failed because of rank 1, one line states where the rank was. More tracebacks would
+    # hide the important one.
     assert done.output.count("Traceback") == 1, done.output
     for rank in (0, 2):
         assert re.search(
@@ -239,7 +240,7 @@ def test_a_job_can_be_started_again_in_one_process(run):
     )
     assert done.code == 0, done.output
     assert done.lines_of(0) == [f"{2.0 * start}" for start in range(5)]
-    assert done.lines_of(2) == []  # which is in no such set
+    assert done.lines_of(2) == []  # rank 2 is in neither set
 
 
 def test_threads_that_wait_at_the_exit_are_no_trouble(run):

@@ -1,4 +1,4 @@
-"""Jobs of Python that faults befall: some of the campaign's (docs/reliability.md)."""
+"""Jobs of Python under faults: some of the faults of the campaign (docs/reliability.md)."""
 
 import os
 import pathlib

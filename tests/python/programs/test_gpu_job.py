@@ -1,4 +1,5 @@
-"""What tests/gpu takes to a CUDA machine with PyTorch, here on the host: the program is right, and nothing is said of a GPU."""
+"""The program that tests/gpu runs on a CUDA machine with PyTorch, here on the host. It checks the program,
+not a GPU."""
 
 from pathlib import Path
 

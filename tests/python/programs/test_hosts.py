@@ -1,4 +1,5 @@
-"""The example on several hosts, made of network namespaces (tests/multiproc), whatever brings its ranks there."""
+"""The example on several hosts, made of network namespaces (tests/multiproc), with each way to start its
+ranks."""
 
 import os
 import re

@@ -40,7 +40,7 @@ HANGS = """
     ],
 )
 def test_ctrl_c_ends_a_hung_wait_within_a_second_and_the_job_goes_on(run, call):
-    for _ in range(5):  # a busy machine may take longer itself, but not each time
+    for _ in range(5):  # a busy machine may itself take longer, but not each time
         done = run(HANGS.format(call=call, then='dabke.allreduce(numpy.ones(1), "the end")'))
         assert done.code == 0, done.output
         if "interrupted True" in done.lines_of(0):
@@ -116,7 +116,7 @@ def test_ctrl_c_ends_an_init_that_waits_for_a_rank_that_is_missing(program, tmp_
         },
     )
     while not any("waiting" in str(each) or "hello" in str(each) for each in meeting.rglob("*")):
-        assert job.poll() is None  # it has come, and left that
+        assert job.poll() is None  # the process may not end by itself before the signal
     job.send_signal(signal.SIGINT)
     out, error = job.communicate(timeout=60)
     assert out == "interrupted False\n", error

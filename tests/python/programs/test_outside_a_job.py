@@ -1,4 +1,5 @@
-"""Before init, after shutdown, in a forked child: an exception that says so, never a crash."""
+"""Before init, after shutdown and in a forked child, a call raises an exception with the reason, and never
+crashes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The package itself: its types, what it imports, what it needs."""
+"""The package itself: its types, its imports, its requirements."""
 
 import importlib
 import importlib.util
@@ -15,14 +15,14 @@ SOURCES = Path(__file__).resolve().parents[3] / "bindings" / "python" / "dabke"
 
 
 def built_package():
-    """Its folder in the build, where the types of the compiled part are beside the sources."""
+    """The package's folder in the build, where the types of the compiled part lie beside the sources."""
     return Path(importlib.util.find_spec("dabke").origin).parent
 
 
 def test_the_types_are_strict():
     pytest.importorskip("mypy")
     package = built_package()
-    # What is built on PyTorch is held against its types, and passed over where it is not there.
+    # Code over PyTorch is checked against PyTorch's types, and left out where PyTorch is not installed.
     without_torch = (
         [] if importlib.util.find_spec("torch") else ["--exclude", "/(torch/|distributed.py|autoload.py)"]
     )
@@ -49,11 +49,12 @@ def test_the_types_of_the_compiled_part_are_those_that_it_has():
         capture_output=True,
         text=True,
     )
+    # Only Python 3.12 has __buffer__.
     missing = [
         line
         for line in done.stdout.splitlines()
         if "is not present at runtime" in line and "__buffer__" not in line
-    ]  # which Python 3.12 has
+    ]
     assert missing == []
 
 
@@ -163,7 +164,7 @@ def test_it_works_without_numpy(run):
     ]
 
 
-# Whatever their arguments are.
+# Functions that raise nothing, with any arguments.
 RAISE_NOTHING = (
     "annotate",
     "backend_built",
@@ -182,7 +183,7 @@ def public_functions(module):
 
 
 def explained_arguments(functions, name):
-    """The arguments that a function explains, with those of the functions whose arguments it says that it has."""
+    """The arguments that a function documents, with those of the functions to which its text refers."""
     text = functions[name].__doc__
     own = set(re.findall(r"^        (\w+): ", text.partition("Args:")[2], re.MULTILINE))
     others = re.findall(r"(?:those of|Starts what)\s+``(\w+)``", text.partition("Args:")[0])

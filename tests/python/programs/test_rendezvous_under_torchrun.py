@@ -1,4 +1,4 @@
-"""Jobs that torchrun starts, and starts again: what an earlier try has left in the store misleads nobody."""
+"""Jobs that torchrun starts and restarts: keys that an earlier try has left in the store mislead no rank."""
 
 import os
 import socket
@@ -174,7 +174,7 @@ end()
 
 
 def meet(store, size, newest):
-    """The members of one meeting, a thread each; what each has gathered, or its error."""
+    """Runs the members of one meeting, one thread each. Returns what each member gathered, or its error."""
     from dabke._bootstrap.store_rendezvous import StoreRendezvous
 
     seen = [None] * size
@@ -201,7 +201,7 @@ def test_members_that_are_gone_are_not_met(gone):
 
     store = dist.HashStore()
     for attempt in range(3):
-        for number in gone:  # comes, and is gone before the others come
+        for number in gone:  # arrives, and is gone before the others arrive
             if len(gone) < 3 or number == 0:
                 with pytest.raises(TimedOutError, match=f"this is member {number} of 3"):
                     StoreRendezvous(store, number, 3, 0.01)
@@ -224,7 +224,7 @@ def test_a_member_that_was_answered_by_one_that_is_gone_hears_the_next():
     while int(store.add("dabke/rendezvous/arrivals/1", 0)) == 0:
         pass
     with pytest.raises(TimedOutError, match=r"members \[2\] did not come to the store within 0.5 s"):
-        StoreRendezvous(store, 0, 3, 0.5)  # answers member 1, and is gone
+        StoreRendezvous(store, 0, 3, 0.5)  # answers member 1 and is gone
     others = [
         threading.Thread(
             target=lambda n=n: seen.append(StoreRendezvous(store, n, 3, 60).gather("step", b"%d" % n))
@@ -289,4 +289,4 @@ def test_the_start_timeout_holds_for_the_store_too(program):
     begin = time.monotonic()
     done = ended([sys.executable, path], 120, environment)
     assert done.code != 0 and time.monotonic() - begin < 60, done.output
-    assert "1/2 clients joined" in done.output, done.output  # what torch says of its own store
+    assert "1/2 clients joined" in done.output, done.output  # torch's message about its own store

@@ -1,4 +1,4 @@
-"""dabke.run and python -m dabke.launch."""
+"""The functions dabke.run and python -m dabke.launch."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_what_goes_between_processes_is_private(run):
 
 @pytest.fixture
 def remote_shell(tmp_path):
-    """Stands in for ssh: all hosts are this one."""
+    """A replacement for ssh: all hosts are this one."""
     path = tmp_path / "remote-shell"
     path.write_text('#!/bin/sh\nexec sh -c "$2"\n')
     path.chmod(0o700)
@@ -87,7 +87,7 @@ def test_the_ranks_may_be_on_several_hosts(run, remote_shell):
     )
     assert done.code == 0, done.output
     lines = sorted(done.output.splitlines())
-    # Two names of one machine are one host.
+    # Two names of one machine count as one host.
     assert lines == [
         "[(0, 0, 0, 768000.0), (1, 1, 0, 768000.0), (2, 2, 0, 768000.0)] True",
         "[0]<stdout>:shown",

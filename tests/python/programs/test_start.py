@@ -1,4 +1,4 @@
-"""Jobs that a program starts by itself: some of the ranks, a store, a communicator, an exchange."""
+"""Jobs that a program starts by itself: from some of the ranks, a store, a communicator, or an exchange."""
 
 import os
 import re
@@ -195,9 +195,9 @@ def test_a_communicator_of_mpi4py_and_its_halves_are_jobs(program, mpi, flags):
     """)
     libraries = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
     mpich = re.search(r"libmpich\.so\.12 .* => (\S+)", libraries)
-    if mpich:  # whose soname on Debian is not the one that mpi4py looks for
+    if mpich:  # Debian's soname of MPICH is not the one that mpi4py searches for
         os.symlink(mpich[1], path.parent / "libmpi.so.12")
-    # mpi4py is told which, or it would take the first that it finds.
+    # The variable selects the MPI; without it, mpi4py would take the first one that it finds.
     done = ended(
         [mpirun, *flags, "-np", "4", sys.executable, path],
         300,

@@ -1,4 +1,5 @@
-"""Rendezvous in a store that earlier tries have left keys in: processes die at any of their operations on it, by seeds."""
+"""Rendezvous in a store with keys of earlier tries. Processes die at any of their operations on the store, by
+seed."""
 
 import random
 import threading
@@ -8,15 +9,15 @@ import pytest
 from dabke._bootstrap.store_rendezvous import StoreRendezvous
 
 PATIENCE_SECONDS = 100
-MOST_OPERATIONS = 16  # of a meeting where nobody has to wait
+MOST_OPERATIONS = 16  # the operations of a meeting where no member has to wait
 
 
 class Killed(BaseException):
-    """The end of a process."""
+    """Represents the end of a process."""
 
 
 class SharedKeys:
-    """What the store holds. Each process has a client of its own."""
+    """The content of the store. Each process has a client of its own."""
 
     def __init__(self):
         self.values, self.counts = {}, {}
@@ -30,7 +31,7 @@ class SharedKeys:
 
 
 class Client:
-    """A process's way to the store. The process dies before its operation number `dies_at`."""
+    """A process's access to the store. The process dies before its operation number `dies_at`."""
 
     def __init__(self, keys, dies_at=None):
         self._keys, self._left = keys, dies_at
@@ -64,7 +65,8 @@ class Client:
 
 
 def one_try(keys, size, dies_at, meetings=1):
-    """What each member gathered in each meeting, or what ended it. After a death the launcher ends all others."""
+    """Returns what each member gathered in each meeting, or the error that ended it. After a death, all other
+    members end, as the launcher would end them."""
     keys.has_ended = False
     seen = [None] * size
     died = threading.Event()

@@ -23,7 +23,7 @@ RECORDS_ON = """
 
 
 def balance_of(events):
-    """How many of the events that have begun in each row have not ended."""
+    """The number of events that have begun but not ended, over all rows."""
     open_rows = {}
     for event in events:
         if event["ph"] in "BE":

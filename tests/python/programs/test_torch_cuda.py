@@ -1,7 +1,8 @@
-"""PyTorch's tensors on a CUDA device, whose stream waits for results and whose host does not: over the doubles of tests/fake_cuda.
+"""PyTorch's tensors on a CUDA device, over the doubles of tests/fake_cuda: its stream waits for results, its
+host does not.
 
-A PyTorch without CUDA has a device of the program's own instead (far_device.py). What PyTorch does with a real one is for
-tests/gpu/torch_job.py.
+A PyTorch without CUDA has a device of the program's own instead (far_device.py). The tests with a real device
+are in tests/gpu/torch_job.py.
 """
 
 import os
@@ -171,6 +172,5 @@ hvd.shutdown()  # and it is not told twice
 
 def test_what_fails_last_of_all_is_printed_at_the_exit(run_there):
     done = run_there(FAILS, FAKE_CUDA_PLAN="ncclAllReduce * 2 async=6")
-    assert done.output.count("in _print_last_failure") == 2 and "dabke.errors." in done.output, (
-        done.output
-    )  # a traceback of each rank
+    # One traceback per rank.
+    assert done.output.count("in _print_last_failure") == 2 and "dabke.errors." in done.output, done.output

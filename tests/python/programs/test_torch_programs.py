@@ -1,4 +1,4 @@
-"""PyTorch in jobs of their own: Horovod's rules from `init`, programs written for Horovod, the example."""
+"""PyTorch in jobs of its own: Horovod's rules from `init`, programs written for Horovod, the example."""
 
 import json
 import os
@@ -218,7 +218,7 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
     assert ended.code == 0 and "horovod.run: hostfile is not there yet" in ended.output, ended.output
 
 
-# Which modules scripts written for Horovod import, and one name that they take from each.
+# The modules that scripts written for Horovod import, each with one name that they take from it.
 HOROVODS_MODULES = """
 horovod.run
 horovod.common.basics.HorovodBasics horovod.common.elastic.State horovod.common.exceptions.HorovodInternalError
@@ -350,8 +350,8 @@ def test_a_compiled_model_trains(run):
         print(losses[-1] < losses[0] and torch.equal(same[0], same[1]))
     """,
         limit=600,
-        env={"TORCHINDUCTOR_COMPILE_THREADS": "1"},
-    )  # without processes that each import PyTorch
+        env={"TORCHINDUCTOR_COMPILE_THREADS": "1"},  # more processes would each import PyTorch
+    )
     assert ended.code == 0 and ended.lines_of(0) == ["True"], ended.output
 
 
@@ -405,7 +405,7 @@ def test_operations_show_in_a_profile_from_their_submission_to_their_end(run, tm
         hvd.shutdown()
     ''')
     assert done.code == 0, done.output
-    trace = json.loads((tmp_path / "rank0.json").read_text())  # of a PyTorch without Kineto a list
+    trace = json.loads((tmp_path / "rank0.json").read_text())  # a list in a PyTorch without Kineto
     events = [
         event
         for event in (trace["traceEvents"] if isinstance(trace, dict) else trace)

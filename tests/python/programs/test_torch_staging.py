@@ -1,7 +1,7 @@
-"""Tensors of a device for which there is no backend: refused, or staged on the host where ``init`` says so.
+"""Tensors of a device without a backend: refused, or staged on the host if ``init`` allows it.
 
-The device is one that the program registers with PyTorch. Its memory is the host's, but PyTorch and the package see a
-device of its own: only copies lead from one to the other.
+The device is one that the program registers with PyTorch. Its memory is the host's, but PyTorch and the
+package see a separate device: data moves between the two only by copies.
 """
 
 from far_device import FAR as DEVICE

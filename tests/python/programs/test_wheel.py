@@ -1,4 +1,4 @@
-"""A wheel: what it carries, and that it works where only it is installed."""
+"""A wheel: its content, and that it works where only the wheel is installed."""
 
 import os
 import re
@@ -13,9 +13,9 @@ import pytest
 from conftest import ended
 
 ROOT = Path(__file__).resolve().parents[3]
-# As the tests are built, so that a compiler's cache has it all.
+# The options of the tests' own build, so that the compiler's cache has all results.
 OPTIONS = ["buildtype=debugoptimized", "c_args=-g1", "cpp_args=-g1", "werror=true", "b_ndebug=false"]
-# In one write, line end and all: under mpirun both ranks write into one pipe.
+# The program prints in one write, with the line end: under mpirun, both ranks write into one pipe.
 PROGRAM = (
     "import array, dabke, sys\n"
     "dabke.init()\n"
@@ -30,9 +30,8 @@ def wheel(tmp_path_factory):
         pytest.skip("meson-python builds from a checkout here")
     folder = tmp_path_factory.mktemp("wheel")
     scripts = os.path.dirname(sys.executable)
-    built = Path(os.environ["DABKERUN"]).parents[
-        1
-    ]  # beside it, so that relative paths, too, are those in the cache
+    # The wheel's build folder lies beside the build, so that relative paths, too, are those in the cache.
+    built = Path(os.environ["DABKERUN"]).parents[1]
     settings = [f"-Csetup-args=-D{option}" for option in OPTIONS]
     done = ended(
         [
@@ -57,7 +56,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The folder of the programs of a fresh environment that has the wheel and nothing else."""
+    """The programs' folder of a fresh environment that has only the wheel."""
     folder = tmp_path_factory.mktemp("fresh")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     done = ended(
@@ -81,7 +80,7 @@ def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun
         assert carried in names
     assert any(re.match(r"dabke/lib/libspdlog-dabke\.so", name) for name in names)
     built = list(Path(os.environ["DABKERUN"]).parents[1].glob("bindings/c/dabke/*.so"))
-    asked_for = {"nccl.so"}  # it is in a build, and in a wheel, only then
+    asked_for = {"nccl.so"}  # these modules are in a build, and so in a wheel, only on request
     assert {f"dabke/lib/dabke/{module.name}" for module in built if module.name not in asked_for} <= set(
         names
     )
