@@ -310,12 +310,13 @@ def is_fault_of_start(text):
 
 def lines_in_literals(source):
     """The lines of Python that lie in a literal of several lines, such as a program that a test writes."""
+    documented = {line for block in docstrings(source) for line, _ in block.lines}
     return {
         line
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.STRING and token.start[0] < token.end[0] and token.line.strip()[:3] != '"""'
+        if token.type == tokenize.STRING and token.start[0] < token.end[0]
         for line in range(token.start[0], token.end[0] + 1)
-    }
+    } - documented
 
 
 def faults_of(name, path, source):

@@ -57,6 +57,10 @@ class Prose(unittest.TestCase):
         self.assertEqual(rules("a.md", f"| {'cell ' * 10} | {'cell ' * 20} |\n"), [])
         self.assertEqual(rules("a.cc", f"// https://example.org/{'a' * 120}\n"), [])
 
+    def test_a_program_that_a_test_writes_may_have_long_lines_and_a_docstring_may_not(self):
+        self.assertEqual(rules("a.py", f'x = run(\n    """\n    {"1 + " * 40}1\n    """\n)\n'), [])
+        self.assertEqual(rules("a.py", f'"""Text.\n\n{"a, b. " * 30}\n"""\n'), ["line"])
+
     def test_the_dialect_is_found_in_comments_and_in_what_the_product_prints(self):
         self.assertEqual(rules("a.h", "// The rank tells the others.\n"), ["dialect"])
         self.assertEqual(rules("launcher/a.cc", 'auto x = "this is no number";\n'), ["dialect"])
