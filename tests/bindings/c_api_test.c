@@ -155,7 +155,7 @@ static void init_and_settings(void) {
   CHECK(dabke_backend_enabled("gloo") == 1 && dabke_controller_enabled("tcp") == 1);
 }
 
-/* Process 0 of one: what it gives is what all give. */
+/* The exchange of process 0 in a job of one: its own block is the whole result. */
 static int alone(void* context, const void* mine, void* all, size_t capacity) {
   ++*(int*)context;
   if (capacity > 4096) return 1;
@@ -212,13 +212,13 @@ static void start_from_a_program(void) {
   options.exchange = refused_exchange;
   CHECK(dabke_init(&options) == DABKE_ERROR_TRANSPORT);
   CHECK_SAYS("returned 42 on process 0 of 1, in call 1 of 2");
-  CHECK(calls == 8); /* twice in each of the last four, also where init has failed */
+  CHECK(calls == 8); /* two calls in each of the last four inits, although they failed */
   options.exchange = alone;
   CHECK(dabke_init(&options) == DABKE_OK && calls == 10);
   CHECK(dabke_rank() == 0 && dabke_size() == 1);
   CHECK(dabke_init(&options) == DABKE_ERROR_ALREADY_INITIALIZED && calls == 10);
   CHECK(dabke_shutdown() == DABKE_OK);
-  /* An older header knows nothing of it. */
+  /* An older header has no `exchange`, so init does not read it. */
   options.struct_size = offsetof(dabke_init_options, rank);
   CHECK(dabke_init(&options) == DABKE_OK && calls == 10);
   CHECK(dabke_shutdown() == DABKE_OK);
@@ -262,7 +262,7 @@ static void structs_grow(void) {
   longer.tail[1] = 1;
   CHECK(dabke_allreduce("grown", &t, NULL, &longer.known) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("newer dabke");
-  init.struct_size = offsetof(dabke_options, prescale_factor); /* an older header */
+  init.struct_size = offsetof(dabke_options, prescale_factor); /* the size that an older header passes */
   init.op = DABKE_SUM;
   CHECK(dabke_allreduce("shrunk", &t, NULL, &init) == DABKE_OK);
   CHECK(x == 6);
@@ -310,7 +310,7 @@ static void every_collective(void) {
   CHECK(dabke_wait(handle, 60) == DABKE_OK);
   dabke_handle_free(handle);
   CHECK(dabke_grouped_allreduce(names, group_in, NULL, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
-  /* A refused call gives no handle, whatever was there. */
+  /* A refused call sets the handle to NULL, whatever value it had. */
   handle = (dabke_handle*)&group_in;
   CHECK(dabke_grouped_allreduce_async(names, group_in, NULL, 0, NULL, &handle) ==
         DABKE_ERROR_INVALID_ARGUMENT);
@@ -322,11 +322,11 @@ static void every_collective(void) {
   CHECK(dabke_barrier(NULL) == DABKE_OK);
   CHECK(dabke_join(NULL, &last) == DABKE_OK && last == 0);
   options.device = 0;
-  CHECK(dabke_join(&options, &last) == DABKE_OK && last == 0); /* none is here: with the host */
+  CHECK(dabke_join(&options, &last) == DABKE_OK && last == 0); /* there is no GPU here, so the host is used */
   options.device = -2;
   CHECK(dabke_join(&options, &last) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("device -2");
-  CHECK(dabke_barrier(&options) == DABKE_OK); /* it is join's alone */
+  CHECK(dabke_barrier(&options) == DABKE_OK); /* only join reads `device` */
 }
 
 static void a_pending_name_is_refused_by_the_call(void) {
@@ -353,7 +353,7 @@ static void a_pending_name_is_refused_by_the_call(void) {
   CHECK(dabke_shutdown() == DABKE_OK);
 }
 
-/* Of one rank every reduction is its input. */
+/* With one rank, every reduction returns its input. */
 static void every_operation(void) {
   int32_t in[4] = {1, -2, 3, -4}, out[4];
   int64_t four = 4;
@@ -426,7 +426,7 @@ static void members_of_a_group_wait_for_each_other(void) {
 }
 
 static int third_time(void* context) {
-  /* Calls that wait are refused here. */
+  /* Inside the check of a wait, calls that wait are refused. */
   if (dabke_barrier(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return 1;
   if (dabke_shutdown() != DABKE_ERROR_INVALID_ARGUMENT) return 1;
   return ++*(int*)context == 3;
@@ -457,7 +457,7 @@ static void a_check_stops_a_wait(void) {
   dabke_handle_free(second);
 }
 
-/* Whatever follows instead of the wait, the operation goes on. */
+/* With `wait_follows` an operation completes, whichever call follows instead of the wait. */
 static void what_is_left_to_a_wait_completes(void) {
   float x = 1;
   int64_t one = 1;
@@ -479,7 +479,7 @@ static void what_is_left_to_a_wait_completes(void) {
   for (i = 0; i < 60000 && !dabke_poll(handle); ++i) nanosleep(&moment, NULL);
   CHECK(dabke_poll(handle) == 1);
   dabke_handle_free(handle);
-  /* The second of a name is queued behind the first, whose handle is gone. */
+  /* The second operation of a name is queued behind the first, whose handle has been freed. */
   CHECK(dabke_allreduce_async("left", &a, NULL, &options, &handle) == DABKE_OK);
   CHECK(dabke_allreduce_async("left", &a, NULL, &options, &after) == DABKE_OK);
   dabke_handle_free(handle);
@@ -532,7 +532,7 @@ static void handles_allocators_and_callbacks(void) {
   dabke_handle_retain(NULL);
 }
 
-/* Each names the function and shows the bytes that are no text. */
+/* Each error names the function and shows the bytes that are not UTF-8. */
 static void bad_names(void) {
   static char longest[4097 + 1];
   float x[3] = {1, 2, 3};
@@ -562,7 +562,7 @@ static void bad_names(void) {
   options.group = longest;
   CHECK(dabke_allreduce_async("member", &t, NULL, &options, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("group's name");
-  unknown.dtype.code = kDLComplex; /* refused for it before the name is looked at */
+  unknown.dtype.code = kDLComplex; /* the dtype is refused before the name is checked */
   CHECK(dabke_allreduce("w\xff", &unknown, NULL, NULL) == DABKE_ERROR_UNSUPPORTED);
   CHECK_SAYS("'w\\xff'");
   CHECK(x[0] == 1 && x[2] == 3);
@@ -661,7 +661,7 @@ static void what_is_to_come_says_so(void) {
   options.compression = (dabke_compression)4;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("compression");
-  options.compression = (dabke_compression)257; /* not cut to a byte */
+  options.compression = (dabke_compression)257; /* 257 is not truncated to one byte */
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("compression 257");
   options.compression = DABKE_COMPRESSION_FLOAT16;
@@ -671,7 +671,7 @@ static void what_is_to_come_says_so(void) {
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("tensors on the host");
   CHECK(dabke_allreduce_async("t", &t, NULL, NULL, &handle) == DABKE_OK);
-  CHECK(dabke_wait_stream(handle, NULL) == DABKE_OK); /* of the host: it has completed */
+  CHECK(dabke_wait_stream(handle, NULL) == DABKE_OK); /* an operation on the host has completed by then */
   CHECK(dabke_poll(handle) == 1);
   CHECK(dabke_wait_stream(NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
   dabke_handle_free(handle);
@@ -803,7 +803,7 @@ static void handles_outlive_shutdown(void) {
   CHECK(dabke_shutdown() == DABKE_OK);
 }
 
-/* In a job of its own: the tensors outlive it, and another. */
+/* Runs in a job of its own. The tensors outlive that job, and another one. */
 static void outputs_outlive_their_handle_as_dlpack(void) {
   float x[6] = {1, 2, 3, 4, 5, 6};
   int64_t shape[2] = {3, 2};
@@ -820,7 +820,7 @@ static void outputs_outlive_their_handle_as_dlpack(void) {
   CHECK(dabke_handle_output_dlpack(done, 0, &second) == DABKE_OK && first != second);
   second->deleter(second);
   CHECK(dabke_handle_output_dlpack(in_place, 0, &same) == DABKE_OK && same->dl_tensor.data == x);
-  /* What is not there. */
+  /* No place for the result, and an output that does not exist. */
   CHECK(dabke_handle_output_dlpack(done, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK(dabke_handle_output_dlpack_versioned(done, 1, &versioned) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK(versioned == NULL);

@@ -1,5 +1,5 @@
-// The numbers of the public C header are those of the tables inside. The header is read as text, so no list
-// here has to grow.
+// The public C header has the same numbers as the runtime's tables. The test reads the header as text, so it
+// needs no list of its own.
 #include <algorithm>
 #include <cctype>
 #include <fstream>
@@ -21,7 +21,7 @@
 namespace dabke::test {
 namespace {
 
-/// The enumerators of an enum of dabke.h with their numbers, by the names of the tables: lower case, without
+/// The enumerators of an enum in dabke.h, with their numbers. Names are as in the tables: lower case, without
 /// `prefix`.
 std::vector<std::pair<std::string, int>> enumerators_of(const std::string& type, const std::string& prefix) {
   std::ifstream file(std::string(SOURCE_ROOT) + "/bindings/c/include/dabke/dabke.h");
@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, int>> enumerators_of(const std::string& type,
   return found;
 }
 
-/// Whether the enumerators are all the rows of the table up to `last`, by name and number.
+/// Checks that the enumerators are exactly the rows of the table up to `last`, by name and number.
 template <class Row>
 void check_rows(const std::vector<std::pair<std::string, int>>& enumerators, Row last) {
   REQUIRE(enumerators.size() == static_cast<std::size_t>(last) + 1);

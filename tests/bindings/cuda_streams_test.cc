@@ -1,4 +1,5 @@
-// The C and C++ API with the program's own CUDA streams, in a job of one rank over the double: a result is twice what was written.
+// The C and C++ API with the program's own CUDA streams, in a job of one rank on the fake CUDA driver.
+// A result is twice the input.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -51,7 +52,7 @@ struct Tensor {
   void write(float value) { std::fill(data, data + kElements, value); }
   std::array<float, kElements> read() const { return {data[0], data[1], data[2], data[3]}; }
 
-  // Never freed: the double would wait for the program's streams.
+  // Never freed: the fake driver would wait for the program's streams.
   float* data = static_cast<float*>(
       fake_cuda::function<void*(int, std::size_t)>("fake_cuda_allocate")(kDevice, kElements * sizeof(float)));
   std::int64_t shape = kElements;
@@ -67,7 +68,7 @@ dabke_options doubling() {
   return options;
 }
 
-/// A job with a stream of the program's that is held up, and with the options of a call behind that.
+/// A job with a stream of the program that is held up. `options` are those of a call behind that stream.
 struct HeldUp {
   HeldUp() {
     gate.hold(producer);
@@ -135,7 +136,7 @@ TEST_CASE("a stream waits for an operation that is still under way, and the host
   const auto number = GENERATE(0, 1, 2, 3);  // null, legacy, of the thread, and one of the program's
   const Stream reader = number == 3 ? Stream(kDevice) : Stream::numbered(number == 2 ? 2 : 1, kDevice);
   held.producer.enqueue([&] { held.tensor.write(3); });
-  held.options.wait_follows = GENERATE(0, 1);  // this is a wait, too: it sees to the operation
+  held.options.wait_follows = GENERATE(0, 1);  // wait_stream is such a wait, and drives the operation
   dabke_handle* handle = nullptr;
   REQUIRE(dabke_allreduce_async("x", &held.tensor.dl, nullptr, &held.options, &handle) == DABKE_OK);
   REQUIRE(dabke_wait_stream(handle, number == 0 ? nullptr : reader.handle()) == DABKE_OK);
@@ -146,7 +147,8 @@ TEST_CASE("a stream waits for an operation that is still under way, and the host
   reader.synchronize();
   CHECK(seen == all(6));
   CHECK(dabke_wait(handle, -1) == DABKE_OK);
-  CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);  // and at once for what has ended
+  CHECK(dabke_wait_stream(handle, reader.handle()) ==
+        DABKE_OK);  // returns at once for an operation that has ended
   dabke_handle_free(handle);
 }
 
@@ -230,7 +232,7 @@ TEST_CASE(
   options.group = "of two";
   options.group_size = 2;
   dabke_handle* handle = nullptr;
-  // A group that is not whole: nothing is handed to the device.
+  // The group is incomplete, so nothing is passed to the device.
   REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
   CHECK(dabke_wait_stream_checking(handle, reader.handle(), 0.02, nullptr, nullptr) == DABKE_IN_PROGRESS);
   const auto stop = [](void*) { return 1; };
@@ -269,7 +271,7 @@ TEST_CASE("in C++ a step of a stream is a call and a wait of the stream") {
 
   const auto event = stream.record();
   CHECK(dabke::allreduce_async("y", on_device, {.ready_event = event.get()}).wait());
-  // No tensors of the host beside a stream, and errors and the checks of waits as exceptions.
+  // A stream is refused for tensors on the host. Errors, and checks that stop a wait, become exceptions.
   std::vector<float> host(3);
   CHECK_THROWS_WITH(dabke::allreduce("z", host, options), Contains("tensors on the host"));
   dabke_options one_of_two = doubling();

@@ -1,4 +1,4 @@
-/* Jobs that a program starts by itself: processes that have nothing but pipes, and no environment. */
+/* Jobs that a program starts by itself: the processes have only pipes, and no environment variables. */
 #define _DEFAULT_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #include <dabke/dabke.h>
@@ -15,7 +15,7 @@
 
 enum { kProcesses = 4, kLimitSeconds = 400 };
 
-/* ---- an allgather over plain pipes: every process has one to the hub, and one from it ---- */
+/* ---- an allgather over plain pipes: every process has one pipe to the hub, and one from it ---- */
 
 struct pipes {
   int to_hub, from_hub;
@@ -43,7 +43,7 @@ static int read_all(int fd, void* data, size_t size) {
   return 0;
 }
 
-/* Passes on what all give, until all have gone. */
+/* Forwards the blocks of all processes, until all have exited. */
 static int serve(const int* from, const int* to, int count) {
   static char blocks[kProcesses][4096];
   int rounds = 0;
@@ -56,7 +56,7 @@ static int serve(const int* from, const int* to, int count) {
         ++gone;
     }
     if (gone == count) return rounds;
-    if (gone > 0) return -1; /* somebody has left the others alone in an exchange */
+    if (gone > 0) return -1; /* one process has left the others alone in an exchange */
     for (i = 0; i < count; ++i) {
       int block;
       for (block = 0; block < count; ++block) write_all(to[i], blocks[block], capacity);
@@ -69,8 +69,8 @@ static int serve(const int* from, const int* to, int count) {
 struct process {
   struct pipes pipes;
   int number, count;
-  int calls;    /* of exchange, in this init */
-  int fails_in; /* the call in which exchange fails here; 0: none */
+  int calls;    /* calls of exchange in this init */
+  int fails_in; /* the call in which exchange fails on this process; 0: none */
 };
 
 static int failed(const struct process* self, const char* what) {
@@ -100,7 +100,7 @@ static dabke_init_options options_of(struct process* self) {
   return options;
 }
 
-/* This process is rank `rank` of `size`, and so many ranks add up. */
+/* Checks that this process is rank `rank` of `size`, and that an allreduce adds up all ranks. */
 static int works(const struct process* self, int rank, int size) {
   float x[] = {1, (float)rank};
   int64_t shape[] = {2};
@@ -114,7 +114,7 @@ static int works(const struct process* self, int rank, int size) {
   return 0;
 }
 
-/* A whole job, of those of `ranks` (NULL: of all). */
+/* Runs a whole job of the processes in `ranks` (NULL: of all). */
 static int job_of(struct process* self, const int32_t* ranks, int count) {
   dabke_init_options options = options_of(self);
   int rank = self->number, i;
@@ -145,7 +145,7 @@ static int despite_the_environment(struct process* self) {
   return job_of(self, NULL, 0);
 }
 
-/* One of them is not in the job. */
+/* One process is not in the job. */
 static int three_of_four(struct process* self) {
   static const int32_t ranks[] = {0, 1, 3};
   if (self->number == 2) {
@@ -172,7 +172,7 @@ static int two_jobs_at_once(struct process* self) {
   return job_of(self, self->number < 2 ? first : second, 2);
 }
 
-/* The first exchange fails on process 2, whose error comes to all by the second; then all is well. */
+/* The first exchange fails on process 2. The second exchange reports its error to all; the next job works. */
 static int exchange_fails(struct process* self) {
   dabke_init_options options = options_of(self);
   self->fails_in = self->number == 2 ? 1 : 0;
@@ -184,8 +184,8 @@ static int exchange_fails(struct process* self) {
   return job_of(self, NULL, 0);
 }
 
-/* The second fails on process 2, and the others wait for it as for any rank that does not come: rank 0 for its
- * link, the others for rank 0. */
+/* The second exchange fails on process 2. The others wait until the timeout, as for any missing rank:
+   rank 0 for the link of rank 2, the others for rank 0. */
 static int exchange_fails_late(struct process* self) {
   static const char* const settings[] = {"START_TIMEOUT_SECONDS=1", NULL};
   dabke_init_options options = options_of(self);
@@ -202,7 +202,7 @@ static int exchange_fails_late(struct process* self) {
   return job_of(self, NULL, 0);
 }
 
-/* The second fails on rank 0, which can still say so. */
+/* The second exchange fails on rank 0, which can still report the error to all. */
 static int exchange_fails_at_rank_0(struct process* self) {
   static const char* const settings[] = {"START_TIMEOUT_SECONDS=30", NULL};
   dabke_init_options options = options_of(self);
@@ -257,7 +257,7 @@ static int wrong_ranks(struct process* self) {
   return 0;
 }
 
-/* An exchange that gives each process the blocks in an order of its own. */
+/* An exchange that gives process 3 the blocks in another order. */
 static int swapped(void* context, const void* mine, void* all, size_t capacity) {
   struct process* const self = context;
   char* const blocks = all;
@@ -303,8 +303,8 @@ static int descriptors(void) {
   return count;
 }
 
-/* A store closes what its clients have left when it comes to it, and the last ranks of a job come and go while the first of
-   them has ended: what counts is that all are gone at some moment. */
+/* Waits until the process has at most `count` descriptors, at least for a moment. A store closes the connections
+   of its clients late. The last ranks of a job can come and go after the first of them has ended. */
 static int descriptors_fall_to(int count) {
   const time_t limit = time(NULL) + 60;
   while (descriptors() > count) {
@@ -314,7 +314,7 @@ static int descriptors_fall_to(int count) {
   return 1;
 }
 
-/* However often, and whoever is rank 0: it keeps its one store. */
+/* Descriptors do not pile up, however many jobs run, also with another rank 0: a process keeps one store. */
 static int again_and_again(struct process* self) {
   static const int32_t orders[][kProcesses] = {{0, 1, 2, 3}, {1, 2, 3, 0}};
   int round, before = 0;
@@ -372,7 +372,7 @@ static int run(const struct test* test) {
     alarm(kLimitSeconds);
     wrong = test->run(&self);
     fflush(NULL);
-    _exit(wrong); /* a leak checker would find what a forked child keeps of its parent on purpose */
+    _exit(wrong); /* a leak checker would report memory that the fork keeps of its parent on purpose */
   }
   for (i = 0; i < kProcesses; ++i) {
     close(up[i][1]);

@@ -34,7 +34,8 @@ class DLTensor(ctypes.Structure):
 
 
 class Capsuled:
-    """What numpy.from_dlpack asks: hands a managed tensor over in a capsule, which owns nothing of it."""
+    """Hands a managed tensor over in a capsule, as numpy.from_dlpack asks. The capsule owns nothing of the
+    tensor."""
 
     def __init__(self, tensor, name):
         self.tensor, self.name = tensor, name
@@ -54,7 +55,8 @@ def check(status):
 
 
 def gathered(hand_over):
-    """An allgather of [[0, 1, 2], [3, 4, 5]] in a job of its own, whose handle is freed; its output as DLPack."""
+    """Gathers [[0, 1, 2], [3, 4, 5]] in a job of its own, frees the handle, and returns the output as
+    DLPack."""
     numbers = (ctypes.c_float * 6)(*range(6))
     shape = (ctypes.c_int64 * 2)(2, 3)
     tensor = DLTensor(ctypes.addressof(numbers), DEVICE_CPU, 0, 2, FLOAT, 32, 1, shape, None, 0)

@@ -1,9 +1,9 @@
-/* A program may have included the DLPack header of before 1.0: dabke.h then adds the tensors that it lacks. */
+/* A program may have included a DLPack header older than 1.0. dabke.h then adds the types that it lacks. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* As it was in 0.6, in short. */
+/* The header of DLPack 0.6, shortened. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 #define DLPACK_VERSION 60
@@ -37,7 +37,7 @@ typedef struct DLManagedTensor {
 #include <dabke/dabke.h>
 #include <dabke/dlpack.h>
 
-/* The standard's layout. */
+/* The layout of the standard. */
 _Static_assert(sizeof(DLTensor) == 48, "DLTensor");
 _Static_assert(sizeof(DLManagedTensor) == 64, "DLManagedTensor");
 _Static_assert(offsetof(DLManagedTensorVersioned, manager_ctx) == 8, "version comes first");

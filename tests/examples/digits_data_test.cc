@@ -65,7 +65,7 @@ TEST_CASE("a permutation has every index once, and depends on the seed alone") {
   for (std::size_t i = 0; i < sorted.size(); ++i) REQUIRE(sorted[i] == i);
 }
 
-/// What load() says of a file with this text.
+/// The error of load() for a file with this text.
 std::string refusal_of(const std::string& text) {
   std::string folder = "/tmp/dabke_digits_XXXXXX";
   if (!::mkdtemp(folder.data())) return "mkdtemp failed";

@@ -86,7 +86,8 @@ TEST_CASE("each layer's gradients are announced once, the last layer first, also
   std::vector<std::string> announced;
   model.differentiate(some_images(count), 1, [&](Layer& layer) {
     announced.push_back(layer.weights.name);
-    layer.weights.gradients.assign(layer.weights.gradients.size(), NAN);  // may be overwritten from here on
+    layer.weights.gradients.assign(layer.weights.gradients.size(),
+                                   NAN);  // a caller may overwrite the gradients from here on
   });
   CHECK(announced == std::vector<std::string>{"layer3.weights", "layer2.weights", "layer1.weights"});
   for (Layer& layer : model.layers()) {

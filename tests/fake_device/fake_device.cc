@@ -111,7 +111,8 @@ Status FakeDevice::take_time() {
     changed_.wait(lock, [this] { return !hangs_; });
     --stuck_;
   }
-  // Most take no time to speak of, some so long that others overtake them where nothing keeps the order.
+  // Most operations take almost no time. A few take so long that others overtake them if nothing keeps the
+  // order.
   if (random_() % 8 == 0)
     changed_.wait_for(lock, std::chrono::microseconds(random_() % 200), [] { return false; });
   if (each_ > Duration()) changed_.wait_for(lock, each_, [] { return false; });
@@ -205,8 +206,8 @@ void FakeStream::enqueue(std::function<Status()> operation) {
 }
 
 void FakeStream::loop() {
-  std::fesetenv(FE_DFL_ENV);  // a device knows nothing of what a thread of the host has set
-  Status lost;                // why nothing runs any more
+  std::fesetenv(FE_DFL_ENV);  // a device does not share the floating-point modes of the host's threads
+  Status lost;                // why operations no longer run
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

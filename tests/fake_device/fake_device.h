@@ -1,5 +1,5 @@
 // A device in this process, for tests: memory that the host must not touch, streams that are threads, events,
-// random delays, and errors on request. It stands for a GPU wherever the runtime, and not the vendor, is tested.
+// random delays, and errors on request. Tests of the runtime use it as a GPU; tests of vendor code do not.
 #pragma once
 
 #include <condition_variable>
@@ -16,15 +16,15 @@
 
 namespace dabke::test {
 
-/// Addresses that end the process when the host reads or writes them. May be used from any thread.
+/// Memory at addresses that end the process when the host reads or writes there. Any thread may use it.
 class FakeMemory final : public DeviceMemory {
  public:
   ~FakeMemory() override;
   void* allocate(std::size_t bytes) noexcept override;
   void free(void* memory) noexcept override;
-  /// Where the device finds these bytes; null when they are not, or not all, of one allocation.
+  /// The address at which the device finds these bytes; null unless all of them are in one allocation.
   std::byte* real(const void* memory, std::size_t bytes);
-  /// As if there were so many bytes left.
+  /// From now on, only so many bytes are left to allocate.
   void limit(std::size_t bytes);
 
  private:
@@ -33,24 +33,24 @@ class FakeMemory final : public DeviceMemory {
     std::size_t bytes;
   };
   std::mutex mutex_;
-  std::map<const std::byte*, Allocation> allocations_;  // by the address that the host knows
+  std::map<const std::byte*, Allocation> allocations_;  // by the address that the host has
   std::size_t left_ = std::size_t{1} << 40;
 };
 
-/// Where the tensors of a rank of a test are.
+/// The device that holds the tensors of a rank in a test.
 class TestDevice {
  public:
   virtual ~TestDevice() = default;
   virtual int index() const = 0;
   virtual std::shared_ptr<DeviceMemory> tensor_memory() const = 0;
-  // What a program does with its own streams, at once.
+  // Copies as a program does on its own streams, but at once.
   virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual void read(void* host, const void* device, std::size_t bytes) = 0;
 };
 
 class FakeDevice final : public TestDevice, public std::enable_shared_from_this<FakeDevice> {
  public:
-  /// `seed`: of the delays.
+  /// `seed` is that of the delays.
   FakeDevice(int index, unsigned seed) : index_(index), random_(seed) {}
 
   int index() const override { return index_; }
@@ -61,24 +61,24 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   void write(void* device, const void* host, std::size_t bytes) override;
   void read(void* host, const void* device, std::size_t bytes) override;
 
-  /// The operation after so many more fails, and all after it, as a device does that is lost.
+  /// So many more operations succeed. The next one fails, and all after it, as on a device that is lost.
   void fail_after(int operations);
   /// No operation ends before go_on().
   void hang();
-  /// Until an operation has come that does not end.
+  /// Waits until an operation has come that does not end.
   void wait_until_it_hangs();
-  /// Until so many operations wait for their turn, beside one that does not end.
+  /// Waits until so many operations are queued behind one that does not end.
   void wait_until_it_has(int operations);
   void go_on();
-  /// So long does each operation take from now on.
+  /// From now on, each operation takes this long.
   void slow_down(Duration each);
-  /// How much it was given to keep, because it may still write there.
+  /// The number of owners that were kept, because the device may still write to their memory.
   std::size_t kept();
 
-  // ---- for its streams
-  /// Waits as long as the next operation takes. An error: the device is lost.
+  // ---- for streams of this device
+  /// Waits as long as the next operation takes. Returns an error if the device is lost.
   Status take_time();
-  /// So many more wait for their turn; -1: one has it.
+  /// Adds to the number of queued operations; -1: one of them starts.
   void has_more(int operations);
   void keep(std::shared_ptr<void> owner);
 
@@ -88,22 +88,23 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   std::mutex mutex_;
   std::condition_variable changed_;
   std::minstd_rand random_;
-  int operations_left_ = -1;  // until it fails; -1: never
+  int operations_left_ = -1;  // operations until one fails; -1: none fails
   bool hangs_ = false;
   Duration each_{};
   int stuck_ = 0;    // operations that wait for go_on()
-  int waiting_ = 0;  // those behind others
+  int waiting_ = 0;  // operations that are queued behind others
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-/// An event of any of its streams. A program's own is one, too, and its stream a FakeStream.
+/// An event of any stream of the device. An event of the program is also a FakeEvent, and its stream a
+/// FakeStream.
 class FakeEvent final : public DeviceEvent, public std::enable_shared_from_this<FakeEvent> {
  public:
   Result<bool> is_reached() override;
   std::optional<TimePoint> reached_at() override;
   Status hold_back(ProgramStream stream) override;
   void reach(const Status& status);
-  /// Blocks; the status that it was reached with.
+  /// Blocks, and returns the status with which the event was reached.
   Status wait();
 
  private:
@@ -117,10 +118,11 @@ class FakeEvent final : public DeviceEvent, public std::enable_shared_from_this<
 class FakeStream final : public DeviceStream {
  public:
   explicit FakeStream(std::shared_ptr<FakeDevice> device);
-  /// Ends when all that was enqueued has.
+  /// Returns once all enqueued operations have ended.
   ~FakeStream() override;
 
-  /// What the device does, with memory of its own. An error is the device's.
+  /// Runs `operation` on the device, which has its own view of memory. An error of the operation loses the
+  /// device.
   void enqueue(std::function<Status()> operation);
   FakeDevice& fake() { return *device_; }
 
@@ -139,7 +141,7 @@ class FakeStream final : public DeviceStream {
   Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
   Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;
 
-  /// As FakeMemory::real(); an error when the device has no such memory.
+  /// Like FakeMemory::real(), but returns an error if the device has no such memory.
   Result<std::byte*> real(const void* memory, std::size_t bytes);
 
  private:

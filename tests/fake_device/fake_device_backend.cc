@@ -17,7 +17,7 @@ std::int64_t before(const std::vector<std::int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
 }
 
-/// A packed batch as one of a single tensor, in the device's own addresses. Owns its counts.
+/// A packed batch as a batch of one tensor, with the device's real addresses. Owns its counts.
 struct PackedCall {
   Batch batch;
   std::vector<std::int64_t> send;
@@ -30,7 +30,7 @@ struct PackedCall {
   PackedCall(const Batch& of, const PackedBatch& packed)
       : batch(of), send(as_int64(packed.send_counts)), receive(as_int64(packed.receive_counts)) {
     const std::size_t width = size_of(packed.dtype);
-    batch.prescale = 1;  // done in the packing
+    batch.prescale = 1;  // the packing has scaled already
     batch.trace = {};
     const auto own = static_cast<std::size_t>(of.process_set->rank);
     BatchEntry entry;
@@ -48,7 +48,7 @@ struct PackedCall {
     batch.entries = {entry};
   }
 
-  /// In terms of the addresses that the device has them at.
+  /// Runs the collective at the real addresses of the device's memory.
   Status run(FakeStream& stream, ThreadsHub& hub, std::uint64_t round, const Status& aborted) {
     BatchEntry& entry = batch.entries.front();
     DABKE_ASSIGN_OR_RETURN(entry.input, stream.real(input, input_bytes));

@@ -1,5 +1,6 @@
-// Collectives between fake devices of the ranks of one process: what NCCL is to GPUs. A communicator needs the id
-// that the set's first rank has made; a collective is enqueued, and blocks its stream until all ranks' have come.
+// Collectives between fake devices of the ranks of one process, as NCCL between GPUs. A communicator needs
+// the id that the first rank of the set has made. An enqueued collective blocks its stream until those of all
+// ranks have come.
 #pragma once
 
 #include <map>
@@ -21,7 +22,7 @@ class FakeDeviceBackend final : public DeviceBackend, private IdExchange {
 
   std::string_view name() const override { return "fake"; }
   DeviceType device_type() const override { return DeviceType::cuda; }
-  /// All but 16-bit integers, which run on the host.
+  /// True for all dtypes but 16-bit integers, which run on the host.
   bool can_run(const CallSpec& call, const Extent&) const override {
     return call.device_type == DeviceType::cuda && call.dtype != DType::i16 && call.dtype != DType::u16;
   }
@@ -50,11 +51,11 @@ class FakeDeviceBackend final : public DeviceBackend, private IdExchange {
   std::map<ProcessSetId, Communicator> communicators_;
   std::map<DeviceStream*, Packer> packers_;
   std::minstd_rand random_{7};
-  Completion later_;  // told at some later poll()
+  Completion later_;  // called in some later poll()
   int polls_left_ = 0;
   Status aborted_;  // guarded by the hub
   std::mutex error_mutex_;
-  Status error_;  // of a collective that is on a stream
+  Status error_;  // the error of a collective on a stream
 };
 
 }  // namespace dabke::test
