@@ -303,8 +303,9 @@ static int descriptors(void) {
   return count;
 }
 
-/* Waits until the process has at most `count` descriptors, at least for a moment. A store closes the connections
-   of its clients late. The last ranks of a job can come and go after the first of them has ended. */
+/* Waits until the process has at most `count` descriptors, at least for a moment. A store closes the
+   connections of its clients late. The last ranks of a job can come and go after the first of them has
+   ended. */
 static int descriptors_fall_to(int count) {
   const time_t limit = time(NULL) + 60;
   while (descriptors() > count) {

@@ -14,7 +14,7 @@ namespace {
 
 __extension__ using Whole = __int128;
 
-/// The same again after kPeriod.
+/// Repeats after kPeriod.
 std::uint64_t any_bits(int rank, std::size_t index) {
   std::uint64_t bits =
       index % kPeriod * 64 + static_cast<std::uint64_t>(rank) + 0x9e3779b97f4a7c15u;  // splitmix64
@@ -23,8 +23,8 @@ std::uint64_t any_bits(int rank, std::size_t index) {
   return bits ^ bits >> 31;
 }
 
-/// What `rank` has at `index`: the largest number, the least, or anything. Of 64 bits, whose sums wrap, an
-/// eighth.
+/// The value of `rank` at `index`: the largest number, the least, or any bits. 64-bit values are an
+/// eighth of that, because their sums wrap.
 template <class T>
 T wide_value(int rank, std::size_t index) {
   using Limits = std::numeric_limits<T>;
@@ -40,7 +40,8 @@ T wide_value(int rank, std::size_t index) {
   }
 }
 
-/// The largest, the least, both, and what float16 cannot add to 2048 one by one (bfloat16: 256).
+/// The largest value, the least, a mix of both, and ones beside 2048 (bfloat16: 256).
+/// float16 cannot add those one by one.
 template <class T>
 requires is_float<T> T wide_value(int rank, std::size_t index) {
   constexpr double kMost = std::is_same_v<T, f16> ? 65504 : 0x1p100;
@@ -54,7 +55,7 @@ requires is_float<T> T wide_value(int rank, std::size_t index) {
   }
 }
 
-/// Rounded once.
+/// The average, rounded once.
 template <class T>
 requires is_float<T> T average_at(int ranks, std::size_t index) {
   double sum = 0;
@@ -62,7 +63,7 @@ requires is_float<T> T average_at(int ranks, std::size_t index) {
   return from_number<T>(sum / ranks);
 }
 
-/// Exactly, and toward zero.
+/// The exact average, rounded toward zero.
 template <class T>
 T average_at(int ranks, std::size_t index) {
   Whole sum = 0;
@@ -70,7 +71,8 @@ T average_at(int ranks, std::size_t index) {
   return static_cast<T>(sum / ranks);
 }
 
-/// Floats but for the last digit: n may be no power of 2, and the factor is rounded before the product is.
+/// Compares floats up to the last digit: n may not be a power of 2, and the
+/// factor is rounded before the product.
 template <class T, class ValueAt>
 std::string difference(const std::string& what, const std::vector<T>& data, ValueAt want) {
   const Pattern<T> pattern(static_cast<std::int64_t>(data.size()),
@@ -79,15 +81,15 @@ std::string difference(const std::string& what, const std::vector<T>& data, Valu
   return wrong.empty() ? "" : what + ": " + wrong;
 }
 
-/// Sums that are rounded at each step are off by as much at each; those that are no number of float16 meanwhile are not
-/// looked at.
+/// A sum that is rounded at each step may be off by as much at each step. float16 sums that leave
+/// the range on the way are not checked.
 template <class T>
 bool is_near(T got, T want, std::size_t index, int ranks) {
   if (std::is_same_v<T, f16> && index % 5 != 4) return true;
   return std::abs(number(got) - number(want)) <= ranks * epsilon_of<T>() * std::abs(number(want));
 }
 
-/// Both scales: half of each, twice their average.
+/// Scales on both sides: half of each value, twice their average.
 template <class T>
 std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data, bool) {
   must(self.allreduce(data,
@@ -99,7 +101,7 @@ std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& 
   });
 }
 
-/// The sum, where it is a number of its dtype.
+/// Checks the sums that are numbers of their dtype.
 template <class T>
 requires is_float<T> std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data,
                                                 bool rounds_once) {
@@ -149,11 +151,12 @@ std::string wrong_of(Rank& self, std::size_t rows, bool rounds_once) {
 
 std::vector<std::string> wrong_averages(Rank& self, bool rounds_once) {
   std::vector<std::string> wrong;
-  // Sizes that go by everybody to everybody, and by slices or in a ring.
+  // Sizes for the algorithm in which every rank sends to all others, and for the one in slices or in a ring.
   constexpr std::size_t kLarge = std::size_t{300} << 10;
   for (const std::size_t bytes : {std::size_t{40}, std::size_t{4} << 10, kLarge}) {
     for (const DType dtype : kDTypes) {
-      // Of large ones, one of each width where pairs are enough; a sanitizer sees with two what there is.
+      // The large size runs with one dtype of each width if pairs are enough,
+      // and with two dtypes under a sanitizer.
       const bool is_one_of_two = dtype == DType::f16 || dtype == DType::i32;
       const bool is_one_of_a_width = is_one_of_two || dtype == DType::u8 || dtype == DType::i64;
       if (bytes == kLarge && cases_are_pairwise() && !is_one_of_a_width) continue;

@@ -1,4 +1,4 @@
-// Averages of numbers whose sum their dtype cannot hold.
+// Averages of numbers whose sum does not fit into their dtype.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace dabke::test {
 
-/// Runs allreduces and reducescatters of them, of every dtype that has such numbers and of sizes for each
-/// algorithm of a backend. Every rank calls it alike; what was wrong. `rounds_once`: false where a sum of 16-bit
-/// floats is rounded at each step, and each partial sum must be a number of its dtype.
+/// Runs allreduces and reducescatters of such numbers, for every dtype that has them, at a size for each
+/// algorithm of a backend. All ranks call it with the same arguments. Returns what was wrong.
+/// `rounds_once` is false if a sum of 16-bit floats is rounded at each step, so that each
+/// partial sum must be a number of its dtype.
 std::vector<std::string> wrong_averages(Rank& self, bool rounds_once = true);
 
 }  // namespace dabke::test

@@ -8,7 +8,7 @@
 namespace dabke::test {
 namespace {
 
-constexpr std::int64_t kColumns = 3;  // for tensors whose first dimension is dealt out
+constexpr std::int64_t kColumns = 3;  // for tensors whose first dimension is split among ranks
 
 std::int64_t block_rows(std::int64_t rows, int ranks, int index) {
   return rows / ranks + (index < rows % ranks ? 1 : 0);
@@ -43,7 +43,7 @@ CaseRun::CaseRun(const Case& what, Rank& self) : case_(what), self_(&self), set_
   }
 }
 
-/// The second tensor of a group has another dtype, so that groups are seen to run in several batches.
+/// The second tensor of a group has another dtype, so that a group runs in several batches.
 DType CaseRun::dtype_of_tensor(int tensor) const {
   if (tensor != 1) return case_.dtype;
   if (case_.dtype == DType::f32) return DType::i32;
@@ -53,7 +53,7 @@ DType CaseRun::dtype_of_tensor(int tensor) const {
 
 bool CaseRun::has_own_output() const { return !case_.in_place; }
 
-/// Rows that a rank brings to an allgather.
+/// Rows that a rank contributes to an allgather.
 std::int64_t CaseRun::rows_of(int rank, int tensor) const {
   switch (case_.rows) {
     case Case::Rows::alike: return case_.length + tensor;
@@ -169,7 +169,7 @@ std::string CaseRun::check_elements(int tensor, const std::byte* data) const {
   return changed.empty() ? "" : "the input was changed: " + changed;
 }
 
-/// What an output is put together from, in order.
+/// The pieces that make up an output, in order.
 std::vector<CaseRun::Piece> CaseRun::pieces(int tensor) const {
   const std::int64_t all = output_shape(tensor).elements();
   std::vector<Piece> pieces;

@@ -1,4 +1,4 @@
-// One case of the conformance matrix, as one rank lives it.
+// One case of the conformance matrix, as one rank runs it.
 #pragma once
 
 #include <string>
@@ -10,37 +10,37 @@
 namespace dabke::test {
 
 struct Case {
-  enum class Rows { alike, uneven, one_rank };  // allgather, alltoall: how rows are dealt out
+  enum class Rows { alike, uneven, one_rank };  // allgather, alltoall: how rows are distributed
 
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::int64_t length = 1;
-  bool in_place = true;  // allgather, alltoall: the output is the runtime's
+  bool in_place = true;  // allgather, alltoall: the runtime allocates the output
   double prescale = 1;
   double postscale = 1;
   int root = 0;  // within the set
   Rows rows = Rows::alike;
-  int tensors = 1;  // more: a group
+  int tensors = 1;  // more than one: a group
   ProcessSetId set = kWorldSet;
   std::vector<int> set_ranks;  // empty: the world
-  int number = 0;              // tells cases apart; also changes the values
+  int number = 0;              // unique for each case; also changes the values
 
   std::string name() const;
 };
 
 class CaseRun {
  public:
-  /// Makes this rank's inputs. The set holds the rank.
+  /// Makes this rank's inputs. The rank must be in the set.
   CaseRun(const Case& what, Rank& self);
   void submit();
-  /// Waits; "" when all is as it must be, else what is not.
+  /// Waits. Returns "" if everything is right, otherwise what is wrong.
   std::string finish();
 
  private:
   static constexpr int kAllRanks = -1;
 
-  /// Elements of an output: what `rank` of the set has from `first` on, or the reduction of what all have.
+  /// Elements of an output: those of `rank` of the set from `first` on, or the reduction over all ranks.
   struct Piece {
     int rank;
     std::int64_t first;

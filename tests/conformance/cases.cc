@@ -27,7 +27,7 @@ constexpr int count_of(const T (&)[n]) {
 }
 constexpr int kDTypeCount = static_cast<int>(kDTypes.size());
 
-/// Chosen once for all jobs: choosing takes longer than most of them.
+/// Chosen once for all jobs, because choosing takes longer than most jobs.
 const std::vector<std::vector<int>>& rows_over(const std::vector<int>& counts) {
   static std::map<std::vector<int>, std::vector<std::vector<int>>> chosen;
   const auto [place, is_new] = chosen.try_emplace(counts);
@@ -35,7 +35,8 @@ const std::vector<std::vector<int>>& rows_over(const std::vector<int>& counts) {
   return place->second;
 }
 
-/// Rows over `counts` as cases; `fill` gives each its parameters, or says that there is no such case.
+/// Adds a case for each row over `counts`. `fill` sets its parameters, or
+/// returns false if there is no such case.
 template <class Fill>
 void add_cases(std::vector<Case>& cases, CollectiveKind kind, const std::vector<int>& counts, Fill fill) {
   for (const std::vector<int>& row : rows_over(counts)) {
@@ -46,12 +47,13 @@ void add_cases(std::vector<Case>& cases, CollectiveKind kind, const std::vector<
   }
 }
 
-/// Every case has one placement and pair of scales, another for its neighbours in dtype, op, length and size.
+/// True for one placement and pair of scales in each case. A neighbouring
+/// dtype, op, length or size has another.
 bool is_typical(const std::vector<int>& row, int ranks) {
   return (row[0] * 31 + row[1] * 17 + row[2] * 7 + ranks * 3) % 8 == row[3] * 2 + row[4];
 }
 
-/// Whether the output is given; another for its neighbours in dtype, length, rows and size.
+/// True if the caller provides the output. A neighbouring dtype, length, rows or size has the opposite.
 bool is_given(const std::vector<int>& row, int ranks) { return (row[0] + row[1] + row[2] + ranks) % 2 == 0; }
 
 }  // namespace
@@ -60,7 +62,7 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
   std::vector<Case> cases;
   for (const int tensors : {1, 3}) {
     if (test::kSanitized && (ranks + tensors / 2) % 2 == 0)
-      continue;  // either alone or fused: half of the time
+      continue;  // each number of ranks runs either single tensors or groups
     for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
       const std::vector<int> counts = {kDTypeCount, static_cast<int>(kOps.size()), count_of(kLengths),
                                        count_of(kScales), 2};

@@ -1,4 +1,4 @@
-// Wire compression as a user asks for it: by the configuration, and by the call.
+// Wire compression, requested by the configuration or by the call.
 #include <catch2/catch.hpp>
 
 #include "runtime/base/half.h"
@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 const Setup kTwoHosts = setup_named("hierarchical");
 constexpr float kThird = 1.0f / 3;
 
-/// What two contributions of a third become.
+/// The sum of two contributions of a third in float16.
 float as_float16() {
   const auto once = static_cast<float>(f16(kThird));
   return static_cast<float>(f16(once + once));

@@ -1,4 +1,4 @@
-// How jobs end: shutdown, abort, a lost rank. Whatever happens, every operation completes exactly once.
+// How jobs end: shutdown, abort, a lost rank. Every operation completes exactly once in each case.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -21,7 +21,7 @@ using Catch::Matchers::Contains;
 class Counted {
  public:
   explicit Counted(Rank& self) : self_(self) {}
-  ~Counted() { self_.close(); }  // from then on nobody uses the tensors and counters
+  ~Counted() { self_.close(); }  // no thread uses the tensors and counters after that
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
@@ -37,7 +37,7 @@ class Counted {
     for (const Pending& one : pending_) all.push_back(one.wait());
     return all;
   }
-  /// Asked after shutdown, when all callbacks have run.
+  /// True if each callback has run exactly once. Call it after shutdown, when all callbacks have run.
   bool each_called_once() const {
     return std::ranges::all_of(calls_, [](const std::atomic<int>& calls) { return calls == 1; });
   }
@@ -51,7 +51,7 @@ class Counted {
 
 struct Ended {
   std::vector<Status> statuses;
-  Status later;  // that of a tensor submitted after the end
+  Status later;  // the status of a tensor submitted after the end
   bool each_called_once = false;
 };
 
@@ -74,7 +74,7 @@ TEST_CASE("abort ends every pending and later operation of every rank with its r
   const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
     Counted counted(self);
     for (int i = 0; i < 50; ++i) {
-      if (i % 3 != self.rank()) counted.allreduce("never " + std::to_string(i));  // some rank does not come
+      if (i % 3 != self.rank()) counted.allreduce("never " + std::to_string(i));  // one rank never submits it
     }
     if (self.rank() == aborting) self.runtime().abort("the loss is NaN");
     Ended out{counted.wait(), submit_later(self)};
@@ -233,7 +233,7 @@ TEST_CASE("shutdown by rank 0 ends the job for all, by its name, process sets wi
       self.close();
       return std::pair(Status::ok(), Status::ok());
     }
-    // Rank 2 never comes, so that only the end can complete it.
+    // Rank 2 never submits 'waits', so only the end of the job can complete it.
     const Status waits =
         self.rank() == 1 ? self.allreduce(x, {.name = "waits", .set = others}) : submit_later(self);
     return std::pair(waits, self.allreduce(x, {.name = "later", .set = others}));
@@ -255,7 +255,7 @@ TEST_CASE("a rank that shuts down completes what it had submitted, with a result
     for (int i = 0; i < 20; ++i) counted.allreduce("both " + std::to_string(i), 1000);
     if (self.rank() == leaving) {
       counted.allreduce("alone");
-      self.close();  // while the other rank may still wait for its part
+      self.close();  // while the other rank may still wait for this rank's part
     }
     Ended out{counted.wait(), submit_later(self)};
     self.close();
@@ -277,7 +277,7 @@ TEST_CASE("operations that every rank submitted before a barrier survive a shutd
     for (int i = 0; i < 20; ++i) counted.allreduce("agreed " + std::to_string(i), 10000);
     must(self.barrier());
     self.close();
-    return counted.wait();  // it waits for nothing any more
+    return counted.wait();  // no operation is pending, so this does not block
   });
   for (const auto& statuses : seen) {
     for (const Status& status : statuses) CHECK(status.is_ok());
@@ -293,12 +293,12 @@ TEST_CASE(
       if (moves_data) must(self.allreduce(x));
     });
   };
-  for (int i = 0; i < 3; ++i) once(true);  // what is made once for the process
-  // The threads first: one that is about to end closes what it has.
+  for (int i = 0; i < 3; ++i) once(true);  // creates everything that is made once per process
+  // Threads are counted first: a thread that is about to end closes its descriptors.
   const std::size_t threads = dabke::test::thread_count();
   const std::size_t descriptors = open_descriptors();
   const int times = dabke::test::kSanitized ? 10 : 200;  // a sanitizer takes 10 times as long
-  // A busy machine does fewer in its time.
+  // On a busy machine, the time is up after fewer jobs.
   const TimePoint enough = deadline_after(8);
   for (int i = 0; i < times && (i < 10 || Clock::now() < enough); ++i) once(i % 4 != 0);
   CHECK(dabke::test::threads_fall_to(threads));

@@ -17,7 +17,8 @@ struct Factors {
   double prescale, postscale;
 };
 
-// One that float32 rounds, one that joined to the other would be a number of every dtype, and one beside an average.
+// Factors that float32 rounds; two factors whose product would be exact in every dtype (1/3 and 3);
+// factors of an average and of a maximum.
 constexpr Factors kFactors[] = {
     {ReduceOp::sum, 0.1, 1},           {ReduceOp::sum, 1, 2.34},   {ReduceOp::sum, 1.0 / 3, 3},
     {ReduceOp::average, 0.7, 1.0 / 3}, {ReduceOp::max, 2.34, 0.1},
@@ -31,7 +32,7 @@ T times(T value, double factor) {
   return factor == 1 ? value : T(static_cast<Computed<T>>(value) * static_cast<Computed<T>>(factor));
 }
 
-/// A sum divided by `ranks`, as kernels.h has it.
+/// A sum divided by `ranks`, computed as in kernels.h.
 template <class T>
 T average_of(T sum, int ranks) {
   const double share = 1.0 / ranks;
@@ -39,14 +40,16 @@ T average_of(T sum, int ranks) {
   return times(sum, share);
 }
 
-/// What every rank has at `index`, or one alone: no sum depends on its order.
+/// The number at an index belongs to all ranks or to one rank, with zeros
+/// elsewhere. No sum depends on its order.
 template <class T>
 class Numbers {
  public:
   Numbers(int ranks, const Factors& factors)
       : ranks_(ranks),
         factors_(factors),
-        // Two equal numbers add up exactly, three with one rounding; averages of halves do not round their sums.
+        // Two equal numbers add up exactly, three with one rounding.
+        // Averages of halves do not round their sums.
         some_are_of_all_(ranks <= 3 && (factors.op != ReduceOp::average || sizeof(T) > 2)) {}
 
   T input(int rank, std::size_t index) const {
@@ -113,7 +116,7 @@ std::string wrong_of(Rank& self, std::size_t elements, const Factors& factors) {
 
 std::vector<std::string> wrong_factors(Rank& self) {
   std::vector<std::string> wrong;
-  // Sizes that go by everybody to everybody, and by slices or in a ring.
+  // Sizes for the algorithm in which every rank sends to all others, and for the one in slices or in a ring.
   constexpr std::size_t kLarge = std::size_t{300} << 10;
   for (const std::size_t bytes : {std::size_t{40}, std::size_t{4} << 10, kLarge}) {
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {

@@ -8,8 +8,8 @@
 
 namespace dabke::test {
 
-/// Runs allreduces, alone and in groups, and reducescatters with them, of sizes for each algorithm of a backend, and
-/// compares every bit. Every rank calls it alike; what was wrong.
+/// Runs allreduces, alone and in groups, and reducescatters with such factors, at a size for each algorithm
+/// of a backend. Compares every bit. All ranks call it with the same arguments. Returns what was wrong.
 std::vector<std::string> wrong_factors(Rank& self);
 
 }  // namespace dabke::test

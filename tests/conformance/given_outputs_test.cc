@@ -1,5 +1,5 @@
-// Outputs that the caller gives to an allgather or alltoall: what does not fit is told on all ranks, and harms
-// nothing else.
+// Outputs that the caller gives to an allgather or alltoall. An output that does not fit is reported on all
+// ranks, and harms no other operation.
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
@@ -11,7 +11,7 @@ using Catch::Matchers::Contains;
 
 constexpr std::int64_t kColumns = 2;
 
-/// Rows of numbers, and their view.
+/// Rows of numbers, and a view of them.
 struct Rows {
   explicit Rows(std::int64_t rows, float value = -1)
       : data(static_cast<std::size_t>(rows * kColumns), value), count(rows) {}
@@ -24,12 +24,12 @@ struct Rows {
 
 CollectiveKind either() { return GENERATE(CollectiveKind::allgather, CollectiveKind::alltoall); }
 
-/// Rows that come to a rank where each of `ranks` ranks has one for each.
+/// Rows that a rank receives if each of `ranks` ranks has one row for each rank.
 std::int64_t rows_for(CollectiveKind kind, std::int64_t ranks) {
   return kind == CollectiveKind::allgather ? ranks * ranks : ranks;
 }
 
-/// Into an output of so many rows; `out` lives until it has completed.
+/// Starts the collective into `out`, which must live until the operation has completed.
 Pending start_into(Rank& self, CollectiveKind kind, Rows& in, Rows& out, Call call) {
   return self.start(kind, {{in.view(), out.view()}}, call);
 }
@@ -50,10 +50,11 @@ TEST_CASE("an output of another length on one rank fails that operation on all r
   const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
     Seen out;
     Rows in(kRanks, 3);
-    for (int round = 0; round < 3; ++round) {  // new, then known
+    for (int round = 0; round < 3; ++round) {  // new in the first round, then cached
       Rows bad_output(self.rank() == kBad ? rows + off_by : rows), good_output(rows);
       const Pending bad = start_into(self, kind, in, bad_output, {.name = "bad"});
-      const Pending good = start_into(self, kind, in, good_output, {.name = "beside"});  // may travel with it
+      // may be in the same batch
+      const Pending good = start_into(self, kind, in, good_output, {.name = "beside"});
       const Pending own = self.start(kind, {{in.view()}}, {.name = "own"});
       out.refused.push_back(bad.wait());
       must(good.wait());
@@ -192,7 +193,8 @@ TEST_CASE("an output without rows needs no memory") {
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
     Rows in(0), out(0), nothing(0), filled(self.rank() == 0 ? 2 : 0, 8);
     must(start_into(self, kind, in, out, {.name = "empty"}).wait());
-    return start_into(self, kind, filled, nothing, {.name = "not empty"}).wait();  // rows come, and none fit
+    // rows arrive, but there is room for none
+    return start_into(self, kind, filled, nothing, {.name = "not empty"}).wait();
   });
   for (const Status& status : seen)
     CHECK_THAT(status.message(), Contains("is float32 [0, 2], but what comes is float32 ["));
@@ -206,7 +208,7 @@ TEST_CASE("what is wrong with a given output by itself is told when it is submit
     std::vector<float> memory(16);
     const TensorView input{memory.data(), DType::f32, {}, Shape{2, kColumns}};
     const auto told = [&](TensorView output) {
-      if (backend.is_on_device()) return std::string();  // the copies there are apart, and aligned
+      if (backend.is_on_device()) return std::string();  // copies on a device do not overlap, and are aligned
       const Pending refused = self.start(kind, {{input, std::move(output)}}, {.name = "x"});
       return must_fail(refused.wait()).message();
     };

@@ -1,4 +1,4 @@
-// Groups: what is reduced as one, whatever its members are.
+// Groups: tensors that are reduced as one, whatever the members are.
 #include <deque>
 
 #include <catch2/catch.hpp>
@@ -32,7 +32,7 @@ TEST_CASE("groups of 1 to 1,000 scalars are reduced, whatever their names") {
 
 namespace {
 
-/// How the waits of two ranks end by the stall shutdown, once both have submitted before it.
+/// Returns how the stall shutdown ends the waits of two ranks that have both submitted before it.
 template <class Function, class IsRight>
 auto ends_by_stall(const Setup& backend, Function function, IsRight is_right) {
   return test::with_enough_time(
@@ -46,7 +46,7 @@ auto ends_by_stall(const Setup& backend, Function function, IsRight is_right) {
       is_right);
 }
 
-/// Members of group "g", each one number.
+/// Members of group "g", of one number each.
 struct Members {
   explicit Members(Rank& rank) : self(rank) {}
   Pending submit(const std::string& name, std::uint32_t group_size, ProcessSetId set = kWorldSet) {
@@ -121,7 +121,7 @@ TEST_CASE(
       if (!first) pending.push_back(members.submit("d", 3));
     }
     for (const Pending& one : pending) ends.push_back(one.wait());
-    if (first) ends.push_back(members.submit("late", 3).wait());  // the third of a group that has failed
+    if (first) ends.push_back(members.submit("late", 3).wait());  // third member of a group that has failed
     pending.clear();
     for (const char* name : {"a", "b"}) pending.push_back(members.submit(name, 2));
     for (const Pending& one : pending) must(one.wait());
@@ -161,7 +161,7 @@ TEST_CASE(
       must(self.remove_process_set(set));
     }
     const Pending left = members.submit("a", 2);
-    must(self.barrier());  // or the other's leaving would refuse it
+    must(self.barrier());  // otherwise the other rank could leave first, and the call would be refused
     self.close();
     ends.push_back(left.wait());
     return ends;

@@ -1,5 +1,5 @@
-// Threads that wait for a result drive the negotiation and run their batches, and nobody else's progress
-// suffers.
+// Threads that wait for a result drive the negotiation and run their batches,
+// without delay for other threads and ranks.
 #include <atomic>
 #include <thread>
 
@@ -50,7 +50,7 @@ TEST_CASE("a check that blocks delays no other rank, and is asked by the thread 
     std::vector<float> late(10, 1), x(10, 1);
     int times = 0;
     if (self.rank() != 0) {
-      // They negotiate through rank 0, before it has blocked, and while it does.
+      // Ranks 1 and 2 negotiate through rank 0, before and while it blocks in its check.
       for (bool is_over = false; !is_over;) {
         must(self.allreduce(x, {.name = "x", .op = ReduceOp::max, .set = others}));
         std::vector<int> steps = {1};
@@ -66,7 +66,7 @@ TEST_CASE("a check that blocks delays no other rank, and is asked by the thread 
     WaitCheck check(
         [&] {
           if (std::this_thread::get_id() != here) throw std::logic_error("another thread asks");
-          // Three steps of the others; the last one ends them.
+          // Takes part in three steps of the other ranks. The last step of the third check ends their loop.
           for (int i = 0; i < 3; ++i) {
             std::vector<int> steps = {times == 2 && i == 2 ? 1 : 0};
             const Pending step = self.allreduce_async(steps, {.name = "step"});
@@ -95,9 +95,9 @@ TEST_CASE("what comes in the moment in which a waiter's time is up is dealt with
       const Pending pending = self.allreduce_async(x, {.name = "x"});
       WaitCheck goes_on([] { return false; }, [] { return std::string(); });
       if (pending.wait_checking(goes_on, 20e-6)) continue;
-      // Nobody helps any more.
+      // No waiting thread helps from here on.
       if (pending.wait_for(std::chrono::duration<double>(test::kPatience).count())) continue;
-      must(pending.wait());  // by driving it
+      must(pending.wait());  // this wait drives the operation
       return false;
     }
     return true;
@@ -140,7 +140,8 @@ TEST_CASE("a blocking call ends with the cause when the job does, whoever drives
       job.cut(2);
       return "";
     }
-    if (!before.is_ok()) return before.message();  // rank 2 had all of it, and this rank not yet
+    // rank 2 had the whole result before it was cut off, and this rank did not
+    if (!before.is_ok()) return before.message();
     return self.allreduce(x, {.name = "never on rank 2"}).message();
   });
   CHECK_THAT(seen[0], Catch::Contains("rank 2"));

@@ -1,5 +1,6 @@
-// Outputs that lie where their inputs are: at the input's beginning, or, as NCCL has it, at this rank's part of the longer
-// one. Both are right for every collective that can have them; any other overlap is refused on all ranks.
+// Outputs that lie where their inputs are. An output may be at the input's beginning or, as NCCL defines it,
+// at this rank's part of the longer of the two. Both forms are valid for every collective that can have them.
+// Any other overlap is refused on all ranks.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -16,14 +17,14 @@ using Catch::Matchers::Contains;
 
 enum class Form { at_the_input, at_this_ranks_part };
 
-/// A number of tensor `tensor` on rank `rank`; small and whole, so that every sum of them is exact. It repeats
-/// after kPeriod; a row of so many columns, or of a multiple, would look like the next.
+/// Element i of tensor `tensor` on rank `rank`: a small whole number, so that every sum is exact. It repeats
+/// after kPeriod; with so many columns, or a multiple, all rows would look the same.
 float value(int tensor, int rank, std::int64_t i) {
   return static_cast<float>((i * 7 + tensor * 13 + rank * 29) % 1001);
 }
 constexpr std::int64_t kPeriod = 1001 / 7;
 
-/// Writes `at(0)`, `at(1)` and so on, of which kPeriod are computed.
+/// Writes `at(0)`, `at(1)` and so on. Only kPeriod of them are computed.
 template <class At>
 void write_values(std::span<float> to, At at) {
   const std::size_t computed = std::min(to.size(), to_size(kPeriod));
@@ -35,7 +36,7 @@ void write_values(std::span<float> to, At at) {
   }
 }
 
-/// Rows of a rank's part of a reducescatter: the first ranks have one more where they do not divide evenly.
+/// Rows of a rank's part of a reducescatter. If they do not divide evenly, the first ranks have one more.
 std::int64_t part_of(std::int64_t rows, int ranks, int rank) { return rows / ranks + (rank < rows % ranks); }
 std::int64_t rows_before(std::int64_t rows, int ranks, int rank) {
   std::int64_t before = 0;
@@ -43,7 +44,7 @@ std::int64_t rows_before(std::int64_t rows, int ranks, int rank) {
   return before;
 }
 
-/// One tensor: its memory, and where input and output lie in it.
+/// One tensor: its memory, and its input and output as views of that memory.
 struct Tensor {
   std::vector<float> memory;
   TensorView input, output;
@@ -59,7 +60,7 @@ void make(Tensor& tensor, int number, CollectiveKind kind, Form form, const Rank
           std::int64_t columns, float prescale) {
   const int n = self.size(), own = self.rank();
   const std::int64_t mine =
-      kind == CollectiveKind::allgather ? rows + own : rows;  // another number on each rank
+      kind == CollectiveKind::allgather ? rows + own : rows;  // the number differs between ranks
   const auto fill = [&](std::int64_t first_row) {
     write_values(std::span(tensor.memory).subspan(to_size(first_row * columns), to_size(mine * columns)),
                  [&](std::int64_t i) { return value(number, own, i); });
@@ -133,7 +134,7 @@ TEST_CASE("an output may begin at its input, or lie at this rank's part of it, i
             pending.push_back(self.start(kind, {{tensor.input, tensor.output}}, call));
           for (const Pending& one : pending) must(one.wait());
           if (!std::ranges::all_of(tensors, is_right)) return fmt::format("{} rows of {}", rows, columns);
-          if (kind == CollectiveKind::alltoall) continue;  // has no groups
+          if (kind == CollectiveKind::alltoall) continue;  // alltoall has no groups
           std::vector<Argument> group;
           for (int t = 0; t < 4; ++t) {
             Tensor& tensor = tensors[to_size(t)] = Tensor();
@@ -156,7 +157,7 @@ TEST_CASE("an overlap that no form allows is refused on all ranks, where one ran
   const auto kind =
       GENERATE(CollectiveKind::allreduce, CollectiveKind::reducescatter, CollectiveKind::allgather);
   CAPTURE(backend, name_of(kind));
-  if (backend.is_on_device()) return;  // the copies there are apart
+  if (backend.is_on_device()) return;  // copies on a device do not overlap
   struct Seen {
     Status refused;
     bool was_left_alone = false, again = false;
@@ -172,7 +173,7 @@ TEST_CASE("an overlap that no form allows is refused on all ranks, where one ran
       return self.start(kind, {{input, rows_at(memory, output_row, given, kColumns)}}, {.name = "x"}).wait();
     };
     Seen out;
-    out.refused = call(self.rank() == 1 ? 1 : 20);  // row 1 is nobody's part
+    out.refused = call(self.rank() == 1 ? 1 : 20);  // row 1 is not the beginning of a rank's part
     out.was_left_alone = memory == std::vector<float>(40 * kColumns, 1);
     must(call(20));
     const float wanted = kind == CollectiveKind::allgather ? 1.0F : 3.0F;
@@ -197,7 +198,7 @@ TEST_CASE("an allgather's input inside its output, but not at its rank's part, f
   CAPTURE(backend);
   const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
     std::vector<float> memory(12, 1);
-    const bool is_wrong = self.rank() == 2;  // its part begins behind rank 0's row and rank 1's two
+    const bool is_wrong = self.rank() == 2;  // its part begins behind rank 0's row and rank 1's two rows
     const TensorView input = rows_at(memory,
                                      self.rank() == 0   ? 0
                                      : self.rank() == 1 ? 1
@@ -219,7 +220,7 @@ TEST_CASE("an output that overlaps another tensor of its call or group is refuse
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const bool one_by_one = GENERATE(false, true);
   CAPTURE(backend, one_by_one);
-  if (backend.is_on_device()) return;  // the copies there are apart
+  if (backend.is_on_device()) return;  // copies on a device do not overlap
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
     std::vector<float> memory(64, 1);
     const std::int64_t second = self.rank() == 1 ? 4 : 16;

@@ -1,4 +1,4 @@
-// What can be seen of a job: counters and the timeline.
+// The counters and the timeline of a job.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -48,13 +48,13 @@ std::vector<std::string> outline(const Json& trace, const std::string& name) {
   return lines;
 }
 
-/// The outline without the ready moments of single ranks, whose order is free.
+/// The outline without the moments at which single ranks became ready, whose order is free.
 std::vector<std::string> without_ranks(std::vector<std::string> lines) {
   std::erase_if(lines, [](const std::string& line) { return line == "X 0" || line == "X 1"; });
   return lines;
 }
 
-/// Rank 0 alone writes.
+/// In this format, only rank 0 writes.
 Config horovods_config() {
   Config config = quiet_config();
   config.timeline_format = TimelineFormat::horovod;
@@ -154,7 +154,7 @@ TEST_CASE(
     const auto after = outline(trace, "after");
     REQUIRE(std::ranges::count(early, "B NEGOTIATE_ALLREDUCE") == 0);
     REQUIRE(std::ranges::count(early, "X 0") + std::ranges::count(early, "X 1") == 0);
-    // Once in the lane's, and once more where a device still ran the one before.
+    // A tensor is queued once in the lane, and once more if the device still ran the batch before.
     REQUIRE(after.size() == 8 + 2 * static_cast<std::size_t>(std::ranges::count(after, "B QUEUE")));
     REQUIRE(after[0] == "B NEGOTIATE_ALLREDUCE");
     REQUIRE(std::ranges::count(after, "X 0") == 1);

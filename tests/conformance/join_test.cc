@@ -1,4 +1,4 @@
-// Ranks with uneven data: who has none left joins, and the others go on.
+// Ranks with uneven data: a rank that has none left joins, and the others go on.
 #include <algorithm>
 #include <limits>
 #include <semaphore>
@@ -232,8 +232,8 @@ TEST_CASE("nothing can be submitted to a set between this rank's join and its en
       has_been_refused.release();
     } else {
       std::vector<int> x = {1};
-      must(self.allreduce(x, {.name = "other"}));  // needs rank 0 to have joined
-      has_been_refused.acquire();                  // rank 0's join would end with this rank's
+      must(self.allreduce(x, {.name = "other"}));  // completes only once rank 0 has joined
+      has_been_refused.acquire();                  // this rank's join would end rank 0's
       joined = self.join_async();
     }
     must(joined.wait());

@@ -38,7 +38,7 @@ std::vector<Pair> pairs_of(const Row& row) {
   return pairs;
 }
 
-/// Empty: nothing is said.
+/// The value of DABKE_TEST_MATRIX; empty if it is not set.
 std::string matrix() {
   const char* value = std::getenv("DABKE_TEST_MATRIX");
   const std::string text = value ? value : "";
@@ -52,7 +52,7 @@ std::string matrix() {
 bool jobs_are_pairwise() { return matrix() != "full"; }
 bool cases_are_pairwise() { return matrix() == "pairwise"; }
 
-/// Greedy: each time the row with the most pairs that have not met yet.
+/// A greedy choice: each time the row with the most pairs that no chosen row has.
 std::vector<Row> choose_rows(const std::vector<int>& counts, bool pairwise) {
   const std::vector<Row> all = all_rows(counts);
   if (!pairwise || counts.size() < 2) return all;

@@ -30,11 +30,11 @@ struct Shape {
   std::int64_t fusion_threshold;
 };
 
-/// The numbers of ranks; under a sanitizer, those that have somebody to race with.
+/// The numbers of ranks; under a sanitizer, only those with another rank to race with.
 std::vector<int> sizes() { return test::kSanitized ? std::vector{2, 3, 4} : std::vector{1, 2, 3, 4}; }
 
-/// Every backend, with every size and every fusion threshold; where pairs are enough not with both of every, and which threshold
-/// goes with which size takes turns. Under a sanitizer, every backend once.
+/// Every backend with every size and every fusion threshold. If pairs are enough, each backend has each size
+/// with one threshold, which depends on the seed. Under a sanitizer, every backend runs once.
 std::vector<Shape> shapes_of_jobs() {
   const auto backends = every_backend();
   const std::int64_t thresholds[] = {0, Config{}.fusion_threshold};
@@ -55,8 +55,8 @@ struct LargeShape {
   std::vector<DType> dtypes;
 };
 
-/// Every backend with every size; each dtype with each, but not with both where pairs are enough. Under a sanitizer, every
-/// backend once.
+/// Every backend with every size. A job has all dtypes or, if pairs are enough, one of them in turn. Under a
+/// sanitizer, every backend runs once.
 std::vector<LargeShape> shapes_of_large_jobs() {
   const std::vector<DType> all = {DType::f32, DType::bf16, DType::i64, DType::u8};
   const auto backends = every_backend();
@@ -136,7 +136,7 @@ TEST_CASE("disjoint, overlapping and circular process sets run side by side in a
 
   std::vector<Case> cases;
   for (int round = 0; round < (test::kSanitized ? 4 : 10); ++round) {
-    for (std::size_t set = 0; set <= sets.size(); ++set) {  // the last one is the world
+    for (std::size_t set = 0; set <= sets.size(); ++set) {  // the last round uses the world
       for (const CollectiveKind kind :
            {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
             CollectiveKind::alltoall, CollectiveKind::reducescatter}) {

@@ -1,4 +1,4 @@
-// When ranks disagree about a tensor, every rank gets the same error, and nothing else is harmed.
+// When ranks disagree about a tensor, every rank gets the same error, and no other operation is harmed.
 #include <functional>
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ Pending submit(Rank& self, std::vector<float>& data, CollectiveKind kind, Shape 
   return self.start(kind, {{view}}, call);
 }
 
-/// What ranks 0 and 1 submit, and what rank 2 submits instead.
+/// The call of ranks 0 and 1, and the different call of rank 2.
 struct Disagreement {
   std::string what;
   std::function<Pending(Rank&, std::vector<float>&)> most;
@@ -26,7 +26,7 @@ struct Disagreement {
   std::string odd_signature;
 };
 
-/// A signature says where tensors are that are not on the host.
+/// Adds the device to a signature, which names it unless the tensors are on the host.
 std::string as_seen(std::string signature, const Setup& setup) {
   const std::size_t shape = signature.rfind(']');
   if (shape != std::string::npos) signature.insert(shape + 1, setup.where());

@@ -1,5 +1,5 @@
-// Names that are used twice, groups whose members come one by one, submissions from several threads and
-// callbacks.
+// Names that are used twice, groups whose members arrive one by one, submissions
+// from several threads, and callbacks.
 #include <atomic>
 #include <semaphore>
 #include <thread>
@@ -37,7 +37,7 @@ TEST_CASE(
     std::vector<int> second = {1};
     Status refused;
     Pending pending;
-    if (self.rank() == 0) {  // rank 1 comes later, so the first one is pending for sure
+    if (self.rank() == 0) {  // rank 1 submits later, so the first call is certainly pending
       pending = self.allreduce_async(first, {.name = "same"});
       refused = self.allreduce(second, {.name = "same"});
     }
@@ -72,7 +72,7 @@ TEST_CASE(
         if (!one.is_done()) throw std::runtime_error("it was submitted");
         refused.push_back(one.wait());
       }
-      pending.push_back(self.allreduce_async(c, {.name = "c"}));  // not taken by what was refused
+      pending.push_back(self.allreduce_async(c, {.name = "c"}));  // refused calls have not reserved the name
       pending.push_back(self.allreduce_async(d, {.name = "d"}));
     }
     must(self.barrier());

@@ -1,5 +1,4 @@
-// What is special about numbers: the same bits everywhere, infinities, integers beyond what a double can
-// hold.
+// Numbers with special rules: the same bits on every rank, infinities, integers that a double cannot hold.
 #ifdef __x86_64__
 #include <xmmintrin.h>
 #endif
@@ -52,7 +51,7 @@ TEST_CASE("sums of 1e8, -1e8 and 1 have the same bits on every rank, whatever th
       }
     }
     std::vector<Pending> pending;
-    for (int round = 0; round < 3; ++round) {  // other batches each time: waits fall elsewhere
+    for (int round = 0; round < 3; ++round) {  // waits at other places each time, so batches differ
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         pending.push_back(self.allreduce_async(tensors[i], {.name = "sum " + std::to_string(i)}));
         if (i % static_cast<std::size_t>(round + 2) == 1) must(pending.back().wait());
@@ -105,7 +104,7 @@ TEST_CASE("NaN and infinity come out of a reduction as they must") {
 
 TEST_CASE("integers keep every bit, and wrap where they overflow") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
-  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;  // no double is equal to it
+  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;  // a double cannot hold it
   struct Seen {
     std::vector<std::int64_t> sum, most;
     std::vector<std::uint64_t> wrapped;
@@ -202,11 +201,13 @@ TEST_CASE("a thousand small tensors submitted at once are fused, and each gets i
   });
   for (const Seen& one : seen) {
     CHECK(one.right);
-    CHECK(one.batches < (test::kSanitized ? 1000 : 500));  // a few; more only where each comes by itself
+    // few batches; more only if tensors arrive one by one
+    CHECK(one.batches < (test::kSanitized ? 1000 : 500));
   }
 }
 
-/// What a program may ask of its threads: rounding up, and on x86-64 subnormal numbers read and written as zero.
+/// Sets the floating-point modes that a program may set for its threads: rounding up and, on x86-64,
+/// subnormal numbers read and written as zero.
 void set_odd_floats() {
 #ifdef __x86_64__
   _mm_setcsr(_mm_getcsr() | 0x8040);
@@ -221,7 +222,7 @@ bool has_odd_floats() {
   return std::fegetround() == FE_UPWARD;
 }
 
-/// Subnormal numbers, whose sums are some too, and numbers whose sums are rounded.
+/// Subnormal numbers with subnormal sums, and numbers whose sums are rounded.
 template <class T>
 std::vector<T> delicate_numbers(int rank, std::size_t count) {
   using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -234,7 +235,7 @@ std::vector<T> delicate_numbers(int rank, std::size_t count) {
   return all;
 }
 
-/// The bytes of each result, the first half waited for in the call, in which a rank helps, and the other polled.
+/// Appends each result. The first half of the calls wait, so that the rank helps; the other half poll.
 template <class T>
 void run_delicate(Rank& self, const std::vector<T>& input, std::vector<std::vector<T>>& results) {
   for (const bool is_polled : {false, true}) {
@@ -257,7 +258,7 @@ TEST_CASE("what one rank has set for the floats of its own threads changes no bi
     std::vector<std::vector<T>> inputs;
     for (const std::size_t count : {std::size_t{5}, std::size_t{30011}})
       for (int rank = 0; rank < kRanks; ++rank) inputs.push_back(delicate_numbers<T>(rank, count));
-    Job job(backend, kRanks, [&](int rank) {  // on the thread that opens the rank
+    Job job(backend, kRanks, [&](int rank) {  // runs on the thread that opens the rank
       if (rank == odd_rank) set_odd_floats();
       return quiet_config();
     });

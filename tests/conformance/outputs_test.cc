@@ -1,4 +1,4 @@
-// Outputs for which some rank has no memory: the operation fails on all ranks, and nothing else does.
+// Outputs for which one rank has no memory: the operation fails on all ranks, and no other operation does.
 #include <sys/mman.h>
 
 #include <deque>
@@ -79,9 +79,9 @@ TEST_CASE(
     Seen out;
     std::deque<std::vector<float>> given;
     std::vector<float> x(3 * kRanks, 1), y(3 * kRanks, 2);
-    for (int round = 0; round < 3; ++round) {  // new, then known
+    for (int round = 0; round < 3; ++round) {  // new in the first round, then cached
       const Pending bad = start(self, kind, "refused", x, self.rank() == kBad, given);
-      const Pending good = start(self, kind, "beside", y, false, given);  // may well travel with it
+      const Pending good = start(self, kind, "beside", y, false, given);  // may be in the same batch
       out.refused.push_back(bad.wait());
       must(good.wait());
       out.beside = good.output<float>();

@@ -1,4 +1,4 @@
-// Process sets beside the world: what is ordered for some ranks only must not change what the others run.
+// Process sets beside the world: an order for some ranks only must not change what the other ranks run.
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kRounds = 20;
 
-/// The world's tensors `a` and `b` with something of ranks 0 and 1 ordered between them, on three ranks; rank
-/// 1 comes last and with all at once. Returns the sums that each rank saw.
+/// Runs the world's tensors `a` and `b` on three ranks, with a call of ranks 0 and 1 ordered between them.
+/// Rank 1 comes last and submits everything at once. Returns the sums of each rank.
 std::vector<std::vector<int>> sums_around(const Setup& setup, const Config& config,
                                           const std::function<Pending(Rank&, int round)>& between) {
   return run_on_ranks(setup, 3, config, [&](Rank& self) {

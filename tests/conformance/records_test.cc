@@ -1,4 +1,4 @@
-// What the ranks' own records say of a job, joined.
+// The records that the ranks write of a job, joined.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -37,7 +37,7 @@ class Folder {
   std::string path_ = "/tmp/dabke_records_XXXXXX";
 };
 
-/// One rank's file, all of it.
+/// The whole file of one rank.
 struct RankRecords {
   timeline::RecordFile file;
   std::vector<timeline::Record> records;
@@ -82,8 +82,8 @@ Config records_config(const std::string& timeline = "DYNAMIC") {
   return config;
 }
 
-/// A batch as all of its ranks must have it: set, collective, dtype, bytes, the tensors' orders, names and bytes, and
-/// what has run it, how.
+/// The facts of a batch that all its ranks must agree on: set, collective, dtype, bytes, the tensors' orders,
+/// names and bytes, the backends, and the runs.
 using Tensor = std::tuple<std::uint64_t, std::string, std::uint64_t>;
 using BatchFacts = std::tuple<ProcessSetId, CollectiveKind, DType, std::uint64_t, std::vector<Tensor>,
                               std::set<std::string>, std::vector<std::string>>;
@@ -119,7 +119,7 @@ std::map<BatchKey, BatchFacts> batches_of(const RankRecords& rank) {
   return batches;
 }
 
-/// What is wrong in the order of times of one rank's tensors; empty: nothing.
+/// Returns what is wrong in the order of times of one rank's tensors; empty if nothing is.
 std::string disorder_in(const RankRecords& rank) {
   struct Life {
     std::int64_t submit = -1, order = -1, run = -1;
@@ -201,7 +201,7 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
         std::get<3>(expected) = std::get<3>(batch);
         std::get<2>(std::get<4>(expected).front()) = std::get<2>(std::get<4>(batch).front());
       }
-      // Few bytes are carried between hosts by one rank of each alone.
+      // With few bytes, only one rank of each host sends between hosts.
       if (std::get<5>(batch).contains("hierarchical")) std::get<6>(expected) = std::get<6>(batch);
       CHECK(text_of(batch) == text_of(expected));
       CHECK(std::get<5>(batch).size() == 1);
@@ -213,17 +213,17 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
   for (const timeline::Record& record : ranks[0].of(What::ready)) {
     if (record.process_set == kWorldSet) ready[ranks[0].name(record)].insert(record.number);
   }
-  // Rank 0 hears of the last rank of the other host by the first one there.
+  // On two hosts, the last rank's readiness reaches rank 0 only through the first rank of its host.
   const std::uint32_t heard = backend.hosts == 1 ? 4 : 3;
   for (std::uint32_t rank = 0; rank < heard; ++rank) CHECK(ready["layer.0"].count(rank) == kSteps);
 }
 
 TEST_CASE("ranks that call at any time record between the same two orders") {
-  const auto caller = GENERATE(-1, 0, 2);  // all, or one
+  const auto caller = GENERATE(-1, 0, 2);  // all ranks, or one
   const Folder folder;
   constexpr int kRanks = 4;
   run_on_ranks(every_backend().back(), kRanks, records_config(), [&](Rank& self) {
-    // Each is ahead of the others by another number of tensors, because nobody waits for what it submits.
+    // Each rank is ahead by another number of tensors, because no rank waits for its operations.
     const auto lead = static_cast<std::size_t>(10 * self.rank());
     std::vector<std::vector<float>> data(200, std::vector<float>(4));
     std::vector<Pending> pending;
@@ -255,7 +255,7 @@ TEST_CASE("ranks that call at any time record between the same two orders") {
     const auto ranks = read_ranks(folder / name, kRanks);
     for (const RankRecords& rank : ranks) {
       CHECK(rank.orders() == ranks[0].orders());
-      CHECK(rank.of(What::done).size() == rank.orders().size());  // those under way at the stop, too
+      CHECK(rank.of(What::done).size() == rank.orders().size());  // also those under way at the stop
     }
   }
 }
@@ -263,7 +263,8 @@ TEST_CASE("ranks that call at any time record between the same two orders") {
 TEST_CASE("each rank is told of its own errors alone, and the others go on") {
   const Folder folder;
   const auto seen = run_on_ranks(every_backend().back(), 3, records_config(), [&](Rank& self) {
-    if (self.rank() == 1) std::filesystem::create_directory(folder / "trace.rank1");  // cannot be written
+    // so its file cannot be written
+    if (self.rank() == 1) std::filesystem::create_directory(folder / "trace.rank1");
     std::vector<float> x(4);
     must(self.barrier());
     const Status started = self.runtime().start_timeline(folder / "trace", false);
@@ -283,7 +284,7 @@ TEST_CASE("each rank is told of its own errors alone, and the others go on") {
   }
   const auto& [started, other, stopped] = seen[1];
   CHECK_THAT(started.message(), Catch::Contains("trace.rank1") && Catch::Contains("Is a directory"));
-  CHECK(other.is_ok());  // nothing is being written there
+  CHECK(other.is_ok());  // that rank is not writing a timeline
 }
 
 TEST_CASE("a disk that is full on one rank is told by its stop, and the job goes on") {
@@ -345,7 +346,7 @@ TEST_CASE("as a timeline ends rank 0 makes one trace of all ranks, where nobody 
     if (self.rank() == 1) must(self.runtime().start_timeline(folder / "part", false));
     must(self.barrier());
     must(self.allreduce(x, {.name = "x"}));
-    if (self.rank() == 1) must(self.runtime().stop_timeline());  // of all ranks; rank 0 calls nothing
+    if (self.rank() == 1) must(self.runtime().stop_timeline());  // stops all ranks; rank 0 does not call it
   });
   CHECK(ranks_in(folder / "part") == all);
 }
@@ -396,7 +397,8 @@ TEST_CASE(
   config.timeline_max_bytes = 100'000;
   run_on_ranks(every_backend().back(), 2, config, [&](Rank& self) {
     std::vector<float> x(4);
-    // The writer looks every 20 ms, where it gets its turn. As long as the first is written, no other is.
+    // The writer checks the size every 20 ms, if it gets CPU time. While the first timeline
+    // is being written, no other can start.
     const bool starts = self.rank() == (format == TimelineFormat::horovod ? 0 : 1);
     const TimePoint deadline = deadline_after(60);
     for (std::vector<int> has_stopped = {0}; has_stopped[0] == 0;) {
@@ -420,7 +422,8 @@ TEST_CASE(
     most = std::max(most, std::filesystem::file_size(fmt::format("{}.rank{}", folder / "trace", rank)));
   }
   CHECK(most <= 100'000);
-  CHECK(most >= 70'000);  // a quarter of so low a limit is kept for what comes until all have stopped
+  // with so low a limit, a quarter stays free for records until all ranks have stopped
+  CHECK(most >= 70'000);
   CHECK(read_ranks(folder / "other", 2)[1].orders().size() == 1);
 }
 
@@ -429,7 +432,7 @@ TEST_CASE("a start after the job has ended is an error, and a stop ends the file
   run_on_ranks(every_backend().back(), 2, records_config(), [&](Rank& self) {
     must(self.runtime().start_timeline(folder / "trace", false));
     std::vector<float> x(4);
-    (void)self.allreduce(x, {.name = "x"});  // the other may have aborted before it has come to an end here
+    (void)self.allreduce(x, {.name = "x"});  // the other rank may abort before this operation has ended here
     self.runtime().abort("enough");
     while (self.allreduce(x, {.name = "y"}).is_ok()) {
     }
@@ -444,7 +447,7 @@ TEST_CASE(
   const Folder folder;
   run_on_ranks(every_backend().back(), 1, records_config(), [&](Rank& self) {
     reports::ActiveTimeline& timeline = self.runtime().timeline();
-    must(timeline.end_span());  // nobody looks
+    must(timeline.end_span());  // no timeline is running, so nothing is checked
     timeline.begin_span("before");
     must(self.runtime().start_timeline(folder / "trace", false));
     timeline.begin_span("outer");
@@ -456,7 +459,7 @@ TEST_CASE(
     }).join();
     must(timeline.end_span());
     must(timeline.end_span());
-    must(timeline.end_span());  // of "before"
+    must(timeline.end_span());  // ends "before"
     (void)must_fail(timeline.end_span());
     timeline.begin_span("until later");
     must(self.runtime().stop_timeline());

@@ -1,4 +1,5 @@
-// A call that one rank refuses when it is submitted: the others get that rank's text instead of waiting for it.
+// A call that one rank refuses at submission: the other ranks get that
+// rank's error instead of waiting for it.
 #include <catch2/catch.hpp>
 
 #include "runtime/base/bytes.h"
@@ -15,7 +16,7 @@ struct Bad {
   const char* reason;
 };
 
-/// Starts `bad.kind` of 'x' as it should be or, on the rank that is to refuse it, as `bad.what` says.
+/// Starts a valid `bad.kind` of 'x' or, if `is_wrong`, one with the fault `bad.what`.
 Pending start(Rank& self, const Bad& bad, bool is_wrong, std::vector<float>& memory) {
   constexpr std::int64_t kRows = 6;
   Call call{.name = "x"};
@@ -46,7 +47,7 @@ TEST_CASE(
                Bad{"root", CollectiveKind::broadcast, "root rank 7 is not in process set 0"},
                Bad{"another length", CollectiveKind::allreduce, "but the result is float32 [6]"});
   CAPTURE(backend, bad.what, name_of(bad.kind));
-  if (backend.is_on_device()) return;  // the copies there are aligned, and have data
+  if (backend.is_on_device()) return;  // copies on a device are aligned, and have data
   struct Seen {
     std::vector<Status> refused;
     bool again = true;
@@ -55,7 +56,7 @@ TEST_CASE(
     Seen out;
     std::vector<float> memory(7, 1);
     const float sum = bad.kind == CollectiveKind::allreduce ? 3 : 1;
-    for (int round = 0; round < 3; ++round) {  // new, then known
+    for (int round = 0; round < 3; ++round) {  // new in the first round, then cached
       out.refused.push_back(start(self, bad, self.rank() == 1, memory).wait());
       std::vector<float> right(7, 1);
       const Pending again = start(self, bad, false, right);

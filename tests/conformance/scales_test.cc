@@ -1,4 +1,5 @@
-// Factors: those that a dtype must round, and those that are no ordinary numbers, such as a loss scale that has overflowed.
+// Factors that a dtype must round, and factors that are not ordinary numbers, such
+// as a loss scale that has overflowed.
 #include <cmath>
 #include <limits>
 
@@ -34,7 +35,7 @@ TEST_CASE(
   };
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
     Seen out{{1, 2}, {1, 2}, {}, {1}};
-    for (int round = 0; round < 2; ++round) {  // for the first time, then known
+    for (int round = 0; round < 2; ++round) {  // new in the first round, then cached
       out.before = out.after = {1, 2};
       must(self.allreduce(out.before, {.name = "before", .prescale = factor}));
       must(self.allreduce(out.after, {.name = "after", .postscale = factor}));

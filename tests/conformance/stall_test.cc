@@ -1,4 +1,4 @@
-// A tensor that some ranks submitted and others did not.
+// A tensor that some ranks have submitted and others have not.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-/// What the process writes to its standard error meanwhile.
+/// Captures what the process writes to its standard error.
 class CapturedErrors {
  public:
   CapturedErrors() : file_(::tmpfile()), before_(::dup(STDERR_FILENO)) {
@@ -42,7 +42,7 @@ class CapturedErrors {
   int before_;
 };
 
-/// How often the tensor is reported, in full ("Stalled for 1.0 s: 'x' ...") or as one that is still stalled.
+/// Counts the reports of the tensor, in full ("Stalled for 1.0 s: 'x' ...") or as still stalled.
 int reports_of(const std::string& name, const std::string& text) {
   const std::string report = " s: '" + name + "'";
   int count = 0;
@@ -76,7 +76,7 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
       must(self.barrier());
       Pending pending = self.rank() == 2 ? self.allreduce_async(other, {.name = "other"})
                                          : self.allreduce_async(late, {.name = "late"});
-      while (!reported) {  // the reports are the event; the first may have come before a rank did
+      while (!reported) {  // the first report may come before all ranks have submitted
         const std::string text = errors.text();
         const auto is_there = [&](const std::string& part) { return text.find(part) != std::string::npos; };
         if (std::ranges::all_of(expected, is_there) && reports_of("late", text) >= 3) reported = true;

@@ -1,4 +1,4 @@
-// Elements of tests: what each rank puts in, and arithmetic that says what must come out.
+// Elements of tests: the inputs of each rank, and the arithmetic that gives the expected outputs.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace dabke::test {
 
-/// A tensor that owns its memory; without elements it has none.
+/// A tensor that owns its memory. A tensor without elements has none.
 struct Buffer {
   Buffer() = default;
   Buffer(DType element, Shape dims)
@@ -61,11 +61,11 @@ T from_number(double value) {
   }
 }
 
-/// input_value() is the same again so many elements on: what it divides by, times the 8 of its shift.
+/// The period of input_value() in elements: the product of its divisors, times 8 for its shift.
 inline constexpr std::int64_t kPeriod = std::int64_t{4} * 5 * 7 * 8;
 
-/// What `rank` has at `index`: small numbers (halves for floating dtypes), so that sums and products of a few
-/// ranks are exact in every dtype, whatever the order.
+/// The input of `rank` at `index`: small numbers (halves for floating dtypes). Sums and products of a few
+/// ranks are exact in every dtype, in any order.
 template <class T>
 T input_value(int rank, std::int64_t index, int salt) {
   const std::int64_t mixed = rank * 5 + index * 3 + (index >> 3) + salt * 7;
@@ -80,8 +80,9 @@ T input_value(int rank, std::int64_t index, int salt) {
   }
 }
 
-/// value * factor as documented: integers truncate toward zero, as a cast does; a bool stays what it is, as all does that is
-/// multiplied by 1. With std::trunc(), and for 1 too, a long double took longer than all else that is calculated here.
+/// value * factor as documented: integers truncate toward zero, as a cast does. A bool, and a product
+/// with 1, stay unchanged. With std::trunc(), or with long double for a factor of 1, this would take
+/// longer than all other arithmetic here.
 template <class T>
 T scaled(T value, double factor) {
   if (std::is_same_v<T, bool> || factor == 1) {
@@ -115,7 +116,7 @@ T reduced(ReduceOp op, T a, T b) {
   }
 }
 
-/// The reduction of what `ranks` ranks have at `index`.
+/// The reduction of the inputs of `ranks` ranks at `index`.
 template <class T>
 T expected_value(ReduceOp op, int ranks, std::int64_t index, int salt, double prescale, double postscale) {
   T result = scaled(input_value<T>(0, index, salt), prescale);
@@ -130,7 +131,7 @@ T expected_value(ReduceOp op, int ranks, std::int64_t index, int salt, double pr
   }
 }
 
-/// Distance between neighbouring numbers near 1.
+/// The distance between neighbouring numbers near 1.
 template <class T>
 constexpr double epsilon_of() {
   if (std::is_same_v<T, f16>) return 0x1p-10;
@@ -138,7 +139,8 @@ constexpr double epsilon_of() {
   return std::is_same_v<T, float> ? 0x1p-23 : 0x1p-52;
 }
 
-/// Exactly, but for a third of something, which may be rounded the one way or the other.
+/// True if the numbers are equal or, if `inexact`, nearly equal: a third
+/// of a value may be rounded either way.
 template <class T>
 bool matches(T got, T want, bool inexact) {
   if constexpr (is_float<T>) {
@@ -147,7 +149,7 @@ bool matches(T got, T want, bool inexact) {
   return number(got) == number(want);
 }
 
-/// `count` elements that come again after kPeriod, computed once: a sanitizer makes each of them dear.
+/// `count` elements that repeat after kPeriod. Each is computed once, because a sanitizer makes that slow.
 template <class T>
 class Pattern {
  public:
