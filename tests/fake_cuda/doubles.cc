@@ -20,7 +20,8 @@ Function function(const char* name, const char* file = FAKE_CUDA) {
 }  // namespace
 
 Status load_doubles() {
-  // By one thread, for all: ThreadSanitizer does not see the lock of the loader, whose names NCCL is found by.
+  // Loaded once, by one thread: ThreadSanitizer does not see the lock of the
+  // loader, which finds NCCL by its name.
   static const Status loaded = []() -> Status {
     for (const char* const file : {FAKE_CUDA, FAKE_NCCL}) {
       if (::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == nullptr)

@@ -1,4 +1,4 @@
-// How a test takes the doubles for this process's driver and NCCL.
+// Loads the test doubles as this process's CUDA driver and NCCL.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace dabke::test {
 
-/// They become this process's driver and NCCL; called again it does nothing.
+/// Makes the doubles this process's driver and NCCL. A second call does nothing.
 Status load_doubles();
-/// What they do from now on (fake_cuda.h). `seed`: of random delays; 0: none.
+/// Sets the faults from now on; fake_cuda.h documents the plan. `seed` is
+/// that of random delays; 0: no delays.
 void plan_faults(const std::string& plan, unsigned seed = 0);
 
 std::uint64_t kernels_run(int device);
-/// What the double of NCCL knows of memory that is registered.
+/// The figures of the fake NCCL about registered memory.
 NcclFigures nccl_figures();
 
-/// Memory of a device of the double, for the tensors of a test: no plan is about it. Null: there is none.
+/// Memory of a fake device for the tensors of a test. No plan refuses it. Returns null if there is none left.
 void* allocate_on_double(int device, std::size_t bytes);
 
-/// Faults while it lives.
+/// Plans faults as long as it lives.
 struct Planned {
   explicit Planned(const std::string& plan, unsigned seed = 0) { plan_faults(plan, seed); }
   ~Planned() { plan_faults(""); }

@@ -58,7 +58,7 @@ void reduce(nccl::Type type, nccl::Op op, char* into, const char* other, std::si
 
 }  // namespace
 
-/// Everybody sends `bytes` from blocks of `stride` to each of `to`, and gets as much from each of `from`.
+/// Every rank exchanges `op.count` elements with the others through their mailboxes, as its kind requires.
 bool run_collective(Shared& comm, const Call& op, std::uint64_t call) {
   const auto* const from = static_cast<const char*>(op.from);
   auto* const to = static_cast<char*>(op.to);

@@ -1,4 +1,4 @@
-// What the collectives of the double of NCCL do.
+// The collectives of the fake NCCL.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ struct Call {
 inline constexpr std::size_t kWidths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
 inline std::size_t bytes_of(const Call& op) { return op.count * kWidths[op.type]; }
 
-/// One collective, of all ranks; false: something has ended it. `call` tells it from those before and behind it.
+/// Runs one collective of all ranks. Returns false if something has ended it. `call` is different from the
+/// numbers of the collectives before and after it.
 bool run_collective(Shared& comm, const Call& op, std::uint64_t call);
 
 }  // namespace dabke::test

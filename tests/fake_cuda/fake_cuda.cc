@@ -1,4 +1,4 @@
-// The double of the driver: libcuda.so.1 (fake_cuda.h says what it is).
+// The fake CUDA driver: libcuda.so.1 (fake_cuda.h describes it).
 #include "tests/fake_cuda/fake_cuda.h"
 
 #include <unistd.h>
@@ -34,12 +34,12 @@ namespace {
 
 struct Rule {
   std::string call;
-  int device = -1;  // -1: each
+  int device = -1;  // -1: every device
   int nth = 1;
   std::string what;
 };
 
-/// Of the whole process, and never destroyed: streams may still be at work when it ends.
+/// The state of the process. Never destroyed, because streams may still run when the process ends.
 struct Machine {
   std::mutex mutex;
   std::condition_variable changed;
@@ -47,9 +47,9 @@ struct Machine {
   std::map<std::pair<std::string, int>, int> calls;
   std::minstd_rand random;
   bool has_delays = false;
-  std::map<int, Error> lost;  // devices, and why
+  std::map<int, Error> lost;  // devices, and the reasons
   std::map<std::uintptr_t, std::pair<std::size_t, int>> memory;
-  std::set<std::pair<Function, int>> loaded;  // kernels, and where
+  std::set<std::pair<Function, int>> loaded;  // kernels, and their devices
   int devices = 8;
 
   Machine() {
@@ -100,7 +100,7 @@ struct CUstream_st {
     changed.notify_all();
   }
   void loop() {
-    std::fesetenv(FE_DFL_ENV);  // a device knows nothing of what a thread of the host has set
+    std::fesetenv(FE_DFL_ENV);  // a device does not share the floating-point modes of the host's threads
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [this] { return ends || !queue.empty(); });
@@ -120,7 +120,7 @@ struct CUstream_st {
     changed.wait(lock, [this, until = enqueued] { return done >= until; });
   }
   const int device;
-  const bool is_blocking;  // the legacy stream waits for it, and it for that
+  const bool is_blocking;  // the legacy stream and this one wait for each other
   std::mutex mutex;
   std::condition_variable changed;
   bool is_captured = false;
@@ -132,14 +132,14 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-  /// Where it was recorded. What waits for it has this one, whatever becomes of the event afterwards.
+  /// The point where the event was recorded. A waiting stream keeps it, even if the event is recorded again.
   struct Point {
     std::mutex mutex;
     std::condition_variable changed;
     bool is_reached = false;
     std::chrono::steady_clock::time_point reached_at;
   };
-  /// Null: it has not been recorded.
+  /// Returns null if the event was not recorded.
   std::shared_ptr<Point> last() {
     const std::lock_guard lock(mutex);
     return point;
@@ -165,11 +165,11 @@ std::map<CUstream_st*, std::shared_ptr<CUstream_st>>& streams() {
 
 std::atomic<std::uint64_t> timed_events{0};
 std::atomic<std::uint64_t> kernels_run[64];  // by device
-std::atomic<double> clock_rate{1};           // of the devices' clocks, against the host's
+std::atomic<double> clock_rate{1};           // speed of the devices' clocks, relative to the host's
 
 thread_local std::vector<CUctx_st*> contexts;
 thread_local int capture_mode = 0;
-thread_local int captures_here = 0;  // that this thread has begun
+thread_local int captures_here = 0;  // captures that this thread has begun
 
 CUstream_st* make_stream(int device, bool is_blocking) {
   auto made = std::make_shared<CUstream_st>(device, is_blocking);
@@ -192,7 +192,8 @@ bool is_captured(CUstream_st* stream) {
   return stream->is_captured;
 }
 
-/// The legacy stream waits for all of them, and cannot for one that is being captured.
+/// True if a blocking stream of the device is being captured. The legacy stream waits for all blocking
+/// streams, and cannot wait for a captured one.
 bool is_any_captured(int device) {
   const std::lock_guard lock(streams_mutex);
   return std::any_of(streams().begin(), streams().end(), [&](const auto& row) {
@@ -200,8 +201,8 @@ bool is_any_captured(int device) {
   });
 }
 
-/// What a call comes to that is not enqueued, and so is no part of a capture: an error where its thread has not said
-/// that it is not meant to be.
+/// The result of a call that is not enqueued, and so cannot be captured. It is an error unless the
+/// thread's capture mode allows such calls.
 Error outside_of_captures() {
   if (capture_mode == kCaptureRelaxed) return kSuccess;
   return capture_mode != kCaptureThreadLocal || captures_here != 0 ? kCaptureUnsupported : kSuccess;
@@ -216,7 +217,8 @@ CUctx_st* context_of(int device) {
   return &all[static_cast<std::size_t>(device)];
 }
 
-/// Whether this call goes well where it is: with a context, of `device` if one is given.
+/// Returns an error unless there is a context, which is that of `device` if one is given. Faults of the
+/// plan and lost devices are errors, too.
 Error enter(const char* call, int device = -1) {
   const int current = fake_cuda_current_device();
   if (current < 0 || (device >= 0 && device != current)) return kInvalidContext;
@@ -232,7 +234,7 @@ Error enter(const char* call, int device = -1) {
     if (const Error error = enter(__VA_ARGS__); error != kSuccess) return error; \
   } while (false)
 
-/// Of calls whose results nobody looks at.
+/// Ends the process if there is no context. For calls whose results nobody checks.
 void must_have_context(const char* call) {
   if (fake_cuda_current_device() >= 0) return;
   std::fprintf(stderr, "fake_cuda: %s without a context\n", call);
@@ -388,7 +390,7 @@ EXPORT Error cuStreamDestroy_v2(Stream stream) {
     gone->ends = true;
   }
   gone->changed.notify_all();
-  gone->thread.join();  // the real one comes back at once
+  gone->thread.join();  // the real driver returns at once
   return kSuccess;
 }
 
@@ -517,7 +519,7 @@ EXPORT Error fake_cuda_free(Pointer memory) {
     }
     device = found->second.second;
   }
-  // As the driver does: until the device has come to the end of what may use it.
+  // Like the driver, this waits until the device has finished everything that may use the memory.
   std::vector<std::shared_ptr<CUstream_st>> of_device;
   {
     const std::lock_guard lock(streams_mutex);
@@ -558,7 +560,7 @@ EXPORT Error cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, Str
   stream->enqueue([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
-/// For tests/gpu alone.
+/// Only tests/gpu uses this.
 EXPORT Error cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
   ENTER("cuMemcpyDtoDAsync", stream->device);
   if (!is_memory(to, bytes) || !is_memory(from, bytes)) return kInvalidValue;
@@ -575,7 +577,7 @@ EXPORT Error cuMemsetD8Async(Pointer to, unsigned char value, std::size_t bytes,
 
 EXPORT Error cuModuleLoadData(Module* module, const void* image) {
   ENTER("cuModuleLoadData");
-  // What nvcc -fatbin writes begins so.
+  // The first bytes of a file that nvcc -fatbin writes.
   constexpr unsigned kFatbin = 0xba55ed50;
   unsigned magic = 0;
   std::memcpy(&magic, image, sizeof magic);
@@ -606,7 +608,7 @@ EXPORT Error cuLaunchKernel(Function function, unsigned blocks, unsigned, unsign
     if (!machine().loaded.contains({function, stream->device})) return kInvalidHandle;
   }
   const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
-  // As aligned as the argument is.
+  // The copy is aligned like the argument.
   auto copy =
       std::make_shared<std::vector<std::max_align_t>>(kernel.argument_bytes / sizeof(std::max_align_t) + 1);
   std::memcpy(copy->data(), bytes, kernel.argument_bytes);

@@ -1,27 +1,33 @@
-// A double of the CUDA driver and of NCCL, for tests where there is no GPU: two shared libraries of their names,
-// which export the functions that Dabke calls (ops/nccl/cuda_driver.h, ops/nccl/nccl_library.h). It is never
-// installed, and says on stderr that it is a double when it is first called.
+// A double of the CUDA driver and of NCCL, for tests without a GPU: two shared libraries with the real names.
+// They export the functions that Dabke calls (ops/nccl/cuda_driver.h, ops/nccl/nccl_library.h). They are never
+// installed, and the first call prints on stderr that this is a double.
 //
-// What it is: memory is the host's. A stream is a thread that does one thing after the other. A kernel is our own
-// source, compiled for the host, thread by thread. NCCL's collectives go through shared memory, between threads and
-// between processes; a communicator never blocks, is InProgress now and then, and ends when it is aborted. A call
-// without the context that it needs is an error, as with the driver, or ends the process where nobody looks at errors; so
-// is work on a stream on which NCCL has not enqueued its own yet, which NCCL only forbids, and the launch of a kernel
-// that was not loaded before: a driver that loads late would do it beside a collective that runs. A stream that is being captured runs nothing, and a call that would
-// break a capture is an error also while there is none: a thread must always have said how it takes captures. Two
-// ranks on one device are an error, unless NCCL_HOSTID tells their hosts apart or, from version 2.30 on,
-// NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
+// How it works:
+//   memory         A device's memory is host memory.
+//   streams        A stream is a thread that runs one thing after the other.
+//   kernels        A kernel is our own source, compiled for the host. It runs thread by thread.
+//   collectives    NCCL's collectives go through shared memory, between threads and between processes.
+//   communicators  A communicator never blocks, is sometimes InProgress, and ends when it is aborted.
+//   captures       A stream that is being captured runs nothing.
+// The double is stricter than the real libraries. These are errors:
+//   * a call without the context that it needs, as in the driver. If nobody checks the result, the process ends.
+//   * work on a stream on which NCCL has not enqueued its own work yet. NCCL only forbids it.
+//   * the launch of a kernel that was not loaded before. A driver that loads late would load it during a
+//     collective.
+//   * a call that would break a capture, even if there is none, unless the thread has chosen a capture mode.
+//   * two ranks on one device, unless NCCL_HOSTID puts them on different hosts. From version 2.30 on,
+//     NCCL_MULTI_RANK_GPU_ENABLE=1 allows them, too.
 //
-// What happens otherwise than well is a plan, of rules with a ';' between them: CALL DEVICE NTH WHAT. It is about
-// the NTH (from 1) CALL on the device (a number, or * for each):
-//   a number   that error is returned; one of CUDA from 700 on stays with the device, as a real one does
+// A plan injects faults. It has rules with a ';' between them: CALL DEVICE NTH WHAT. A rule applies to the NTH
+// (from 1) CALL on the device (a number, or * for every device):
+//   a number   the call returns that error; an error of CUDA from 700 on stays with the device, as on a real one
 //   hang       a collective never ends on the device, unless its communicator is aborted
-//   never      the same, and an abort does not help
-//   takes=MS   a collective takes so much longer on the device, less than a second
-//   async=N    a collective ends with error N, which ncclCommGetAsyncError tells
+//   never      the same, but an abort does not end it
+//   takes=MS   a collective takes that much longer on the device, less than a second
+//   async=N    a collective ends with error N, which ncclCommGetAsyncError returns
 //   exit       the process ends
-// FAKE_CUDA_PLAN has one, FAKE_CUDA_DEVICES how many devices there are (8), FAKE_CUDA_SEED that of random delays (0:
-// none), FAKE_NCCL_VERSION what ncclGetVersion says.
+// FAKE_CUDA_PLAN is the plan, FAKE_CUDA_DEVICES the number of devices (8), FAKE_CUDA_SEED the seed of random
+// delays (0: no delays), FAKE_NCCL_VERSION the version that ncclGetVersion returns.
 #pragma once
 
 #include <cstddef>
@@ -30,58 +36,59 @@
 #include "ops/nccl/cuda_driver.h"
 
 namespace dabke::test {
-/// Of all devices of the process.
+/// Figures over all devices of the process.
 struct NcclFigures {
-  std::uint64_t buffers;  // of ncclMemAlloc, now
-  std::uint64_t known;    // registered ones, now
+  std::uint64_t buffers;  // buffers of ncclMemAlloc, now
+  std::uint64_t known;    // registered buffers, now
   std::uint64_t runs;     // collectives whose memory was registered with their communicator, ever
-  std::uint64_t
-      beside;  // allocations and registrations while a collective was on its way on the device, ever
+  std::uint64_t beside;   // allocations and registrations while a collective ran on the device, ever
 };
 }  // namespace dabke::test
 
 extern "C" {
-/// Takes another plan from now on, and counts from 1 again; devices that were lost are well again.
+/// Replaces the plan and restarts the counts at 1. Devices that were lost work again.
 __attribute__((visibility("default"))) void fake_cuda_plan(const char* plan, unsigned seed);
-/// What the plan says of this call on this device: an error, or one of those below.
+/// The outcome of this call on this device by the plan: an error, or one of the constants below.
 __attribute__((visibility("default"))) int fake_cuda_outcome(const char* call, int device);
-/// A stream of a device, as a program makes one. Never destroyed.
+/// Opens a stream of a device, as a program does. The stream is never destroyed.
 __attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_open_stream(int device);
-/// What a handle that is no address stands for: the device's legacy stream, or the calling thread's own there.
+/// The stream that a handle below the addresses means: the device's legacy
+/// stream, or the calling thread's own.
 __attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_default_stream(std::uintptr_t handle,
                                                                                     int device);
-/// How often an event with a time was recorded.
+/// The number of events with a time that were recorded.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_timed_events();
-/// How many kernels have run to their end on the device.
+/// The number of kernels that have finished on the device.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_kernels_run(int device);
-/// How fast the devices' clocks go, against the host's; 1.
+/// Sets the speed of the devices' clocks relative to the host's clock. It is 1 at first.
 __attribute__((visibility("default"))) void fake_cuda_clock_rate(double rate);
-/// Until all that was enqueued there has run.
+/// Waits until everything enqueued on the stream has run.
 __attribute__((visibility("default"))) void fake_cuda_synchronize(dabke::cuda::Stream stream);
-/// The calling thread begins to capture what comes onto the stream, or ends that.
+/// The calling thread begins to capture the stream, or ends the capture.
 __attribute__((visibility("default"))) void fake_cuda_capture(dabke::cuda::Stream stream, bool begins);
-/// An event as a program makes one, recorded there; in a capture, too.
+/// Makes an event as a program does, and records it on the stream, also in a capture.
 __attribute__((visibility("default"))) dabke::cuda::Event fake_cuda_record(dabke::cuda::Stream stream);
-/// The device of the current context; -1: there is none.
+/// The device of the current context; -1 if there is none.
 __attribute__((visibility("default"))) int fake_cuda_current_device();
 __attribute__((visibility("default"))) int fake_cuda_stream_device(dabke::cuda::Stream stream);
 __attribute__((visibility("default"))) void fake_cuda_enqueue(dabke::cuda::Stream stream, void (*run)(void*),
                                                               void* argument);
-/// How much was ever enqueued there.
+/// The number of operations ever enqueued on the stream.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::cuda::Stream stream);
-/// Memory of a device that no plan refuses, for the tensors of a test; freed by cuMemFree, or without a context by
-/// fake_cuda_free. Null: there is none.
+/// Memory of a device for the tensors of a test, which no plan refuses. Free it by cuMemFree or, without a
+/// context, by fake_cuda_free. Returns null if there is none left.
 __attribute__((visibility("default"))) void* fake_cuda_allocate(int device, std::size_t bytes);
 __attribute__((visibility("default"))) dabke::cuda::Error fake_cuda_free(dabke::cuda::Pointer memory);
-/// Of the double of NCCL: what it knows of memory that is registered with communicators.
+/// The figures of the fake NCCL about memory that is registered with communicators.
 __attribute__((visibility("default"))) dabke::test::NcclFigures fake_nccl_figures();
-/// Waits a moment, or not, by the seed.
+/// Waits a moment, or not, depending on the seed.
 __attribute__((visibility("default"))) void fake_cuda_delay();
 }
 
 namespace dabke::test {
 inline constexpr int kHangs = -1;
 inline constexpr int kHangsForGood = -2;
-inline constexpr int kTakes = -10;       // and less: it takes kTakes - outcome milliseconds
-inline constexpr int kEndsWith = -1000;  // and less: the error is kEndsWith - outcome
+// and below: the collective takes kTakes - outcome milliseconds longer
+inline constexpr int kTakes = -10;
+inline constexpr int kEndsWith = -1000;  // and below: the error is kEndsWith - outcome
 }  // namespace dabke::test

@@ -1,4 +1,4 @@
-// What the double of the driver calls its errors, as the driver does.
+// The names of the fake driver's errors, as in the driver.
 #include <utility>
 
 #include "tests/fake_cuda/fake_cuda.h"

@@ -1,4 +1,4 @@
-// The double of NCCL: libnccl.so.2 (fake_cuda.h says what it is). Communicators, groups, and what is exported.
+// The fake NCCL: libnccl.so.2 (fake_cuda.h describes it). Communicators, groups, and the exported functions.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ namespace {
 
 thread_local std::string last_error;
 
-/// What a group has brought to one stream.
+/// The calls of a group on one stream.
 struct Work {
   std::shared_ptr<Shared> comm;
   std::vector<Call> ops;
@@ -38,7 +38,7 @@ struct Work {
   int outcome = 0;
 
   void run() {
-    // After an error NCCL runs nothing more.
+    // NCCL runs nothing after an error.
     if (const Error state = comm->state; state != kSuccess && state != kInProgress) return;
     if (outcome == kHangs || outcome == kHangsForGood) {
       int tries = 0;
@@ -60,7 +60,7 @@ struct Work {
         if (!run_collective(*comm, op, call)) return;
       }
     }
-    // Of a group of sends a rank may have none: they do not count as a collective of all.
+    // A rank may have no send in a group of sends, so they do not count as a collective of all ranks.
     exchange(*comm, kSend << 8, single);
   }
 };
@@ -70,7 +70,7 @@ struct Work {
 namespace dabke::nccl {
 struct ncclComm {
   std::shared_ptr<Shared> shared;
-  // Of a group that was handed over, and is not on its stream yet.
+  // The work of a group that was handed over, but is not on its stream yet.
   std::unique_ptr<Work> pending;
   std::uint64_t stream_had = 0;
   int polls_left = 0;
@@ -80,7 +80,8 @@ struct ncclComm {
 
 namespace {
 
-/// Memory of ncclMemAlloc, and the communicators that know it. Never destroyed, as streams may still be at work.
+/// Memory of ncclMemAlloc, and the communicators it is registered with. Never
+/// destroyed, because streams may still run.
 struct Memory {
   struct Buffer {
     std::size_t bytes;
@@ -88,7 +89,7 @@ struct Memory {
   };
   std::mutex mutex;
   std::map<std::uintptr_t, Buffer> buffers;
-  std::map<int, int> running;  // collectives, by device
+  std::map<int, int> running;  // collectives per device
   NcclFigures figures{};
 };
 Memory& memory() {
@@ -140,7 +141,7 @@ void enqueue(std::unique_ptr<Work> work) {
       work.release());
 }
 
-/// Handed over at once, or at some later ncclCommGetAsyncError.
+/// Enqueues the work at once, or in some later ncclCommGetAsyncError.
 Error hand_over(Communicator communicator, std::unique_ptr<Work> work) {
   if (communicator->pending) return refuse(kInvalidUsage, "a call came while the one before was in progress");
   if (communicator->random() % 2 == 0) {
@@ -185,7 +186,7 @@ Error end_group() {
   return worst;
 }
 
-/// What the plan says of a call that starts no collective.
+/// The error that the plan has for a call that starts no collective.
 Error planned(const char* call) {
   const int outcome = fake_cuda_outcome(call, fake_cuda_current_device());
   return outcome > 0 ? refuse(outcome, std::string(call) + ": a fault that the plan names") : kSuccess;
@@ -205,7 +206,7 @@ int own_version() {
   return wanted.empty() ? 23200 : std::atoi(wanted.c_str());
 }
 
-/// A call whose result nobody looks at, and the like.
+/// Ends the process unless `device` is current. For calls whose result nobody checks, and similar ones.
 void must_be_current(const char* call, int device) {
   if (fake_cuda_current_device() == device) return;
   std::fprintf(stderr, "fake_nccl: %s with the context of device %d, and not of %d\n", call,
@@ -282,7 +283,7 @@ EXPORT Error ncclCommInitRankConfig(Communicator* communicator, int size, Id id,
   shared->version = own_version();
   shared->may_share_device =
       shared->version >= kMayShareDevices && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
-  if (outcome == 0) ++shared->segment->joined;  // else it never comes so far
+  if (outcome == 0) ++shared->segment->joined;  // otherwise this rank never joins
   if (outcome <= kEndsWith) {
     shared->fail(kEndsWith - outcome, "a fault that the plan names");
   } else {

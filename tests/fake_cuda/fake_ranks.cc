@@ -17,7 +17,8 @@
 namespace dabke::test {
 namespace {
 
-/// What ends a wait: an abort, or a rank that is gone where that is noticed.
+/// True if a wait must end: the communicator was aborted or has failed, or
+/// a rank is gone and that is noticed.
 bool is_over(Shared& comm) {
   if (comm.is_aborted) return true;
   static const bool notices = std::getenv("FAKE_NCCL_NOTICES") != nullptr;

@@ -1,5 +1,6 @@
-// The ranks of a communicator of the double: they share a segment with a mailbox for each pair of them, through which
-// a collective goes in pieces. Each piece says of which collective it is, so ranks that are out of step are told so.
+// The ranks of a communicator of the fake NCCL. They share a segment with a mailbox for each
+// pair of ranks, through which a collective goes in pieces. Each piece names its collective, so
+// ranks that are out of step get an error.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,14 +18,14 @@
 namespace dabke::test {
 
 inline constexpr int kMostRanks = 16;
-inline constexpr int kMayShareDevices = 23000;  // the first version whose ranks may, if they are told to
+inline constexpr int kMayShareDevices = 23000;  // the first version that can let ranks share a device
 inline constexpr std::size_t kPieceBytes = 32768;
 
 struct Mailbox {
   std::atomic<std::uint64_t> written;
   std::atomic<std::uint64_t> read;
-  std::uint64_t call;   // what the writer believes to run
-  std::uint64_t bytes;  // of this piece
+  std::uint64_t call;   // the collective that the writer runs
+  std::uint64_t bytes;  // size of this piece
   char data[kPieceBytes];
 };
 struct Segment {
@@ -49,7 +50,7 @@ struct Shared {
   Segment* segment = nullptr;
   std::atomic<nccl::Error> state{nccl::kInProgress};
   std::atomic<bool> is_aborted{false};
-  std::atomic<int> running{0};  // on the stream
+  std::atomic<int> running{0};  // operations on the stream
   std::uint64_t calls = 0;
   std::mutex mutex;
   std::string error;
@@ -64,16 +65,17 @@ struct Shared {
 
 struct Transfer {
   int peer;
-  const char* send;  // null: it receives
+  const char* send;  // null: this is a receive
   char* receive;
   std::size_t left;
 };
 
-/// Waits a moment, longer after many tries.
+/// Waits a moment, and longer after many tries.
 void pause(int& tries);
-/// All of them at once, those with one peer in their order; false: something has ended it.
+/// Runs all transfers at once, those with the same peer in their order. Returns false
+/// if something has ended the exchange.
 bool exchange(Shared& comm, std::uint64_t call, const std::vector<Transfer>& transfers);
-/// Waits until all ranks have come.
+/// Waits until all ranks have joined.
 void join(const std::shared_ptr<Shared>& comm);
 
 }  // namespace dabke::test

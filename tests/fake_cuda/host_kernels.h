@@ -7,10 +7,10 @@ namespace dabke::test {
 
 struct HostKernel {
   std::string_view name;
-  std::size_t argument_bytes;  // it has one argument
+  std::size_t argument_bytes;  // a kernel has one argument
   void (*run)(const void* argument, unsigned blocks, unsigned threads);
 };
-/// Null when there is none of that name.
+/// Returns null if there is no kernel of that name.
 const HostKernel* find_host_kernel(std::string_view name);
 
 }  // namespace dabke::test

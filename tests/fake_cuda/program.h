@@ -1,5 +1,5 @@
-// What a program does itself with a device of the double: streams, what it enqueues there, events. Of nothing of
-// Dabke's, so that tests of the public API can have it.
+// A program's own use of a fake device: streams, the work on them, events. This header uses nothing
+// of Dabke, so tests of the public API can include it.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 namespace fake_cuda {
 
-/// A function of fake_cuda.h.
+/// Returns a function of fake_cuda.h.
 template <class Signature>
 Signature* function(const char* name) {
   void* const library = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -26,13 +26,13 @@ Signature* function(const char* name) {
 class Stream {
  public:
   explicit Stream(int device) : Stream(function<void*(int)>("fake_cuda_open_stream")(device), nullptr) {}
-  /// That which the numbers 1 (legacy) and 2 (of the calling thread) stand for on the device.
+  /// The stream that the number 1 (legacy) or 2 (of the calling thread) means on the device.
   static Stream numbered(std::uintptr_t number, int device) {
     void* const own = function<void*(std::uintptr_t, int)>("fake_cuda_default_stream")(number, device);
     return {own, reinterpret_cast<void*>(number)};
   }
 
-  /// As the program passes it on.
+  /// The handle as the program passes it.
   void* handle() const { return number_ != nullptr ? number_ : own_; }
   void enqueue(std::function<void()> run) const {
     const auto call = [](void* argument) {
@@ -54,7 +54,7 @@ class Stream {
   void* number_;
 };
 
-/// The calling thread captures what comes onto a stream, while this lives.
+/// The calling thread captures the stream while this lives.
 class Capture {
  public:
   explicit Capture(const Stream& stream) : stream_(stream.handle()) { set(true); }
@@ -68,7 +68,7 @@ class Capture {
   void* const stream_;
 };
 
-/// Holds streams up until it is opened, at the latest as it goes.
+/// Holds streams up until it is opened, or destroyed.
 class Gate {
  public:
   ~Gate() { open(); }

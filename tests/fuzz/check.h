@@ -1,4 +1,4 @@
-// What the targets of libFuzzer share.
+// Helpers of all fuzz targets.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-/// Ends the run as a finding. Not assert(), which a build may leave out.
+/// Ends the run as a finding. assert() does not do, because a build may leave it out.
 #define FUZZ_CHECK(condition)                                                             \
   do {                                                                                    \
     if (!(condition)) {                                                                   \
@@ -22,7 +22,7 @@
 
 namespace dabke::test {
 
-/// Reads choices and pieces from the front of the input; zeros and nothing once it is used up.
+/// Reads choices and pieces from the front of the input. After its end, it returns zeros and empty pieces.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(reinterpret_cast<const char*>(data), size) {}
@@ -35,12 +35,12 @@ class Input {
     return value;
   }
   std::size_t below(std::size_t bound) { return byte() % bound; }
-  /// A number of two bytes, the lower first.
+  /// A number of two bytes, the lower one first.
   std::size_t number() {
     const std::size_t low = byte();
     return low | static_cast<std::size_t>(byte()) << 8;
   }
-  /// Its length comes first, in two bytes; of a shorter input what is left.
+  /// A piece with its length in front, in two bytes. If the input is shorter, the rest of it.
   std::string_view piece() {
     const std::size_t length = std::min(number(), left_.size());
     const std::string_view taken = left_.substr(0, length);

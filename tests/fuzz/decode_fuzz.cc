@@ -1,5 +1,5 @@
-// Negotiation messages as they come from a neighbour. What is read can be written, and read again as the
-// same.
+// Negotiation messages as a neighbour may send them. A message that was read can
+// be written, and reads the same again.
 #include <vector>
 
 #include "runtime/negotiation/wire/wire.h"
@@ -18,7 +18,7 @@ std::vector<std::byte> encoded(const dabke::wire::Message& message) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto message = dabke::wire::decode(std::as_bytes(std::span(data, size)));
   if (!message.is_ok()) return 0;
-  // A bitmap puts slots in order, so it is the second time that nothing changes.
+  // A bitmap sorts slots, so only the second round changes nothing.
   const auto again = dabke::wire::decode(encoded(*message));
   FUZZ_CHECK(again.is_ok());
   const std::vector<std::byte> second = encoded(*again);

@@ -1,5 +1,5 @@
-// The file store with keys and file contents of anybody's choice. What is set can be read, counters count,
-// and no key reaches outside of the store's directory.
+// The file store with arbitrary keys and file contents. A value that was set can be read, counters count, and
+// no key reaches outside of the store's directory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One for all runs.
+/// One store for all runs.
 class Place {
  public:
   Place() { fs::create_directory(store()); }
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       FUZZ_CHECK(known == values.end() || (value.is_ok() && *value == known->second));
     } else if (what == 2) {
       if (const auto count = store->increment(key); count.is_ok()) values[key] = std::to_string(*count);
-    } else {  // a file that is not ours lies where a key's value would
+    } else {  // a foreign file has the name of a key's value
       const std::string name = "foreign" + std::to_string(input.below(4));
       std::ofstream(place.store() + "/" + name + ".value") << key;
       values[name] = key;
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   FUZZ_CHECK(store->remove_all("").is_ok());
   FUZZ_CHECK(fs::is_empty(place.store()) ||
-             std::distance(fs::directory_iterator(place.store()), {}) == 1);  // the lock
+             std::distance(fs::directory_iterator(place.store()), {}) == 1);  // one file: the lock
   FUZZ_CHECK(place.entries() == 1);
   return 0;
 }

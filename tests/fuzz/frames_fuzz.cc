@@ -1,5 +1,5 @@
-// What a launcher and an agent read from each other. Frames come out as they went in, whatever pieces they come in, and a
-// message that is read is read the same when it is written again.
+// The messages between a launcher and an agent. Frames come out as they went in, however they are cut into
+// pieces. A message that was read reads the same after it was written again.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ struct Whole {
   bool operator==(const Whole&) const = default;
 };
 
-/// A pipe takes as much as an input is long.
+/// A pipe has room for a whole input.
 std::vector<Whole> frames_of(std::string_view bytes, std::size_t piece) {
   int ends[2];
   FUZZ_CHECK(::pipe2(ends, O_CLOEXEC) == 0);

@@ -1,4 +1,5 @@
-// What comes from where an agent should be. Where the bytes are cut in two makes no difference, and none is lost.
+// The bytes at the place where an agent should answer. A cut at any place makes
+// no difference, and no byte is lost.
 #include "launcher/agent_protocol/greeting.h"
 #include "tests/fuzz/check.h"
 
@@ -19,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FUZZ_CHECK(all.starts_with(before) && all.ends_with(bytes));
   if (!greeting) {
     FUZZ_CHECK(before + bytes == all);
-    FUZZ_CHECK(bytes.size() <= 400);  // so little is kept, whatever comes
+    FUZZ_CHECK(bytes.size() <= 400);  // no more is kept, whatever arrives
     return 0;
   }
   FUZZ_CHECK(found->version == greeting->version && found->machine == greeting->machine);

@@ -1,5 +1,5 @@
-// The handshake of two links: once with a stranger who sends anything, once with a peer whose bytes are
-// changed on the way. Nobody lets a stranger in, nor a peer one bit of whose part has changed.
+// The handshake of two links, either with a stranger who sends anything, or with a peer whose bytes are
+// changed on the way. Neither side accepts a stranger, or a peer's message in which one bit has changed.
 #include "runtime/links/handshake.h"
 #include "tests/fuzz/check.h"
 
@@ -36,11 +36,11 @@ void meet_stranger(Input& input) {
 }
 
 /// Each byte of the input changes one byte on the way; a zero leaves it. ACCEPTED and REFUSED have no proof,
-/// as nothing has that follows them: whoever can change them can change the frames as well.
+/// and neither has anything that follows: an attacker who can change them can change the frames as well.
 void meet_peer(Input& input) {
   Handshake connector = side(true), acceptor = side(false);
   bool is_answered = false,
-       is_proving = false;  // the acceptor has sent something; the connector has after that
+       is_proving = false;  // the acceptor has sent something; then the connector has
   bool is_greeting_changed = false, is_changed_for_acceptor = false, is_changed = false;
   for (bool moved = true; moved;) {
     moved = false;

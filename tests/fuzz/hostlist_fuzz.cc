@@ -1,4 +1,5 @@
-// Slurm's lists of hosts and of counts. What is read has names of one kind, and reads the same when it is written out.
+// Slurm's lists of hosts and of counts. A list that was read has valid names, and reads
+// the same after it was written again.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
-// --hosts and host files. What is read as hosts has names and slots, and reads the same when it is written
-// out.
+// --hosts and host files. Hosts that were read have names and slots, and read the
+// same after they were written again.
 #include <map>
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ void check_all(const std::vector<Host>& hosts) {
   for (const Host& host : hosts) {
     FUZZ_CHECK(!host.name.empty() && host.slots >= 1 && host.slots <= dabke::launcher::kMostSlots);
     slots[host.name] = dabke::launcher::add_slots(slots[host.name], host.slots);
-    // The name stands in brackets, because a name that was may hold colons. What would end the line or the
-    // brackets cannot be written.
+    // The name is in brackets, because a name that was in brackets may have colons. A character that ends the
+    // line or the brackets cannot be written.
     if (host.name.find_first_of("]#,\n\r") != std::string::npos) continue;
     file += fmt::format("[{}] slots={}\n", host.name, host.slots);
     written.push_back(host);

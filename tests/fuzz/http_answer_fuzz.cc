@@ -1,4 +1,4 @@
-// What answers where the rendezvous store should be. Where the bytes are cut in two makes no difference.
+// The answer at the place where the rendezvous store should be. A cut at any place makes no difference.
 #include "runtime/store/http_answer.h"
 #include "tests/fuzz/check.h"
 

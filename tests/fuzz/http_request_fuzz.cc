@@ -1,4 +1,4 @@
-// A request to the rendezvous store. Where the bytes are cut in two makes no difference.
+// A request to the rendezvous store. A cut at any place makes no difference.
 #include "runtime/store/http_request.h"
 #include "tests/fuzz/check.h"
 

@@ -1,7 +1,7 @@
-// Writes the seeds of `decode` and `negotiator`: a job of five Negotiators runs in this process, and what
-// each gets is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too,
-// which name the size of a segment, and those of `records`. The seeds of the other targets were written by
-// hand.
+// Writes the seeds of `decode` and `negotiator`. A job of five Negotiators runs in this process. The events
+// of each are stored as the input that makes the fuzzed Negotiator do the same.
+// Also writes the seeds of `shm_agreement`, which contain the size of a segment, and those of `records`. The
+// seeds of the other targets were written by hand.
 //
 //   make_corpus CORPUS_DIR     (tests/fuzz/run.sh --corpus)
 #include <array>
@@ -75,7 +75,7 @@ class Recording {
     }
     settle();
   }
-  /// Runs until nothing more is under way.
+  /// Runs until no message is under way.
   void settle() {
     for (bool any = true; any;) {
       any = false;
@@ -135,27 +135,27 @@ void record_all(const fs::path& corpus) {
       for (const std::size_t request : {0, 1, 3, 4, 5, 6, 13}) steps.submit_everywhere(request);
     }
   }
-  // The last request is kept back after six steps for the others of its batch,
+  // After six steps, a tensor waits for the others of its learned batch,
   for (const bool is_wanted : {true, false}) {
     Recording learned(corpus, is_wanted ? "wanted" : "learned", 64);
     for (int step = 0; step < 6; ++step) {
       for (const std::size_t request : {0, 1}) learned.submit_everywhere(request);
     }
-    if (is_wanted) {  // until somebody waits for it,
+    if (is_wanted) {  // until a thread waits for it,
       learned.want(4, 1);
       learned.settle();
     } else {  // or until its time is over.
       learned.let_pass(1);
     }
     for (const std::size_t request : {0, 1, 3})
-      learned.submit_everywhere(request);  // the last ends what was learned
+      learned.submit_everywhere(request);  // the last request ends the learned batch
   }
   {
     Recording evictions(corpus, "evictions", 32);
     for (int round = 0; round < 2; ++round) {
       for (const std::size_t request : {0, 1, 3, 5}) evictions.submit_everywhere(request);
     }
-    // Reported by slot while the order that takes the slot away is under way.
+    // The slot is reported while the order that evicts it is under way.
     evictions.submit(4, 5);
     evictions.submit_everywhere(0);
     for (const Rank rank : {0, 1, 2, 3}) evictions.submit(rank, 5);
@@ -163,7 +163,7 @@ void record_all(const fs::path& corpus) {
   }
   {
     Recording mixed(corpus, "mixed", 32);
-    mixed.submit_everywhere(11);  // adds the set that the next ones are in
+    mixed.submit_everywhere(11);  // adds the set of the next requests
     for (const Rank rank : {0, 3, 4}) mixed.submit(rank, 8);
     mixed.submit(0, 0);
     mixed.submit(1, 2);  // another shape
@@ -192,7 +192,7 @@ void record_all(const fs::path& corpus) {
     for (const Rank rank : {3, 0, 1, 2}) joins.leave(rank);
   }
   {
-    Recording devices(corpus, "devices", 0);  // a rank without one has joined
+    Recording devices(corpus, "devices", 0);  // a rank without a device has joined
     devices.submit(4, 7);
     for (const std::size_t request : {15, 0}) {
       for (const Rank rank : {0, 1, 2, 3}) devices.submit(rank, request);
@@ -205,7 +205,7 @@ void record_all(const fs::path& corpus) {
     for (const unsigned from : {0U, 2U}) {
       timelines.submit_everywhere(0);
       timelines.change_timeline(4, true, from);
-      timelines.change_timeline(2, true, from);  // is done already
+      timelines.change_timeline(2, true, from);  // has been done already
       timelines.submit_everywhere(0);
       timelines.change_timeline(0, false, from + 1);
     }
@@ -225,14 +225,14 @@ void write_offers(const fs::path& corpus) {
   for (std::size_t size = sizeof(shm::ShmLinkMemory), i = 0; i < 8; ++i, size >>= 8)
     offer += static_cast<char>(size);
   const std::string sent = piece(std::as_bytes(std::span(offer)));
-  // The connector gets three descriptors, a segment and two eventfds, and the word.
+  // The connector gets three descriptors (a segment and two eventfds) and the word.
   const std::string word("\0\1\0A", 4), taken("\0\1\0T", 4);
   const auto offer_of = [&](char memory) { return std::string("\0\3", 2) + memory + "\4\4" + sent + word; };
   write(corpus / "shm_agreement" / "offer", offer_of(0));
   write(corpus / "shm_agreement" / "too-small", offer_of(2));
   write(corpus / "shm_agreement" / "no-memory", offer_of(5));
   write(corpus / "shm_agreement" / "no-pages", offer_of(6));
-  // A frame of two bytes, one of ours, the end; an index that cannot be.
+  // A frame of two bytes, a frame of this side, the end; then an impossible index.
   const std::string frame("\2\0\0\0hi", 6);
   const std::string step_frame = std::string(1, '\0') + piece(std::as_bytes(std::span(frame)));
   const std::string step_send("\7\3\0abc", 6), step_sleeps("\6", 1), step_end("\3\1", 2);
@@ -244,7 +244,7 @@ void write_offers(const fs::path& corpus) {
 
 }  // namespace
 
-/// A file of records, with neither the times nor the names of this host: the target sets its checks right.
+/// Writes a file of records without the times and names of this host. The target corrects the checks.
 void write_records(const fs::path& path, const std::vector<timeline::Record>& records,
                    timeline::NameTable& names) {
   const std::string file = path.string() + ".written";
@@ -266,7 +266,7 @@ void write_records(const fs::path& path, const std::vector<timeline::Record>& re
   write(path, "\x01" + bytes);
 }
 
-/// A batch of two tensors with all that a batch does, one that is refused, and what is of no tensor.
+/// Writes a batch of two tensors with all its stages, a refused tensor, and records that belong to no tensor.
 void write_job_records(const fs::path& corpus) {
   using What = timeline::Record::What;
   timeline::NameTable names;

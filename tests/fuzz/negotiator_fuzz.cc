@@ -1,5 +1,5 @@
-// One rank's Negotiator in a job whose neighbours send anything. Whatever they say, it stays whole; each
-// token completes exactly once; what it sends can be read; and after its end nothing is left waiting.
+// One rank's Negotiator in a job whose neighbours send anything. Whatever they send, the Negotiator stays
+// consistent. Each token completes exactly once. Its messages can be read. After its end, no token is left.
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/negotiator_job.h"
 #include "tests/sim/pending_tokens.h"

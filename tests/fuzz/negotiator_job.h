@@ -1,5 +1,5 @@
-// The job in which the Negotiator is fuzzed: five ranks on two hosts, a tree of three levels, and what they
-// may submit.
+// The job in which the Negotiator is fuzzed: five ranks on two hosts, a tree
+// of three levels, and their requests.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,20 @@
 
 namespace dabke::test {
 
-/// How one byte of the input is read as what happens next.
+/// The next event, which one byte of the input decides. The comments name the bytes that follow.
 enum class Event : std::uint8_t {
-  message,  // a neighbour's: its place in the list of neighbours, and a piece
-  submit,   // a place in requests()
-  tick,     // so many quarters of a second later
-  want,     // a place in requests()
-  member,   // one of a group of three
+  message,  // the index of the neighbour, and a piece
+  submit,   // an index in requests()
+  tick,     // the time that passes, in quarters of a second
+  want,     // an index in requests()
+  member,   // one member of a group of three
   busy,
   stack,
   long_run,
   leave,
   dumps,
   peer_lost,
-  timeline,  // starts, and from where in the list
+  timeline,  // whether it starts, and the number of the request
   count,
 };
 
@@ -34,7 +34,7 @@ inline std::shared_ptr<const negotiation::Topology> topology() {
   return made;
 }
 
-/// Bits of the input's second byte.
+/// The options that the bits of the input's second byte set.
 inline negotiation::Negotiator::Options options_of(Rank rank, unsigned bits) {
   negotiation::Negotiator::Options options;
   options.rank = rank;

@@ -1,5 +1,5 @@
-// Where a launcher has put the ranks, as the store has it. What is read makes sense, and reads the same when it is written
-// out; ranks are named by it whatever it says.
+// The launcher's placement of ranks, as the store has it. A placement that was read makes sense, and reads
+// the same after it was written again. Ranks get names from it, whatever it contains.
 #include <fmt/format.h>
 
 #include "runtime/bootstrap/placement_note.h"

@@ -1,6 +1,7 @@
-// A rank's file of records, written by anybody. It is read to its end or refused; what is read becomes a trace that is JSON, with
-// as many beginnings of arrows as ends. The checks of its blocks are set right before, where the first byte is odd, because
-// no chance would get behind them. The next rank of the job has the same records, so that there is something to join.
+// A rank's file of records with arbitrary contents. It is read to its end or refused. The trace of its
+// records is valid JSON, and as many arrows begin as end. If the first byte is odd, the checks of the blocks
+// are corrected first, because random bytes would never pass them. The next rank of the job has the same
+// records, so that there is something to join.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One for all runs.
+/// One folder for all runs.
 class Place {
  public:
   Place() : path_(fs::temp_directory_path() / "dabke-fuzz-XXXXXX") {
@@ -45,7 +46,7 @@ void set_checks_right(std::string& file) {
   }
 }
 
-/// The same of the next rank; empty where there is none.
+/// The same file for the next rank; empty if there is no next rank.
 std::string of_next_rank(std::string file) {
   constexpr std::size_t kAt = sizeof(dabke::timeline::FilePreface) + sizeof(dabke::timeline::BlockHead);
   dabke::timeline::OriginHead origin;

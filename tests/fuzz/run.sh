@@ -8,15 +8,17 @@ at_a_time=2
 
 usage() {
   cat <<'USAGE'
-usage: tests/fuzz/run.sh HOURS [TARGET...]    for so long each (0.5 is half an hour), two at a time; all, if none is given
-       tests/fuzz/run.sh --replay TARGET FILE  once, with what crashed it
-       tests/fuzz/run.sh --corpus              writes the seeds of decode, negotiator, records and shm_agreement again
+usage: tests/fuzz/run.sh HOURS [TARGET...]     for so long each (0.5 is half an hour), two at a time;
+                                               all targets, if none is given
+       tests/fuzz/run.sh --replay TARGET FILE  once, with the input that crashed it
+       tests/fuzz/run.sh --corpus              writes the seeds of decode, negotiator, records and
+                                               shm_agreement again
        tests/fuzz/run.sh --slice PROGRAM       for 20 seconds, as CI does
 
-The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages clang-14 and
-libclang-rt-14-dev). What is new to a target is kept in BUILD/fuzz/TARGET/corpus, where the next run goes on, and what
-crashes it in BUILD/fuzz/TARGET/crash-... (leak-..., oom-..., timeout-...). CI prints such a file in base64:
-base64 -d >FILE makes it one again.
+The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages
+clang-14 and libclang-rt-14-dev). New inputs of a target are kept in BUILD/fuzz/TARGET/corpus, where the next
+run continues. Inputs that crash it are kept as BUILD/fuzz/TARGET/crash-... (leak-..., oom-..., timeout-...).
+CI prints such a file in base64; base64 -d >FILE restores it.
 USAGE
 }
 
@@ -24,7 +26,7 @@ fail() { printf 'run.sh: %s\n' "$*" >&2; exit 1; }
 
 all_targets() { for seeds in "$here"/corpus/*/; do basename "$seeds"; done; }
 
-# build_programs NAME...: of tests/fuzz.
+# build_programs NAME...: builds programs of tests/fuzz.
 build_programs() {
   if [[ ! -f $build/build.ninja ]]; then
     CC=${CC:-clang-14} CXX=${CXX:-clang++-14} "${MESON:-meson}" setup "$build" "$source_root" -Dfuzz=enabled \
@@ -33,7 +35,7 @@ build_programs() {
   ninja -C "$build" "${@/#/tests/fuzz/}" || fail "$build cannot build them; it needs clang and -Dfuzz=enabled"
 }
 
-# fuzz PROGRAM DIR OPTION...: keeps what it finds in DIR.
+# fuzz PROGRAM DIR OPTION...: keeps new inputs and crashes in DIR.
 fuzz() {
   local program=$1 dir=$2
   shift 2
@@ -44,13 +46,13 @@ fuzz() {
   "$program" -timeout=60 -rss_limit_mb=2048 -artifact_prefix="$dir/" "$@"
 }
 
-# fuzz_for SECONDS PROGRAM DIR OPTION...: from the seeds, and from what is in DIR already.
+# fuzz_for SECONDS PROGRAM DIR OPTION...: starts from the seeds and from the inputs that DIR already has.
 fuzz_for() {
   local seconds=$1 program=$2 dir=$3 name=${2##*/fuzz_} dictionary=()
   shift 3
   [[ ! -f $here/$name.dict ]] || dictionary=("-dict=$here/$name.dict")
-  fuzz "$program" "$dir" -max_total_time="$seconds" -max_len=65536 -print_final_stats=1 "${dictionary[@]}" "$@" \
-    "$dir/corpus" "$here/corpus/$name"
+  fuzz "$program" "$dir" -max_total_time="$seconds" -max_len=65536 -print_final_stats=1 \
+    "${dictionary[@]}" "$@" "$dir/corpus" "$here/corpus/$name"
 }
 
 case ${1:-} in
@@ -61,7 +63,8 @@ case ${1:-} in
     build_programs "fuzz_$2"
     fuzz "$build/tests/fuzz/fuzz_$2" "$build/fuzz/$2" "$3" ;;
   --slice) (( $# == 2 )) || { usage >&2; exit 2; }
-    # The same seeds and the same luck each time, so that a finding is a finding of what was changed.
+    # The seeds and the random numbers are the same each time, so that a
+    # finding is due to a change of the code.
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
     if fuzz_for 20 "$2" "$dir" -seed=1; then exit 0; fi
@@ -73,7 +76,7 @@ case ${1:-} in
     exit 1 ;;
   [0-9.]*)
     seconds=$(awk -v hours="$1" 'BEGIN { printf "%d", hours * 3600 }')
-    (( seconds > 0 )) || { usage >&2; exit 2; }  # 0 would be for ever
+    (( seconds > 0 )) || { usage >&2; exit 2; }  # 0 would run for ever
     shift
     targets=("$@")
     (( $# )) || mapfile -t targets < <(all_targets)

@@ -1,6 +1,6 @@
-// The agreement on a link through shared memory, with a peer that sends anything: bytes in any pieces, with
-// descriptors of any kind. It ends with a link only where an offer was right and its memory fits; then the
-// peer writes anything into that memory, frames and indices, while this side receives and sends.
+// The agreement on a link through shared memory, with a peer that sends anything: bytes in any pieces, and
+// any kind of descriptors. A link results only from a valid offer with memory of the right size. The peer
+// then writes anything into that memory, frames and indices, while this side receives and sends.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ Fd descriptor(std::size_t kind) {
     case 3: return memory(0, Memory::plain);
     case 4: return Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     case 5: return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    case 6: return memory(kRight, Memory::sealed);  // its pages are not there
+    case 6: return memory(kRight, Memory::sealed);  // its pages do not exist
     default: return Fd(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   }
 }
@@ -74,7 +74,7 @@ void use_link(Input& input, dabke::links::Link& link, int segment) {
   bool is_over = false;
   for (int step = 0; step < kMostSteps && !is_over && !input.is_empty(); ++step) {
     switch (input.below(8)) {
-      case 0: {  // what a peer of ours writes
+      case 0: {  // writes as a correct peer does
         const std::string_view bytes = input.piece();
         const std::uint64_t at = from_peer.written.load();
         for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   dabke::GuardedFd ours(Fd(ends[0]), guard);
   const bool is_connector = input.below(2) == 0;
   dabke::shm::ShmAgreement agreement(is_connector, guard);
-  Fd segment;  // the last that was right
+  Fd segment;  // the last valid one
   while (!input.is_empty()) {
     if (const std::size_t what = input.below(8); what == 7) {
       theirs = Fd();

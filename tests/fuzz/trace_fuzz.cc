@@ -1,5 +1,5 @@
-// A trace of whatever tool, written by anybody. It is read to its end or refused by name; what is read becomes a report that is
-// JSON and text, and can be compared.
+// A trace of any tool, with arbitrary contents. It is read to its end or refused by name. A trace that was
+// read becomes a report as JSON and as text, and can be compared.
 #include <fstream>
 #include <string>
 

@@ -8,7 +8,8 @@
 namespace dabke::test {
 namespace {
 
-/// The device's, but for what is taken from it: a fault is the runtime's, not the test's.
+/// The device's memory, but allocations come from the double itself: planned
+/// faults hit the runtime, not the test.
 class DoubleMemory final : public DeviceMemory {
  public:
   DoubleMemory(std::shared_ptr<DeviceMemory> of_device, int index)
@@ -27,7 +28,7 @@ class DoubleDevice final : public TestDevice {
       : stream_(std::move(stream)), memory_(std::make_shared<DoubleMemory>(stream_->memory(), index())) {}
   int index() const override { return stream_->device().index; }
   std::shared_ptr<DeviceMemory> tensor_memory() const override { return memory_; }
-  // The double's memory is the host's.
+  // The memory of a fake device is host memory.
   void write(void* device, const void* host, std::size_t bytes) override {
     if (bytes != 0) std::memcpy(device, host, bytes);
   }

@@ -1,4 +1,4 @@
-// A CUDA device of the double (tests/fake_cuda), as a rank of a test has it.
+// A device of the fake CUDA driver (tests/fake_cuda), as a rank of a test has it.
 #pragma once
 
 #include "runtime/base/settings/config.h"
@@ -6,7 +6,7 @@
 
 namespace dabke::test {
 
-/// Device `index`, through the module that `config` names.
+/// Opens device `index` through the module that `config` names.
 Result<std::shared_ptr<TestDevice>> open_double(const Config& config, int index);
 
 }  // namespace dabke::test

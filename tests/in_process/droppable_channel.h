@@ -1,4 +1,4 @@
-// A channel that a test can cut, as when the process behind it is killed: no goodbye is said.
+// A channel that a test can cut, as if its process were killed: it sends no goodbye.
 #pragma once
 
 #include <atomic>

@@ -21,12 +21,12 @@ namespace dabke::test {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 400 : 180);
-// The patience with what is left to end once the job has been aborted.
+// The limit for the rest to end once the job was aborted.
 constexpr auto kAbortPatience = std::chrono::seconds(60);
 
 using Channel = Result<std::unique_ptr<control::ControlChannel>>;
 
-/// Runs on all indices; whoever hangs is described, aborted, and fails the test.
+/// Runs `function` on all indices. Ranks that hang are described and aborted, and the test fails.
 void run_watched(int count, const std::function<void(int)>& function,
                  const std::function<std::string()>& describe, const std::function<void()>& abort) {
   RankThreads threads(count, function, abort);
@@ -37,7 +37,7 @@ void run_watched(int count, const std::function<void(int)>& function,
     abort();
     if (!threads.wait_for(kAbortPatience)) {
       std::fprintf(stderr, "and did not even end when the job was aborted:\n%s\n", describe().c_str());
-      std::_Exit(1);  // there is no other way to end a thread that waits for ever
+      std::_Exit(1);  // a thread that waits for ever cannot be ended in another way
     }
   }
   const std::exception_ptr thrown = threads.join();
@@ -66,7 +66,7 @@ JobId fresh_job_id() {
 
 Config quiet_config() {
   Config config;
-  config.log_level = LogLevel::fatal;  // what goes wrong here goes wrong on purpose, or the test says so
+  config.log_level = LogLevel::fatal;  // errors here are on purpose, or the test reports them
   config.dump_dir = "none";
   config.disable_native_stacks = true;
   return config;

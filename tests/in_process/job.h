@@ -1,4 +1,4 @@
-// Jobs whose ranks are threads of the test: each with a Runtime of its own, over a shared store.
+// Jobs whose ranks are threads of the test, each with a Runtime of its own, over a shared store.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace dabke::test {
 
-/// What tests begin from: quiet about expected failures.
+/// The configuration that tests start from. It keeps quiet about expected failures.
 Config quiet_config();
 
 class Job {
  public:
-  /// Opens all ranks; throws when one cannot be.
+  /// Opens all ranks. Throws if one cannot be opened.
   Job(const Setup& setup, int size, const Config& config = quiet_config());
-  /// Each rank's configuration may differ.
+  /// The same, with a configuration for each rank.
   Job(const Setup& setup, int size, const std::function<Config(int rank)>& config_of);
   /// Shuts all ranks down at the same time.
   ~Job();
@@ -27,9 +27,9 @@ class Job {
   int size() const { return static_cast<int>(ranks_.size()); }
   Rank& rank(int index) { return *ranks_[static_cast<std::size_t>(index)]; }
 
-  /// Runs `function(Rank&)` on a thread for each rank, and returns what they returned, by rank. When one
-  /// throws, the job is aborted, so that the others end too, and the exception is rethrown here. When they
-  /// have not ended after three minutes (more under sanitizers), says what each rank waits for and fails.
+  /// Runs `function(Rank&)` on a thread for each rank, and returns the results by rank. If one throws, the
+  /// job is aborted, so that the others end too, and the exception is rethrown here. If the ranks have not
+  /// ended after three minutes (more under sanitizers), prints what each rank waits for, and fails.
   template <class Function>
   auto run(Function&& function) {
     const auto on_rank = [&](int index) { return function(rank(index)); };
@@ -48,7 +48,7 @@ class Job {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-/// A job of its own for one function.
+/// Runs one function in a job of its own.
 template <class Function>
 auto run_on_ranks(const Setup& setup, int size, Function&& function) {
   return Job(setup, size).run(std::forward<Function>(function));

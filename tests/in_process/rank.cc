@@ -10,7 +10,7 @@ namespace dabke::test {
 
 namespace {
 
-/// Also one without elements, and so without memory.
+/// True if the test has given an output, even one without elements and so without memory.
 bool is_given(const TensorView& output) { return output.data != nullptr || output.shape.rank() != 0; }
 
 }  // namespace
@@ -55,11 +55,11 @@ TensorView DeviceCopies::bring(const TensorView& host, bool is_copied_back) {
   TensorView there = host;
   there.device = {DeviceType::cuda, device_.index()};
   if (host.data == nullptr) return there;
-  // At an address as odd as the test's.
+  // The copy is aligned as badly as the test's tensor.
   const std::size_t odd = reinterpret_cast<std::uintptr_t>(host.data) % 64;
   DeviceBuffer memory = allocate_from(device_.tensor_memory(), odd + host.size_bytes());
   if (memory == nullptr) {
-    must(device_.tensor_memory()->state());  // a device that is lost has none, and says why
+    must(device_.tensor_memory()->state());  // a lost device has no memory, and this reports why
     throw std::runtime_error("the test's device has no memory");
   }
   there.data = static_cast<std::byte*>(memory.get()) + odd;
@@ -91,7 +91,7 @@ TensorView DeviceCopies::output(const Operation& operation, std::size_t index) {
   return view;
 }
 
-/// In place of the test's tensors copies on the device; null when the call is the host's.
+/// Replaces the test's tensors by copies on the device. Returns null if the call is on the host.
 std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const Call& call) {
   if (!device_ || !call.on_device.value_or(true) || operation.inputs.empty()) return nullptr;
   auto copies = std::make_shared<DeviceCopies>(*device_, operation.inputs.size());
@@ -103,7 +103,7 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
     const bool in_place =
         !has_own_output && (kind == CollectiveKind::allreduce || kind == CollectiveKind::broadcast);
     const bool is_same = output.data != nullptr && output.data == input.data;
-    if (overlap(input, output) && !is_whole(kind)) {  // as long as both together
+    if (overlap(input, output) && !is_whole(kind)) {  // copied as one tensor that covers both
       std::byte* const begin = std::min(bytes_of(input.data), bytes_of(output.data));
       std::byte* const end =
           std::max(bytes_of(input.data) + input.size_bytes(), bytes_of(output.data) + output.size_bytes());

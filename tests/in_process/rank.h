@@ -1,4 +1,4 @@
-// One rank of a test's job, as the thread that plays it sees it.
+// One rank of a test's job, as its thread uses it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace dabke::test {
 
-/// Throws when the operation failed; the harness rethrows on the main thread.
+/// Throws if the operation failed. The harness rethrows on the main thread.
 inline void must(const Status& status) {
   if (!status.is_ok())
     throw std::runtime_error(std::string(name_of(status.code())) + ": " + status.message());
@@ -29,14 +29,14 @@ T must(Result<T> result) {
   return result.take();
 }
 
-/// The error that must have come; an ok status throws.
+/// Returns the expected error. Throws if the status is ok.
 inline Status must_fail(const Status& status) {
   if (status.is_ok()) throw std::runtime_error("this should have failed, and did not");
   return status;
 }
 
 struct Call {
-  std::string name = {};  // empty: numbered, alike on ranks that make the same calls
+  std::string name = {};  // empty: numbered, the same on ranks that make the same calls
   ReduceOp op = ReduceOp::sum;
   ProcessSetId set = kWorldSet;
   int root = 0;
@@ -48,19 +48,19 @@ struct Call {
   std::string group = {};
   std::uint32_t group_size = 0;
   std::function<void(Operation&)> callback = {};
-  std::optional<bool> on_device = {};  // nothing: where the job's tensors are
+  std::optional<bool> on_device = {};  // nothing: as the job's tensors are
 };
 
-/// The tensors of one operation on a device. What the test sees is on the host.
+/// The copies of an operation's tensors on a device. The test sees tensors on the host.
 class DeviceCopies {
  public:
   DeviceCopies(TestDevice& device, std::size_t tensors) : device_(device), tensors_(tensors) {}
 
-  /// A tensor of the test's, copied to the device; in_place: also copied back.
+  /// Copies a tensor of the test to the device and, if `is_copied_back`, back after the operation.
   TensorView bring(const TensorView& host, bool is_copied_back);
-  /// What the operation has made, on the host; once it has completed.
+  /// Copies the results to the host. Call it once the operation has completed.
   void fetch(const Operation& operation);
-  /// An output as the host sees it.
+  /// An output in host memory.
   TensorView output(const Operation& operation, std::size_t index);
 
  private:
@@ -73,8 +73,8 @@ class DeviceCopies {
   const std::size_t tensors_;
   std::mutex mutex_;
   bool is_fetched_ = false;
-  std::vector<Copy> copies_;                     // those that are copied back, and others
-  std::vector<std::vector<std::byte>> outputs_;  // those that the runtime has made
+  std::vector<Copy> copies_;                     // copies that are copied back, and others
+  std::vector<std::vector<std::byte>> outputs_;  // outputs that the runtime has allocated
 };
 
 /// An operation under way.
@@ -92,7 +92,7 @@ class Pending {
     fetch();
     return operation_->status();
   }
-  /// Whether it completed before the check said stop, or the time was up.
+  /// True if the operation completed before the check stopped the wait or the time was up.
   bool wait_checking(WaitCheck& check, double seconds = -1) const {
     const TimePoint deadline = deadline_after(seconds);
     runtime_->help(*operation_, deadline, &check);
@@ -102,7 +102,7 @@ class Pending {
     return !refused_.is_ok() || (operation_->wait_until(deadline_after(seconds)) && fetch());
   }
   bool is_done() const { return !refused_.is_ok() || (operation_->is_done() && fetch()); }
-  /// An output as the host sees it.
+  /// An output in host memory.
   TensorView view(std::size_t index) const {
     return copies_ ? copies_->output(*operation_, index) : operation_->outputs[index];
   }
@@ -126,13 +126,13 @@ class Pending {
   Status refused_;
   OperationRef operation_;
   core::Runtime* runtime_ = nullptr;
-  std::shared_ptr<DeviceCopies> copies_;  // null: its tensors are on the host
+  std::shared_ptr<DeviceCopies> copies_;  // null: the tensors are on the host
 };
 
 /// One tensor of a call.
 struct Argument {
   TensorView input;
-  TensorView output = {};  // data null: in place, or made by the runtime
+  TensorView output = {};  // data null: in place, or allocated by the runtime
   std::string name = {};   // within a group; empty: numbered
 };
 
@@ -143,18 +143,18 @@ TensorView view_of(std::vector<T>& data) {
 
 class Rank {
  public:
-  /// `device`: where its tensors are; null: on the host.
+  /// `device` has the rank's tensors; null: the host has them.
   Rank(int rank, std::unique_ptr<core::Runtime> runtime, std::shared_ptr<TestDevice> device = nullptr)
       : rank_(rank), device_(std::move(device)), runtime_(std::move(runtime)) {}
 
   int rank() const { return rank_; }
   int size() const { return runtime_->world().size; }
   core::Runtime& runtime() { return *runtime_; }
-  /// Null where it has another, or none.
+  /// Returns null if the rank has another kind of device, or none.
   FakeDevice* device() { return dynamic_cast<FakeDevice*>(device_.get()); }
   Config const& config() const { return runtime_->config(); }
 
-  /// Any collective. The tensors' memory must live until it has completed.
+  /// Starts any collective. The tensors' memory must live until it has completed.
   Pending start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
   Status run(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
 
@@ -180,7 +180,7 @@ class Rank {
     return run(CollectiveKind::broadcast, {{view_of(data)}}, call);
   }
 
-  // The output is the runtime's.
+  // The runtime allocates the output.
   template <class T>
   Pending allgather_async(std::vector<T>& data, const Call& call = {}) {
     return start(CollectiveKind::allgather, {{view_of(data)}}, call);
@@ -209,16 +209,16 @@ class Rank {
   Pending barrier_async(const Call& call = {});
   Status barrier(const Call& call = {}) { return barrier_async(call).wait(); }
   Pending join_async(ProcessSetId set = kWorldSet);
-  /// The world rank that joined last.
+  /// Returns the world rank that joined last.
   Result<int> join(ProcessSetId set = kWorldSet);
   Result<ProcessSetId> try_add_process_set(std::vector<int> ranks);
-  /// Throws when it fails.
+  /// Throws if it fails.
   ProcessSetId add_process_set(std::vector<int> ranks) { return must(try_add_process_set(std::move(ranks))); }
   Status remove_process_set(ProcessSetId set);
-  /// Adds or removes a set; only its ranks call.
+  /// Adds or removes a set. Only the ranks of the set call it.
   Pending change_set_among_members(CollectiveKind kind, std::vector<int> ranks);
 
-  /// What this rank is doing, and what it waits for; from any thread.
+  /// Describes what this rank does and waits for. Any thread may call it.
   std::string describe();
   void set_phase(const char* phase) { phase_ = phase; }
   void close();
@@ -245,7 +245,7 @@ class Rank {
   std::atomic<int> calls_{0};
   std::atomic<const char*> phase_{"idle"};
   std::mutex mutex_;
-  std::vector<Submitted> submitted_;  // the pending ones are among them; for describe()
+  std::vector<Submitted> submitted_;  // includes the pending ones, for describe()
 };
 
 }  // namespace dabke::test

@@ -70,7 +70,7 @@ std::vector<Setup> backends_for_threads() {
   if (!test::kSanitized || are_named()) return all;
   std::vector<Setup> chosen;
   std::mt19937 random(seed_of_run());
-  std::ranges::sample(all, std::back_inserter(chosen), std::ssize(all) / 2 + 1, random);  // in order
+  std::ranges::sample(all, std::back_inserter(chosen), std::ssize(all) / 2 + 1, random);  // keeps their order
   return chosen;
 }
 

@@ -1,5 +1,5 @@
-// A control channel between threads of one process: queues instead of sockets. For tests, and for
-// ThreadSanitizer, which then sees every hand-over between ranks.
+// A control channel between threads of one process: queues replace sockets. For tests, and for
+// ThreadSanitizer, which then sees every transfer between ranks.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace dabke::test {
 
-/// What connects the ranks of one job, as a star around rank 0. Channels keep it alive.
+/// Connects the ranks of one job, as a star around rank 0. The channels keep it alive.
 class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
  public:
   explicit SimNetwork(int size) : mailboxes_(static_cast<std::size_t>(size)) {}

@@ -14,7 +14,7 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-/// All but the prescale, which is each rank's own business: neutral data is not scaled.
+/// All facts of a batch but the prescale, which may differ between ranks: neutral data is not scaled.
 std::string signature_of(const Batch& batch) {
   return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {} / {}", batch.order,
                      name_of(batch.kind), name_of(batch.op), batch.entries.size(), name_of(batch.dtype),
@@ -42,7 +42,7 @@ Status defect(const Batch& batch, std::string_view what) {
           fmt::format("the runtime broke a promise to its backends: {}: {}", signature_of(batch), what)};
 }
 
-/// One entry of a batch, with what all ranks gave for it.
+/// One entry of a batch, with the contributions of all ranks.
 class EntryRun {
  public:
   EntryRun(const Batch& batch, std::size_t index, const ThreadsHub::Deposits& all)

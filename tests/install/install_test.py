@@ -21,7 +21,8 @@ CPP_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 
 
 def readme_examples():
-    """[(language, program, output)]: each program of the README, and the output that it shows for it."""
+    """[(language, program, output)]: each program of the README, and the
+    output that the README shows for it."""
     with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
         blocks = re.findall(r"^```(\w*)\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
     programs = [
@@ -32,7 +33,7 @@ def readme_examples():
 
 
 def meson_of_the_build():
-    """A build directory can be installed only by the version of Meson that made it."""
+    """Finds the version of Meson that made the build directory. Only that version can install it."""
     with open(os.path.join(BUILD, "meson-info", "meson-info.json"), encoding="utf-8") as file:
         wanted = json.load(file)["meson_version"]["full"]
     candidates = [os.environ.get("MESON"), shutil.which("meson"), "/usr/bin/meson"]
@@ -70,7 +71,8 @@ class Installed(unittest.TestCase):
         (header,) = glob.glob(f"{stage}/**/dabke/dabke.h", recursive=True)
         (launcher,) = glob.glob(f"{stage}/**/dabkerun", recursive=True)
         cls.stage, cls.library, cls.headers, cls.launcher = stage, library, os.path.dirname(header), launcher
-        # No job around the test run may leak into the programs, and every library path points into the installation.
+        # No job around the test may leak into the programs, and every
+        # library path points into the installation.
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("DABKE_", "HOROVOD_"))}
         cls.environment = dict(
             kept, PKG_CONFIG_PATH=os.path.dirname(pc), LD_LIBRARY_PATH=os.path.dirname(library)
@@ -128,7 +130,7 @@ class Installed(unittest.TestCase):
             program = self.build(compiler, source, f"readme_{language}", flags)
             seen = run(self.launcher, "-np", "2", program, environment=self.environment)
             self.assertEqual(sorted(seen.splitlines()), sorted(expected.splitlines()))
-            run(program, environment=self.environment)  # without a launcher: a job of one
+            run(program, environment=self.environment)  # without a launcher: a job of one rank
 
     def test_the_digits_example_is_installed_with_its_data_where_examples_are_on(self):
         programs = glob.glob(f"{self.stage}/**/dabke/digits", recursive=True)

@@ -1,4 +1,4 @@
-"""A rank of run.py: tensors and objects of more bytes than 31 bits can count, compared whole with what must come out."""
+"""A rank of run.py. Runs tensors and objects of more than 2^31 bytes, and compares every byte of the results."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import numpy
 import dabke
 
 ELEMENTS = (1 << 31) + 4096
-PERIOD = 65521  # a prime: nothing that is off by a power of two comes out alike
+PERIOD = 65521  # a prime: data that is shifted by a power of two differs
 
 
 def pattern(rank):
@@ -17,12 +17,12 @@ def pattern(rank):
 
 
 def filled(rank, elements=ELEMENTS):
-    """`pattern`, again and again."""
+    """Returns `pattern`, repeated."""
     return numpy.resize(pattern(rank), elements)
 
 
 def hold(what, got, period):
-    """Compares in pieces: there is no room for a third tensor."""
+    """Compares in pieces, because there is no room for a third tensor."""
     whole = len(got) // PERIOD * PERIOD
     for first in range(0, whole, PERIOD * 512):
         rows = got[first : min(first + PERIOD * 512, whole)].reshape(-1, PERIOD)
@@ -58,7 +58,8 @@ def main():
     hold("broadcast", data, pattern(size - 1))
     seen("broadcast of 2^31 + 4096 uint8")
 
-    few = [ELEMENTS, *([70001] * (size - 1))]  # one is large, and all behind it begin beyond 31 bits
+    # one part is large, so all parts behind it begin beyond 31 bits
+    few = [ELEMENTS, *([70001] * (size - 1))]
     got = dabke.allgather(filled(rank, few[rank]), name="allgather")
     for each in range(size):
         hold(f"allgather, part of rank {each}", got[sum(few[:each]) : sum(few[: each + 1])], pattern(each))
@@ -75,7 +76,7 @@ def main():
     del rows, data
     seen("reducescatter of 2^31 + 4096 uint8")
 
-    # Everything to the last rank.
+    # All data goes to the last rank.
     splits = [0] * (size - 1) + [few[rank]]
     got = dabke.alltoall(filled(rank, few[rank]), splits=splits, name="alltoall")
     got = got[0] if isinstance(got, tuple) else got
@@ -87,7 +88,7 @@ def main():
     del got
     seen("alltoall of 2^31 + 4096 uint8 and some")
 
-    import dabke.torch as objects  # last: it takes memory
+    import dabke.torch as objects  # imported last, because it takes memory
 
     text = bytes(filled(0)) if rank == 0 else None
     got = objects.broadcast_object(text, root_rank=0, name="object")

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Tensors and objects of more than 2^31 bytes through every data backend of the host, compared whole.
+"""Runs tensors and objects of more than 2^31 bytes through every data backend
+of the host, and compares every byte.
 
-    PYTHONPATH=build-python/bindings/python python3 tests/large/run.py build-python/launcher/dabkerun [BACKEND...]
+    PYTHONPATH=build-python/bindings/python \
+      python3 tests/large/run.py build-python/launcher/dabkerun [BACKEND...]
 
-Ends with "N passed, N failed, N skipped". It takes some minutes for each backend, and memory that it asks for first, so it is
-no part of the test suites; these have the arithmetic of counts (`tests/runtime`, `tests/ops`).
+Ends with "N passed, N failed, N skipped". Each backend takes some minutes, and memory that is checked first.
+So it is not a part of the test suites, which test the arithmetic of counts (`tests/runtime`, `tests/ops`).
 """
 
 import argparse
@@ -15,7 +17,8 @@ import sys
 from pathlib import Path
 
 RANK = Path(__file__).resolve().parent / "rank.py"
-# What the ranks together have at the most: an input, an output that is as large, a pickle, and what a backend stages.
+# The most that the ranks have together: an input, an output of the same
+# size, a pickle, and a backend's staging.
 NEEDED_GIB = 15
 LIMIT_SECONDS = 1800
 
@@ -32,7 +35,7 @@ def dabkerun(path, *variables):
 
 
 def commands(path):
-    """{backend: the command that runs it}"""
+    """Returns {backend: the command that runs it}."""
     found = {each: dabkerun(path, f"DABKE_CPU_OPERATIONS={each}") for each in ("shm", "tcp", "gloo")}
     for name, flags in (("mpich", []), ("openmpi", ["--allow-run-as-root", "--oversubscribe"])):
         if mpirun := shutil.which(f"mpirun.{name}"):
