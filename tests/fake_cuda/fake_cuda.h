@@ -1,6 +1,6 @@
 // A double of the CUDA driver and of NCCL, for tests without a GPU: two shared libraries with the real names.
-// They export the functions that Dabke calls (ops/nccl/cuda_driver.h, ops/nccl/nccl_library.h). They are never
-// installed, and the first call prints on stderr that this is a double.
+// They export the functions that Dabke calls (ops/nccl/cuda_driver.h, ops/nccl/nccl_library.h). They are
+// never installed, and the first call prints on stderr that this is a double.
 //
 // How it works:
 //   memory         A device's memory is host memory.
@@ -10,7 +10,8 @@
 //   communicators  A communicator never blocks, is sometimes InProgress, and ends when it is aborted.
 //   captures       A stream that is being captured runs nothing.
 // The double is stricter than the real libraries. These are errors:
-//   * a call without the context that it needs, as in the driver. If nobody checks the result, the process ends.
+//   * a call without the context that it needs, as in the driver. If nobody checks the result, the process
+//     ends.
 //   * work on a stream on which NCCL has not enqueued its own work yet. NCCL only forbids it.
 //   * the launch of a kernel that was not loaded before. A driver that loads late would load it during a
 //     collective.
@@ -18,9 +19,9 @@
 //   * two ranks on one device, unless NCCL_HOSTID puts them on different hosts. From version 2.30 on,
 //     NCCL_MULTI_RANK_GPU_ENABLE=1 allows them, too.
 //
-// A plan injects faults. It has rules with a ';' between them: CALL DEVICE NTH WHAT. A rule applies to the NTH
-// (from 1) CALL on the device (a number, or * for every device):
-//   a number   the call returns that error; an error of CUDA from 700 on stays with the device, as on a real one
+// A plan injects faults. It has rules with a ';' between them: CALL DEVICE NTH WHAT. A rule applies to the
+// NTH (from 1) CALL on the device (a number, or * for every device):
+//   a number   the call returns that error; an error of CUDA from 700 on stays with the device, as usual
 //   hang       a collective never ends on the device, unless its communicator is aborted
 //   never      the same, but an abort does not end it
 //   takes=MS   a collective takes that much longer on the device, less than a second

@@ -1,5 +1,4 @@
-// What the runtime is tested with: a data backend and a control channel.
-// The ranks are threads of one process.
+// A setup of tests: a data backend and a control channel. The ranks are threads of one process.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-"""A rank of run.py. Runs tensors and objects of more than 2^31 bytes, and compares every byte of the results."""
+"""A rank of run.py: runs tensors and objects of more than 2^31 bytes, and compares every byte."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-// Callbacks while the job shuts down, and what may not be called from a function of the application that the
-// runtime has called.
+// Callbacks while the job shuts down. Also the calls that are refused inside a function of the
+// application that the runtime has called.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -17,21 +17,21 @@
 namespace dabke::test {
 namespace {
 
-/// Calls with callbacks, one after the other until one is refused, from several threads at once.
+/// Several threads that submit calls with callbacks, one after the other, until one is refused.
 class Submitters {
  public:
   Submitters() {
     for (std::size_t i = 0; i < kThreads; ++i) threads_[i] = std::thread([this, i] { submit(i); });
   }
-  /// Some are on their way now.
+  /// Returns once each thread has submitted a call.
   void wait_for_the_first() {
     for (std::atomic<int>& count : accepted_) count.wait(0);
   }
-  /// They end by being refused.
+  /// Waits for the threads, which end when a call is refused.
   void join() {
     for (std::thread& thread : threads_) thread.join();
   }
-  /// "" when each that was accepted has been called back once.
+  /// Returns "" if each accepted call has had exactly one callback.
   std::string verdict() const {
     std::string text;
     for (std::size_t i = 0; i < kThreads; ++i) {
@@ -68,7 +68,8 @@ class Submitters {
       ++accepted_[thread];
       accepted_[thread].notify_one();
     }
-    if (accepted_[thread] == 0) accepted_[thread] = -1;  // nobody waits for ever
+    // so that wait_for_the_first() does not wait for ever
+    if (accepted_[thread] == 0) accepted_[thread] = -1;
     accepted_[thread].notify_one();
   }
 
@@ -80,7 +81,7 @@ class Submitters {
   std::array<std::thread, kThreads> threads_;
 };
 
-/// One init and shutdown, with calls on their way all the time; "" when all is well.
+/// Runs one init and shutdown with calls under way all the time. Returns "" if everything was right.
 std::string shut_down_under_calls() {
   if (dabke_init(nullptr) != DABKE_OK) return std::string("init: ") + dabke_last_error();
   Submitters submitters;
@@ -97,9 +98,9 @@ void be_quiet() {
 struct Refusals {
   std::atomic<int> shutdown{-1}, init{-1}, wait{-1};
   std::string shutdown_text, init_text, wait_text;
-  dabke_handle* other = nullptr;  // it is pending
+  dabke_handle* other = nullptr;  // a pending operation
 
-  /// Called from inside a function that the runtime has called.
+  /// Tries the calls that are refused. Runs inside a function that the runtime has called.
   void try_all() {
     shutdown_text = (shutdown = dabke_shutdown()) != DABKE_OK ? dabke_last_error() : "";
     init_text = (init = dabke_init(nullptr)) != DABKE_OK ? dabke_last_error() : "";
@@ -117,7 +118,7 @@ TEST_CASE("every callback is called exactly once, however often one process shut
   const auto ended = run_processes(
       1,
       [&](int) {
-        // A busy machine does fewer in this time.
+        // On a busy machine, the time is up after fewer rounds.
         const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(60 + shutdowns / 5);
         for (int i = 0; i < shutdowns && std::chrono::steady_clock::now() < enough; ++i) {
           if (const std::string wrong = shut_down_under_calls(); !wrong.empty())

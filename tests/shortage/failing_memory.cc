@@ -61,7 +61,7 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcep
   return take(bytes, alignment);
 }
 
-/// Each thread of the runtime names itself before all else; those of other libraries do not.
+/// Each thread of the runtime sets its name first of all. Threads of other libraries have other names.
 extern "C" int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   using Name = int (*)(pthread_t, const char*);
   static const auto set = reinterpret_cast<Name>(::dlsym(RTLD_NEXT, "pthread_setname_np"));

@@ -1,16 +1,15 @@
-// Memory that runs out, on demand: this program's operator new and aligned_alloc stand before the real ones.
-// Only what the runtime asks for counts: in its own threads, and in calls of the application that are marked
-// so.
+// Memory that runs out on demand: this program's operator new and aligned_alloc replace the real ones. Only
+// requests of the runtime count: those of its own threads, and those in marked calls of the application.
 #pragma once
 
 namespace dabke::test {
 
-/// Lets request number `number` (from 1 on) from now on be refused, and with `from_then_on` all after it.
+/// From now on, request `number` (from 1 on) is refused, and with `from_then_on` all requests after it.
 void let_memory_fail(int number, bool from_then_on = false);
-/// How often memory has been asked for since then.
+/// The number of requests since then.
 int memory_requests();
 
-/// Says, while it lives, that the calling thread is in a call to the library.
+/// Marks the calling thread as inside a call to the library, as long as it lives.
 class InLibrary {
  public:
   InLibrary();

@@ -1,4 +1,4 @@
-// A tensor of ones to hand to the C API.
+// A tensor of ones for the C API.
 #pragma once
 
 #include <array>

@@ -1,9 +1,10 @@
-// Memory that runs out at every point of a small job, one after the other: on the rank where it does, the
-// call fails and says so; the other rank gets that cause, or its result; and nobody crashes, hangs or leaves
-// anything behind.
+// Memory runs out at each point of a small job, at one point after the other.
+//  * On that rank, the call fails and reports the shortage.
+//  * The other rank gets that cause, or its result.
+//  * Neither rank crashes, hangs or leaves anything behind.
 //
-// DABKE_TEST_MEMORY_EVERY=1 takes every request for memory up to number 2,000, and every 17th from there on.
-// By itself the test takes fewer.
+// DABKE_TEST_MEMORY_EVERY=1 tests every request for memory up to number 2,000, and every 17th after
+// that. By default, the test takes fewer.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -29,21 +30,21 @@ std::size_t entries_of(const char* directory) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Descriptors of this process, and what they are.
+/// The descriptors of this process, and the files that they refer to.
 std::map<std::string, std::string> open_files() {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // that of this list itself
+    std::error_code gone;  // the descriptor of this list itself
     const auto target = std::filesystem::read_symlink(entry.path(), gone);
     if (!gone && !target.string().ends_with("/fd")) files[entry.path().filename().string()] = target.string();
   }
   return files;
 }
 
-/// A small job of everything that there is, until something fails.
+/// A small job that uses everything once, until a call fails.
 class SmallJob {
  public:
-  /// The first call that failed, and what it said; "" when none did.
+  /// The first call that failed, and its error; "" if none did.
   const std::string& failure() const { return failure_; }
   bool failed() const { return !failure_.empty(); }
 
@@ -51,7 +52,7 @@ class SmallJob {
     if (!call("init", [] { return dabke_init(nullptr); })) return;
     (void)(single() && grouped() && unknown_sizes() && asynchronous() && sets() && inside() &&
            call("join", [] { return dabke_join(nullptr, nullptr); }));
-    if (failed()) {  // as an application does: the others would wait for what this rank does not submit
+    if (failed()) {  // as an application does: otherwise the other rank would wait for calls of this rank
       const InLibrary in_library;
       if (dabke_abort(failure_.c_str()) != DABKE_OK) say("abort failed");
     }
@@ -121,7 +122,7 @@ class SmallJob {
     bool done =
         call("submit", [&] { return dabke_allreduce_async("c", &x.tensor, nullptr, &options, &first); }) &&
         call("submit", [&] { return dabke_allreduce_async("d", &y.tensor, nullptr, nullptr, &second); });
-    // Whatever has been submitted is waited for: the runtime works with these tensors until then.
+    // Waits for every submitted operation: the runtime uses these tensors until then.
     for (dabke_handle* const handle : {first, second}) {
       if (handle == nullptr) continue;
       if (!done) {
@@ -176,13 +177,13 @@ class SmallJob {
 constexpr const char* kStartTimeout = kSanitized ? "20" : "3";
 constexpr const char* kLongStartTimeout = "60";
 
-/// The life of a rank, where request `number` fails; 0: none.
+/// Runs a rank in which request `number` fails; 0: none.
 void live(int number, bool from_then_on, const char* start_timeout) {
   ::setenv("DABKE_START_TIMEOUT_SECONDS", start_timeout, 1);
   ::setenv("DABKE_DUMP_DIR", "none", 1);
   ::setenv("DABKE_TIMELINE_FORMAT", "horovod", 1);  // each rank names a file of its own
   if (std::freopen("/dev/null", "w", stderr) == nullptr) std::abort();
-  std::thread([] {}).join();  // a sanitizer begins a thread of its own with the first
+  std::thread([] {}).join();  // a sanitizer starts a thread of its own together with the first one
   const std::size_t threads = entries_of("/proc/self/task");
   const std::map<std::string, std::string> files = open_files();
   if (number > 0) let_memory_fail(number, from_then_on);
@@ -191,13 +192,13 @@ void live(int number, bool from_then_on, const char* start_timeout) {
   if (number > 0 && memory_requests() < number) say("not reached");
   let_memory_fail(1 << 30);
   say(job.failed() ? job.failure() : "all ok");
-  // A thread that has been joined is in that list until the kernel has done with it.
+  // A joined thread stays in that list until the kernel has removed it.
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (entries_of("/proc/self/task") != threads && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
   if (entries_of("/proc/self/task") != threads) say("left: threads");
   for (const auto& [number, target] : open_files()) {
-    // Gloo leaves that list open where it cannot read all of it.
+    // Gloo leaves that list open if it cannot read all of it.
     if (!files.contains(number) && target != "/sys/bus/pci/devices")
       say("left: descriptor " + number + ", " + target);
   }
@@ -206,14 +207,14 @@ void live(int number, bool from_then_on, const char* start_timeout) {
 
 bool is_about_memory(const Ended& rank) { return rank.says("out_of_memory") || rank.says("out of memory"); }
 
-/// What is wrong with one job; "" when nothing is.
+/// Returns what is wrong with one job; "" if nothing is.
 std::string verdict(const Ended& where_it_failed, const Ended& other) {
   std::string wrong;
   for (const Ended* rank : {&where_it_failed, &other}) {
     if (rank->code == -1) wrong += "hangs; ";
     if (rank->code > 0) wrong += "ends with " + std::to_string(rank->code) + "; ";
     if (!rank->says("\nend\n") && rank->code == 0) wrong += "says nothing; ";
-    // A device of Gloo's that is only half made keeps what it has opened.
+    // A half-made device of Gloo keeps its open descriptors.
     if (rank->says("left: ") && !rank->says("Gloo ran out of memory")) wrong += "leaves something; ";
   }
   const bool in_init = where_it_failed.says("init ");
@@ -222,14 +223,14 @@ std::string verdict(const Ended& where_it_failed, const Ended& other) {
   return wrong;
 }
 
-/// Whether nothing but an init has failed, by something else than memory: one rank was late, which may be the machine's
-/// fault.
+/// True if only an init has failed, and not for lack of memory: one rank was
+/// late, perhaps because of the machine.
 bool came_late(const Ended& here, const Ended& there) {
   const bool in_init = here.says("init ") || there.says("init ");
   return here.code == 0 && there.code == 0 && in_init && !is_about_memory(here);
 }
 
-/// The requests that fail, one after the other.
+/// The next request that fails.
 int next(int number) {
   const int every = times("DABKE_TEST_MEMORY_EVERY", kSanitized ? 293 : 61);
   return number + (every == 1 && number >= 2000 ? 17 : every);
@@ -241,7 +242,7 @@ TEST_CASE(
     "wherever memory runs out, the call says so, the other rank hears of it, and nobody crashes or hangs") {
   const int failing_rank = GENERATE(0, 1);
   const char* const backend = GENERATE("auto", "tcp");
-  constexpr int kAtOnce = 16;  // most of the time goes into waiting for ranks that do not come
+  constexpr int kAtOnce = 16;  // most of the time is spent waiting for missing ranks
   ::setenv("DABKE_CPU_OPERATIONS", backend, 1);
   const char* const first = std::getenv("DABKE_TEST_MEMORY_FROM");
   int number = first != nullptr ? std::atoi(first) : 1;

@@ -20,7 +20,7 @@ using Time = std::chrono::steady_clock;
 
 int output_of_child = -1;
 
-/// A child that crashes says where, and not in the name of the test program.
+/// Prints the stack of a crashed child on the child's output, so that the crash is not one of the test program.
 void tell_where(int signal) {
   std::array<void*, 64> frames{};
   ::backtrace_symbols_fd(frames.data(), ::backtrace(frames.data(), static_cast<int>(frames.size())),
@@ -34,7 +34,7 @@ struct Child {
   Ended ended;
 };
 
-/// Reads until the child has closed its end; false: there is more to come.
+/// Reads once. Returns true if the child has closed its end, false if more may come.
 bool read_some(Child& child) {
   std::array<char, 4096> bytes;
   const ssize_t count = ::read(child.output, bytes.data(), bytes.size());

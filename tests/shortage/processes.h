@@ -1,4 +1,4 @@
-// Ranks as children of the test, for what would end a process or hang it.
+// Ranks as child processes of the test, for cases that would end a process or hang it.
 #pragma once
 
 #include <sys/types.h>
@@ -13,28 +13,28 @@
 namespace dabke::test {
 
 struct Ended {
-  int code = -1;     // 128 + signal when killed; -1: it hung, and was killed by the test
-  std::string said;  // one line each say()
+  int code = -1;     // 128 + signal if it was killed; -1: it hung, and the test killed it
+  std::string said;  // one line for each say()
   bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
 };
 
-/// What a busy machine may take for some small jobs.
+/// The time that some small jobs may take on a busy machine.
 inline constexpr std::chrono::seconds kEndWithin{kSanitized ? 360 : 180};
 
-/// Several jobs side by side; by job, then by rank.
+/// Runs several jobs side by side. Returns the results by job, then by rank.
 std::vector<std::vector<Ended>> run_jobs(int jobs, int size,
                                          const std::function<void(int job, int rank)>& body,
                                          std::chrono::seconds limit = kEndWithin);
 
-/// Runs `body(rank)` in a child for each rank, with what dabke_init needs in the environment, and waits for
-/// all. The test itself must have no thread.
+/// Runs `body(rank)` in a child process for each rank, with the environment that dabke_init needs, and waits
+/// for all. The test itself must have no other thread.
 std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
                                  std::chrono::seconds limit = kEndWithin);
 
-/// Called in a child: writes a line for the test to see.
+/// Sends a line to the test. Only a child calls it.
 void say(const std::string& line);
 
-/// A number that the environment may give, to run more of something than the test does by itself.
+/// The number in an environment variable, to run more of something than the default `by_itself`.
 int times(const char* variable, int by_itself);
 
 }  // namespace dabke::test

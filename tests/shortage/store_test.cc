@@ -1,4 +1,4 @@
-// The store of a job, while memory runs out at every point of what its thread does, one after the other.
+// The store of a job, while memory runs out at each point of its thread's work, one after the other.
 #include <thread>
 #include <vector>
 
@@ -26,7 +26,7 @@ std::shared_ptr<store::Store> client_of(const store::RendezvousServer& server) {
   return store::open_http_store(server.url(), kJob, kKey).take();
 }
 
-/// What three clients are told: two that wait, one of them for nothing, and one that sets and counts.
+/// The statuses of three clients: two that wait, one of them in vain, and one that sets and counts.
 std::vector<Status> told_to_clients(const store::RendezvousServer& server) {
   std::vector<Status> told(4);
   std::jthread waiting([&] { told[0] = client_of(server)->get("key", Clock::now() + 60s).status(); });
@@ -65,7 +65,7 @@ TEST_CASE("a store that ends without memory ends all the same") {
   let_memory_fail(0);
   std::jthread waiting([&] { (void)store->get("nothing", Clock::now() + 500ms); });
   while (memory_requests() == 0) std::this_thread::yield();
-  REQUIRE(store->increment("count").is_ok());  // it has read what came before
+  REQUIRE(store->increment("count").is_ok());  // the store has read everything before
   {
     const InLibrary in_library;
     let_memory_fail(1, true);

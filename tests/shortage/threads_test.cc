@@ -22,7 +22,7 @@
 namespace dabke::test {
 namespace {
 
-/// The signals that the calling thread blocks, as the kernel has them.
+/// The signals that the calling thread blocks, from the kernel.
 std::string blocked_signals() {
   std::ifstream status("/proc/thread-self/status");
   for (std::string line; std::getline(status, line);) {
@@ -41,7 +41,7 @@ dabke_status allreduce(const char* name) {
   return dabke_allreduce(name, &x.tensor, &x.tensor, nullptr);
 }
 
-/// An ordinary user, so that limits count: root has none.
+/// Switches to an ordinary user, because limits do not apply to root.
 void become_somebody() {
   constexpr uid_t kNobodyElse = 54321;
   if (::getuid() == 0 && ::setresuid(kNobodyElse, kNobodyElse, kNobodyElse) != 0) std::abort();
@@ -52,7 +52,7 @@ void allow_no_more_threads() {
   if (::setrlimit(RLIMIT_NPROC, &none) != 0) std::abort();
 }
 
-/// One call with a callback, which must come.
+/// Runs one call with a callback, which must be called.
 void say_whether_callbacks_come() {
   static std::atomic<int> called{0};
   dabke_options options = DABKE_OPTIONS_INIT;
@@ -109,7 +109,7 @@ TEST_CASE(
     CHECK(there.says("rank " + std::to_string(rank_where_it_fails) + " on "));
     CHECK(there.says("cannot start thread 'dabke-"));
   }
-  // What the job needs is there before it begins: who reports a hang and who calls back, too.
+  // All threads that a job needs exist before it begins, even those that report a hang and that call back.
   CHECK(failed ==
         std::vector<std::string>{"dabke-report", "dabke-host-lane", "dabke-callback", "dabke-coord"});
 }
@@ -130,7 +130,7 @@ TEST_CASE("without a thread to be had after init, a job warns, dumps, calls back
                                nullptr));
     say_status("init", dabke_init(nullptr));
     let_all_threads_fail();
-    if (rank == 1) {  // every rank writes a dump when a tensor stalls
+    if (rank == 1) {  // when a tensor stalls, every rank writes a dump
       const auto is_written = [&] {
         bool of_rank[2] = {};
         for (const auto& entry : std::filesystem::directory_iterator(place)) {
@@ -171,7 +171,7 @@ TEST_CASE("without a thread to be had after init, a job warns, dumps, calls back
 }
 
 TEST_CASE("a backend that cannot start its threads ends the job with that cause on all ranks") {
-  // The first is of Gloo's device, the second ends a run whose peer is gone.
+  // The first thread is that of Gloo's device. The second one ends a run whose peer is gone.
   const auto before = GENERATE(0, 1);
   const auto ended = run_processes(2, [&](int rank) {
     const std::string blocked = blocked_signals();

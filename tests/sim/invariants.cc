@@ -86,7 +86,7 @@ void Invariants::check_batches(Rank rank, const negotiation::ExecuteAction& acti
   }
 }
 
-/// Whether the other members of its set run the same.
+/// Checks that the other members of the set run the same batch.
 void Invariants::check_batch(Rank rank, const BatchOfTensors& batch, int members) {
   const auto [entry, fresh] = batches_.try_emplace(batch.front(), RunBatch{batch});
   if (entry->second.tensors != batch) {

@@ -1,10 +1,10 @@
 // The invariants of a negotiation, checked at every order that a rank executes.
-//   1. An order means the same on every rank that executes it, and agrees with what the rank submitted.
+//   1. An order means the same on every rank that executes it, and agrees with the rank's own request.
 //   2. The numbers of a rank's orders only go up.
-//   3. A rank executes orders only of process sets that it is in, and a set has the same ranks everywhere.
+//   3. A rank executes only orders of its own process sets, and a set has the same ranks everywhere.
 //   4. Every member of a set runs its tensors in the same batches, in the order of their first tensors.
 //   5. A token completes once (pending_tokens.h).
-// A broken one is thrown as a Violation.
+// A broken invariant is thrown as a Violation.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ namespace dabke::test {
 
 class Invariants {
  public:
-  /// `first`: the sets that there are from the beginning.
+  /// `first` are the initial sets.
   Invariants(int ranks, const negotiation::ProcessSets& first);
 
   PendingTokens& tokens() { return tokens_; }
@@ -38,7 +38,7 @@ class Invariants {
   struct OfRank {
     std::uint64_t last_number = 0;
     TensorOfOrder last_batch;
-    std::map<ProcessSetId, int> sets;  // those that it is in, with their sizes
+    std::map<ProcessSetId, int> sets;  // the rank's sets, with their sizes
   };
   struct Agreed {
     RequestRef request;
@@ -57,9 +57,9 @@ class Invariants {
 
   PendingTokens tokens_;
   std::vector<OfRank> ranks_;
-  std::map<ProcessSetId, std::vector<Rank>> sets_;    // all that there have been; ids are used once
+  std::map<ProcessSetId, std::vector<Rank>> sets_;    // all sets ever; ids are used once
   std::unordered_map<std::uint64_t, Agreed> agreed_;  // by number, until all members have executed it
-  std::map<TensorOfOrder, RunBatch> batches_;         // by their first tensors, until all members have run it
+  std::map<TensorOfOrder, RunBatch> batches_;         // by the first tensor, until all members have run it
 };
 
 }  // namespace dabke::test

@@ -22,7 +22,7 @@ OrderedRequest order_of(std::uint64_t number, const RequestRef& request) {
   return {number, Token::none, request, request, 3};
 }
 
-/// The orders, all of one tensor, each with the number of its batch.
+/// An action of these orders, of one tensor each. Each order comes with the number of its batch.
 ExecuteAction action_of(const std::vector<std::pair<OrderedRequest, std::uint32_t>>& orders) {
   ExecuteAction action;
   for (const auto& [ordered, batch] : orders) {

@@ -1,4 +1,4 @@
-// sim: random jobs against the invariants of the negotiation, and the table of how it scales.
+// sim: runs random jobs and checks the invariants of the negotiation, or prints the table of how it scales.
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -12,12 +12,12 @@
 namespace {
 
 constexpr unsigned kFixedSeeds = 400;
-// Jobs that once failed: a slot evicted while its name was kept back, or ready at the root; a learned batch's
-// old slot; barriers of two sets in opposite orders.
+// Jobs that once failed. Causes: a slot that was evicted while its name was deferred, or ready at the root;
+// an old slot of a learned batch; barriers of two sets in opposite orders.
 constexpr unsigned kOnceFailed[] = {3819197819, 4192617531, 3271939239, 1725715333, 490150101,  1361215735,
                                     758327347,  1589558469, 1981738341, 1736954469, 2280891507, 1061327473};
 
-/// `events`: those of the job are added to it.
+/// Adds the events of the job to `events`.
 bool run(unsigned seed, int ranks, bool verbose, std::uint64_t& events) {
   try {
     const auto result = dabke::test::run_random_job(seed, ranks);

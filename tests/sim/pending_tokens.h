@@ -1,4 +1,4 @@
-// The tokens that ranks have submitted and that have not completed. Each completes once, on its own rank.
+// The tokens of submitted operations that have not completed. Each completes once, on its own rank.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class PendingTokens {
     mine.free.push_back(index);
     mine.slots[index] = {};
   }
-  /// Forgets those of a rank that has died.
+  /// Forgets the tokens of a dead rank.
   void drop(Rank rank) { of_rank_[static_cast<std::size_t>(rank)] = {}; }
 
   std::size_t count() const {
@@ -55,7 +55,7 @@ class PendingTokens {
     for (const OfRank& one : of_rank_) sum += one.slots.size() - one.free.size();
     return sum;
   }
-  /// A request of this rank that is pending; null if there is none.
+  /// A pending request of this rank; null if there is none.
   RequestRef any(Rank rank) const {
     for (const Slot& slot : of_rank_[static_cast<std::size_t>(rank)].slots) {
       if (slot.token != negotiation::Token::none) return slot.request;
@@ -70,7 +70,7 @@ class PendingTokens {
  private:
   static constexpr int kIndexBits = 20;
   struct Slot {
-    negotiation::Token token = negotiation::Token::none;  // none: it is free
+    negotiation::Token token = negotiation::Token::none;  // none: the slot is free
     RequestRef request;
   };
   struct OfRank {

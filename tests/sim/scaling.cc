@@ -12,7 +12,7 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr int kTensors = 500;
-constexpr std::size_t kWarmUpSteps = 8;  // first sight, learning, and some more
+constexpr std::size_t kWarmUpSteps = 8;  // first use, learning, and some more
 constexpr std::size_t kSteps = 3;
 constexpr int kRanksPerHost = 8;
 constexpr int kRadix = 8;
@@ -20,15 +20,14 @@ constexpr auto kHop = microseconds(20);
 constexpr auto kBetween = microseconds(40);  // gradients become ready one after the other
 
 struct Row {
-  double root_messages = 0;  // received, a batch
-  double batches = 0;        // learned ones, a step
-  double most_bytes = 0;     // the most on any rank's link to its parent, both ways, a step
-  double root_cpu_ms = 0;    // a step
-  double latency_us = 0;     // last tensor ready on the last rank until its order is everywhere
+  double root_messages = 0;  // received per batch
+  double batches = 0;        // learned batches per step
+  double most_bytes = 0;     // per step: the largest traffic on a rank's link to its parent, both ways
+  double root_cpu_ms = 0;    // per step
+  double latency_us = 0;     // from the last tensor ready on the last rank until its order is everywhere
 };
 
-/// Does all of it again to a root that is alone on the negotiator, and returns the time of the fastest of the
-/// last steps.
+/// Repeats all inputs on a root that runs alone. Returns the time of the fastest of the last steps.
 double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::size_t>& step_begins,
                  negotiation::Negotiator::Options options,
                  std::shared_ptr<const negotiation::Topology> topology) {

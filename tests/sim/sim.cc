@@ -61,7 +61,7 @@ void Sim::kill(Rank rank) {
   nodes_[at(rank)].done.clear();
   const auto& link_free_at = nodes_[at(rank)].link_free_at;
   for (const Rank peer : topology()->neighbours(rank)) {
-    // The loss is seen after what the rank sent before.
+    // The loss is seen after everything that the rank sent before.
     TimePoint when = now() + delay();
     if (const auto link = link_free_at.find(peer); link != link_free_at.end())
       when = std::max(when, link->second);
@@ -161,7 +161,7 @@ void Sim::run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
 }
 
 void Sim::complete(Rank rank, const negotiation::CompleteAction& action) {
-  // Not within what the negotiator does now: what the caller does next comes after.
+  // Scheduled, so that the caller's next step comes after the current work of the negotiator.
   if (Done done = take_done(rank, action.token)) {
     schedule(now(), [done = std::move(done), result = Completed{action.status, false, action.value, 0}] {
       done(result);

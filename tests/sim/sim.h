@@ -1,7 +1,7 @@
 // The negotiation of thousands of ranks under virtual time.
 //
-// Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a
-// run can be replayed. Simulation holds what happens against the invariants.
+// Every link keeps its order and has its own random delay. A seed decides which event comes next, so a run
+// can be replayed. Simulation checks all actions against the invariants.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ struct SimOptions {
   int ranks_per_host = 2;
   int radix = 2;
   unsigned seed = 1;
-  Duration hop = std::chrono::microseconds(10);  // least delay of a message
-  double jitter = 5;                             // times the hop, at most, on top
-  double seconds_per_byte = 1e-9;                // the data plane's
+  Duration hop = std::chrono::microseconds(10);  // shortest delay of a message
+  double jitter = 5;                             // largest extra delay, as a multiple of the hop
+  double seconds_per_byte = 1e-9;                // of the data plane
   Duration batch_time = std::chrono::microseconds(20);
-  Rank without_devices = -1;  // this one has nothing but the host
+  Rank without_devices = -1;  // this rank has only the host
   negotiation::Negotiator::Options negotiator;
 };
 
@@ -40,10 +40,10 @@ struct Traffic {
   std::uint64_t received_messages = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t parent_link_bytes = 0;  // both ways
-  double cpu_seconds = 0;               // the root's only
+  double cpu_seconds = 0;               // of the root only
 };
 
-/// One thing that was done to the root's negotiator.
+/// One input of the root's negotiator.
 struct RootInput {
   enum class Kind { submit, message, tick, settle };
   TimePoint at{};
@@ -52,7 +52,7 @@ struct RootInput {
   RequestRef request{};
   Rank from = -1;
   std::shared_ptr<const std::vector<std::byte>> message{};
-  DeviceTypes busy{};  // settle: the data planes that were
+  DeviceTypes busy{};  // settle: the data planes that were busy
 };
 
 class Sim final : private ActionSink {
@@ -66,7 +66,7 @@ class Sim final : private ActionSink {
   bool is_over(Rank rank) const { return simulation_.is_over(rank); }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
-  /// Adds to `to` all that is done to the root's negotiator from now on.
+  /// Appends all inputs of the root's negotiator to `to` from now on.
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
   const std::shared_ptr<const negotiation::Topology>& topology() const { return simulation_.topology(); }
   std::uint64_t warnings() const { return simulation_.warnings(); }
@@ -75,16 +75,16 @@ class Sim final : private ActionSink {
   std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
   const std::string& last_warning() const { return simulation_.last_warning(); }
 
-  /// `done` is called when it completes, outside of what the negotiator does.
+  /// Calls `done` when the operation completes, outside of the negotiator's work.
   void submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done);
   void want(Rank rank, ProcessSetId set, const std::string& name);
   void leave(Rank rank);
   void kill(Rank rank);
   void after(Duration delay, std::function<void()> then);
 
-  /// Runs until nothing is left to happen, or `limit` of virtual time is over.
+  /// Runs until no event is left, or until `limit` of virtual time has passed.
   void run(Duration limit);
-  /// Simulation::check_quiet().
+  /// Calls Simulation::check_quiet().
   void check_quiet() { simulation_.check_quiet(); }
   std::size_t pending() const { return simulation_.invariants().tokens().count(); }
 
@@ -117,7 +117,7 @@ class Sim final : private ActionSink {
   DeviceTypes busy_planes(const Node& node) const;
   void run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
                    std::vector<std::pair<negotiation::Token, int>> tokens);
-  /// The function to be called for a token that is no longer pending.
+  /// Takes the function of a token that is no longer pending.
   Done take_done(Rank rank, negotiation::Token token);
   Duration delay();
   bool is_recorded(Rank rank) const {

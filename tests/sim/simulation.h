@@ -1,7 +1,7 @@
-// The negotiators of all ranks of a job in one process, and what becomes of their actions.
+// The negotiators of all ranks of a job in one process, and the handling of their actions.
 //
 // A scheduler decides what happens next, and when: SimulatedJob delivers messages one by one, Sim after
-// delays of virtual time. Every action is held against the invariants before the scheduler sees it.
+// delays of virtual time. Every action is checked against the invariants before the scheduler sees it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dabke::test {
 
-/// A scheduler: does something with each action of a rank that lives.
+/// A scheduler. It handles each action of a living rank.
 class ActionSink {
  public:
   virtual ~ActionSink() = default;
@@ -30,7 +30,7 @@ class ActionSink {
 
 class Simulation {
  public:
-  /// One rank for each of `options.topology`. `without_devices`: these ranks have nothing but the host.
+  /// One rank for each rank of `options.topology`. The ranks in `without_devices` have only the host.
   Simulation(negotiation::Negotiator::Options options, const std::vector<Rank>& without_devices);
 
   int ranks() const { return static_cast<int>(nodes_.size()); }
@@ -46,19 +46,19 @@ class Simulation {
   TimePoint now() const { return now_; }
   void advance_to(TimePoint now) { now_ = now; }
 
-  // Each of these is an event of one rank, which perform() must follow. A rank that is dead has no events.
+  // Each of these is an event of one rank, and perform() must follow it. A dead rank has no events.
   negotiation::Token submit(Rank rank, RequestRef request);
   void deliver(Rank from, Rank to, std::span<const std::byte> message);
   void report_loss(Rank lost, Rank to);
   void tick(Rank rank);
 
-  /// Does what the rank's negotiator wants done.
+  /// Performs the actions of the rank's negotiator.
   void perform(Rank rank, ActionSink& sink);
-  /// The rank stops at once. Its neighbours learn of it by report_loss().
+  /// Stops the rank at once. report_loss() informs its neighbours.
   void kill(Rank rank);
 
-  /// Checks what holds when nothing is under way any more: nothing pending, and one table of slots on all living
-  /// ranks.
+  /// Checks the state when no event is left: nothing is pending, and all living
+  /// ranks have the same table of slots.
   void check_quiet();
 
  private:

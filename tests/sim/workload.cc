@@ -14,14 +14,14 @@ using std::chrono::microseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr int kWorld = -1;  // stands in place of a set's index
+constexpr int kWorld = -1;  // instead of the index of a set
 
 struct Op {
   Request request;
   int set = kWorld;  // index into the job's sets
   bool mismatch = false;
-  bool is_unserved = false;  // a rank that has joined has no such device
-  Rank odd = -1;             // mismatch: who submits something else
+  bool is_unserved = false;  // a rank that has joined lacks such a device
+  Rank odd = -1;             // mismatch: the rank that submits something else
   int adds = -1;             // the set it adds
   int removes = -1;          // the set it removes
   int contributors = 0;      // 0: all of the set
@@ -34,17 +34,17 @@ struct Step {
 struct JobSet {
   std::vector<Rank> ranks;
   std::optional<ProcessSetId> id;
-  bool is_among_members = false;  // they alone add and remove it
-  int holds = 1;                  // as often as they have added it
+  bool is_among_members = false;  // its members add and remove it, without the other ranks
+  int holds = 1;                  // the number of times that they have added it
 };
 
 struct Job {
   std::vector<JobSet> sets;
   std::vector<Step> steps;
-  std::vector<int> rounds;  // by rank: those of the last phase, before it joins
+  std::vector<int> rounds;  // rounds of the last phase before the join, by rank
   Rank without_devices = -1;
   bool keeps_order = false;
-  bool divides_by_all = false;  // also beside ranks that have joined
+  bool divides_by_all = false;  // even if some ranks have joined
   double blocking = 0;          // how often a rank waits for one operation before it submits the next
   Duration think{};
   Rank slow = -1;
@@ -105,7 +105,7 @@ class Generator {
       if (!removed_.contains(static_cast<int>(i))) alive.push_back(static_cast<int>(i));
     }
     for (int i = 0; i < names; ++i) {
-      const int shape = plain || chance(0.8) ? 1 + i : pick(1, 50);  // now and then another one
+      const int shape = plain || chance(0.8) ? 1 + i : pick(1, 50);  // sometimes another shape
       Op op = plain ? Op{} : random_op(fmt::format("t{}", i), shape);
       if (plain) {
         if (i % 3 == 1) op.request.device_type = DeviceType::cuda;
@@ -127,7 +127,7 @@ class Generator {
       }
       if (chance(0.1)) op.request.priority = pick(-2, 2);
       step.ops.push_back(op);
-      if (!op.mismatch && chance(0.05)) step.ops.push_back(op);  // one name twice: the second queues
+      if (!op.mismatch && chance(0.05)) step.ops.push_back(op);  // the same name twice: the second one queues
     }
     return step;
   }
@@ -185,7 +185,7 @@ class Generator {
   std::set<int> removed_;
 };
 
-/// What one rank does, one step after the other.
+/// The program of one rank, one step after the other.
 class Program {
  public:
   Program(Sim& sim, Job& job, Rank rank) : sim_(sim), job_(job), rank_(rank) {}
@@ -209,7 +209,7 @@ class Program {
   void next_step() {
     if (step_ == job_.steps.size()) return next_round();
     todo_ = ops_of(step_++);
-    // Equal names keep their order; so do process sets of the world, which have one name.
+    // Equal names keep their order. So do process sets of the world, which have one name.
     if (!job_.keeps_order) {
       std::ranges::shuffle(todo_, sim_.random());
       std::ranges::stable_sort(todo_, {},
@@ -234,7 +234,7 @@ class Program {
         op.contributors =
             static_cast<int>(std::ranges::count_if(job_.rounds, [&](int n) { return n > round_; }));
         todo_.push_back(op);
-        if (round_ % 2 == 1) todo_.push_back(op);  // the second queues, and the join must not overtake it
+        if (round_ % 2 == 1) todo_.push_back(op);  // the second one queues, and the join must not overtake it
       }
       ++round_;
     } else if (!joined_) {
@@ -268,7 +268,7 @@ class Program {
     const Op op = todo_.front();
     todo_.erase(todo_.begin());
     const bool blocks = std::uniform_real_distribution<double>(0, 1)(sim_.random()) < job_.blocking &&
-                        job_.keeps_order;  // ranks with different orders would wait for each other for ever
+                        job_.keeps_order;  // ranks with different orders would deadlock
     submit(op, blocks);
     if (!blocks) sim_.after(think(), [this] { submit_next(); });
   }

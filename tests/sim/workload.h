@@ -1,4 +1,4 @@
-// A random job for the simulator: what every rank submits, in which order, and what must come of it.
+// A random job for the simulator: the calls of every rank, their order, and the expected results.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace dabke::test {
 
 struct RunResult {
-  std::string text;  // one line: what kind of job it was
+  std::string text;  // one line: the kind of job
   std::uint64_t events = 0;
   std::uint64_t orders = 0;
 };

@@ -69,7 +69,7 @@ TEST_CASE("what the other end does not read waits, and the sender does not") {
   CHECK(ours.waiting() > 0);
   std::vector<pollfd> entries;
   ours.add_poll_entries(entries);
-  CHECK(entries.size() == 2);  // to read, and to write
+  CHECK(entries.size() == 2);  // one to read, and one to write
   std::optional<FrameChannel::Frame> frame;
   while (!frame) {
     ours.flush();

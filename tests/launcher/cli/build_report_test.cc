@@ -57,8 +57,8 @@ namespace {
 
 const std::string kKilled = "/python: it was killed by SIGKILL\n";
 
-/// With a python that does `script`, and no other program, in PATH. One that ends by itself may be late on a busy machine, and be
-/// killed for it.
+/// Returns the report with only one program in PATH: a python that runs `script`. If the script ends by
+/// itself, it may be late on a busy machine and be killed, so the report is made again.
 std::string report_with_python(const std::string& script, bool ends = true) {
   const test::TemporaryDirectory place;
   const std::string python = place / "python";
@@ -118,7 +118,7 @@ TEST_CASE("what --check-build says of a backend, the library says too, and the v
   for (const BuildPart& part : kBackends) {
     INFO(part.name);
     CHECK(ops::is_backend_built(part.name) == part.is_built);
-    if (part.is_built && part.name != "nccl")  // it is not for host tensors
+    if (part.is_built && part.name != "nccl")  // nccl does not serve host tensors
       CHECK_THAT(choices_of("CPU_OPERATIONS"), Catch::Contains(fmt::format(",{},", part.name)));
   }
   for (const BuildPart& part : kControllers) {

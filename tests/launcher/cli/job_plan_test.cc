@@ -224,7 +224,7 @@ TEST_CASE("a job that needs more descriptors than the hard limit allows is refus
   example.surroundings.inherited_descriptors = 0;
   example.options.output_directory = "out";
   CHECK_THAT(example.refusal().message, StartsWith("4 ranks take 40 file descriptors in dabkerun, and"));
-  example.options.dry_run = true;  // which takes none
+  example.options.dry_run = true;  // a dry run takes no descriptors
   CHECK(example.plan().kind == JobPlan::Kind::description);
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("dabke-timeline is named as it can be called from where the job ran") 
   const test::TemporaryDirectory place;
   const std::filesystem::path root(place / "");
   const std::filesystem::path own = root / "build/launcher/dabkerun";
-  CHECK(timeline_tool(own, root / "bin") == "dabke-timeline");  // nowhere
+  CHECK(timeline_tool(own, root / "bin") == "dabke-timeline");  // found nowhere
   make_program(root / "build/timeline_viewer/dabke-timeline");
   CHECK(timeline_tool(own, root / "bin") == root / "build/timeline_viewer/dabke-timeline");
   make_program(root / "build/launcher/dabke-timeline");

@@ -38,7 +38,7 @@ TEST_CASE("dabkerun refuses to be one of several, whoever starts it so") {
 TEST_CASE("dabkerun starts where it is alone") {
   for (const Variables& variables :
        {Variables{}, Variables{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}},
-        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}},  // of a container, which nobody has multiplied
+        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}},  // of a container that was started once
         Variables{{"DABKE_SIZE", "1"}, {"DABKE_RANK", "0"}, {"DABKE_JOB_ID", "x"}},
         Variables{{"SLURM_STEP_ID", "0"},
                   {"SLURM_STEP_NUM_TASKS", "1"},

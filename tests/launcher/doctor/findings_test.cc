@@ -51,7 +51,7 @@ std::vector<std::string> said(const CheckupReport& report) {
   return lines;
 }
 
-/// What is found of a good host on which that has been changed.
+/// The one finding about a good host after `change`.
 template <class Change>
 std::string said_of(Change change) {
   HostReport host = good_host("a");

@@ -27,7 +27,7 @@ class NoReports final : public AgentReports {
   void agent_lost(const AgentLink&, const std::vector<std::string>&, bool) override {}
 };
 
-/// A job without hosts, whose ranks have a second to end.
+/// A job without hosts, whose ranks have one second to end.
 struct EndedJob {
   Console console{-1, -1, false};
   JobLog log{console};
@@ -61,7 +61,7 @@ TEST_CASE(
   job.ending.end(Command::kEnd, job.now);
   CHECK(job.ending.is_under_way());
   CHECK(job.ending.deadline() == job.abandoned);
-  job.ending.end(Command::kKill, job.now + 1s);  // that gives nobody more time
+  job.ending.end(Command::kKill, job.now + 1s);  // a kill extends no deadline
   CHECK(job.ending.deadline() == job.abandoned);
   job.ending.tick(job.abandoned);
   CHECK(job.ending.deadline() == kNever);

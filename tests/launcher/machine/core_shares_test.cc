@@ -8,7 +8,7 @@ namespace {
 
 using Units = std::vector<std::vector<int>>;
 
-/// Two caches of three cores with two units each; a core's units are N and N + 6.
+/// Two caches of three cores with two units each. The units of a core are N and N + 6.
 HostCores twelve_units() {
   HostCores host;
   for (const int first : {0, 3}) {
@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK(share_cores(host, 2, BindTo::automatic).threads == 3);
   CHECK(share_cores(host, 2, BindTo::core).units.size() == 2);
   CHECK(share_cores(host, 6, BindTo::automatic).units.size() == 6);
-  // A second job of as many would be bound to the same five cores, beside an idle one.
+  // A second job of the same size would be bound to the same five cores, and the sixth core would be idle.
   CHECK(share_cores(host, 5, BindTo::automatic).units.empty());
   CHECK(share_cores(host, 11, BindTo::automatic).units.empty());
   CHECK(share_cores(host, 12, BindTo::automatic).units.size() == 12);

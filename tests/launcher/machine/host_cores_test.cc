@@ -14,7 +14,7 @@ using namespace launcher;
 
 TEST_CASE("cores are found with their units by the last cache that they share") {
   if (!HWLOC) DABKE_SKIP("built without hwloc");
-  // Two sockets, in each two third-level caches over two cores of two units.
+  // Two sockets with two third-level caches each. A cache serves two cores of two units.
   const auto caches = cores_by_cache({}, "pack:2 l3:2 l2:2 core:1 pu:2").value();
   REQUIRE(caches.size() == 4);
   CHECK(caches[0] == CacheCores{{0, 1}, {2, 3}});

@@ -43,7 +43,7 @@ Ends make_terminal() {
 
 bool blocks(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
 
-/// Fills it as another writer would.
+/// Fills the descriptor as another writer would.
 void fill(int fd) {
   REQUIRE(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
   const std::array<char, 4096> zeros{};
@@ -61,14 +61,14 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
   const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Console console(out.writer.get(), null.get(), true);
   CHECK(blocks(out.writer.get()));
-  ::alarm(60);  // it has no end where the console waits
-  do {          // a terminal that was full may have room again when it has passed on what it was given
+  ::alarm(60);  // if the console waits here, it waits for ever
+  do {          // a full terminal may have room again once it has passed on its data
     fill(out.writer.get());
     console.write(Console::Stream::out, "one line more\n");
     std::vector<pollfd> entries;
     console.add_poll_entries(entries);
     REQUIRE(entries.size() == 1);
-    entries[0].revents = POLLOUT;  // the answer from before somebody else took the room
+    entries[0].revents = POLLOUT;  // an old answer: another writer has taken the room since
     console.handle(entries[0]);
   } while (console.is_drained());
   ::alarm(0);

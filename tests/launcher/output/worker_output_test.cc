@@ -20,7 +20,7 @@ namespace {
 
 const std::string kErase = "\r\x1b[K";
 
-/// A console whose streams are both one terminal, or one pipe, that the test reads.
+/// A console whose two streams are one terminal or one pipe, which the test reads.
 class Screen {
  public:
   enum class Kind { terminal, pipe };
@@ -32,14 +32,14 @@ class Screen {
 
   Console& console() { return *console_; }
 
-  /// All that has come to it since the last time.
+  /// The output since the last call.
   std::string shown() {
     for (std::vector<pollfd> entries; !console_->is_drained(); entries.clear()) {
       console_->add_poll_entries(entries);
       REQUIRE(::poll(entries.data(), entries.size(), -1) > 0);
       for (const pollfd& entry : entries) console_->handle(entry);
     }
-    // A terminal hands over what was written to it a little later, and in parts.
+    // A terminal delivers what was written a little later, and in parts.
     constexpr char kEnd = '\a';
     REQUIRE(::write(writer_.get(), &kEnd, 1) == 1);
     std::string text;
@@ -95,7 +95,7 @@ TEST_CASE(
   const TimePoint due = output.release_at();
   CHECK(due != kNever);
   output.take(screen.console(), "(Bob) ");
-  CHECK(output.release_at() == due);  // however much more comes
+  CHECK(output.release_at() == due);  // the deadline stays, however much more arrives
   output.release(screen.console());
   CHECK(screen.shown() == "[0]<stdout>:name? (Bob) ");
   CHECK(output.release_at() == kNever);
@@ -131,7 +131,7 @@ TEST_CASE("a line of another rank ends an unfinished one, whose rest has its pre
   first.release(screen.console());
   screen.console().write(Console::Stream::error, "dabkerun: something\n");
   CHECK(screen.shown() == "[0]<stdout>:Bob\ndabkerun: something\n");
-  first.take(screen.console(), "\n");  // has been ended already
+  first.take(screen.console(), "\n");  // the line has been ended already
   second.take(screen.console(), "bye\n");
   CHECK(screen.shown() == "[1]<stdout>:bye\n");
 }

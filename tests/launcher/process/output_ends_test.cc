@@ -21,7 +21,7 @@ OutputPipe made(StdoutKind kind) {
   return pipe.take();
 }
 
-/// What one read gives; empty and `error` where it fails.
+/// The result of one read. If it fails, it is empty, and `error` is set.
 std::string read_from(const Fd& end, int& error) {
   std::array<char, 4096> chunk;
   const ssize_t got = ::read(end.get(), chunk.data(), chunk.size());

@@ -1,4 +1,4 @@
-// What a supervisor does to its rank, and an agent to orphans, on a machine that lets them run late.
+// How a supervisor ends its rank, and an agent ends orphans, on a machine that lets both run late.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Waits until the rank has said it.
+/// Waits until the rank has written the word.
 void wait_for_word(const Fd& output, const std::string& word) {
   std::string said;
   while (said.find(word) == std::string::npos) {
@@ -84,7 +84,7 @@ TEST_CASE("an agent that comes late to kill orphans does so, and does not take t
   orphans.seek();
   std::this_thread::sleep_for(kKillLimit + 200ms);
   CHECK(orphans.kill({}) == 0);
-  CHECK(orphans.due() != kNever);  // and looks again
+  CHECK(orphans.due() != kNever);  // it will check again
   CHECK(WTERMSIG(orphan.wait()) == SIGKILL);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

@@ -28,11 +28,11 @@ using Words = std::vector<std::string>;
 
 const std::string kJobId(32, '1'), kJobKey(64, '2');
 
-/// Stands in for srun: hands its stdin to an agent of each host, as srun does, once the file `after` is there.
-/// Then it waits for them, or does what `then` says to `$agents`.
+/// A replacement of srun. Like srun, it passes its stdin to an agent of each host, once the file `after`
+/// exists. Then it waits for the agents, or runs `then`, which may use `$agents`.
 Words stand_in(const std::string& message, const Words& hosts, const std::string& after = "/",
                const std::string& then = "wait") {
-  // A command in the background has its stdin from elsewhere.
+  // A command in the background does not get this stdin.
   std::string script = fmt::format(
       "exec 3<&0; cat <&3 > '{0}' & while ! [ -s '{0}' ] || ! [ -e '{1}' ]; do sleep 0.01; done; ", message,
       after);
@@ -54,7 +54,7 @@ std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
   return dialled.take();
 }
 
-/// Where the message says that the launcher listens, once it is there.
+/// The address of the launcher in the message, once it is there.
 std::optional<links::SocketAddress> address_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
@@ -66,11 +66,11 @@ std::optional<links::SocketAddress> address_in(const std::string& path) {
   return *links::SocketAddress::parse(message.substr(at, end - at));
 }
 
-/// One that is no agent of the job, and what it is told.
+/// A client that is not an agent of the job, and the bytes that it receives.
 struct Stranger {
   Fd socket;
   std::string learnt;
-  std::optional<links::Handshake> handshake;  // of one that has a key, but not the job's
+  std::optional<links::Handshake> handshake;  // of a client with another key than the job's
 
   void turn() {
     if (!socket) return;
@@ -90,7 +90,7 @@ Stranger knock(const links::SocketAddress& address, int number) {
   stranger.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(stranger.socket.get(), address.get(), address.length()) == 0);
   const std::string what[] = {"", "G", "GET / HTTP/1.0\r\n\r\n", std::string(100'000, '\0')};
-  if (number % 5 == 4) {  // it even knows which job it is
+  if (number % 5 == 4) {  // this one even has the id of the job
     const std::string other_key(64, '3');
     stranger.handshake =
         links::Handshake::connect(*dialling_self(kJobId, other_key, number_of_host(0)), kLauncherNumber)
@@ -102,7 +102,7 @@ Stranger knock(const links::SocketAddress& address, int number) {
   return stranger;
 }
 
-/// Those that come until `enough` says so.
+/// Collects arrivals until `enough` returns true.
 template <class Enough>
 std::vector<DialledAgents::Arrival> arrivals_of(DialledAgents& dialled, Enough enough) {
   std::vector<DialledAgents::Arrival> arrivals;
@@ -177,7 +177,7 @@ TEST_CASE(
   TimePoint opened, arrived;
   const auto arrivals = arrivals_of(*dialled, [&](const auto& so_far) {
     const auto address = address_in(place / "message");
-    // A few at a time, so that the launcher takes them meanwhile.
+    // Only a few at a time, so that the launcher accepts them meanwhile.
     for (int i = 0; address && strangers.size() < 500 && i < 50; ++i)
       strangers.push_back(knock(*address, static_cast<int>(strangers.size())));
     for (Stranger& stranger : strangers) stranger.turn();

@@ -22,7 +22,7 @@ TEST_CASE("a line is split at blanks, and quotes and backslashes keep them") {
   CHECK(words_of("-o \"A=b c\" d\\ e ''") == Words{"-o", "A=b c", "d e", ""});
   CHECK(words_of("A='b c'd") == Words{"A=b cd"});
   CHECK(words_of(R"("a\"b\\c\d" '\n' \'x)") == Words{R"(a"b\c\d)", "\\n", "'x"});
-  CHECK(words_of("$HOME;x|y") == Words{"$HOME;x|y"});  // no shell expands it
+  CHECK(words_of("$HOME;x|y") == Words{"$HOME;x|y"});  // words are not expanded as in a shell
 }
 
 TEST_CASE("a line whose quotes do not close is an error that says which") {

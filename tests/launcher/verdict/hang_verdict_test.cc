@@ -64,7 +64,7 @@ TEST_CASE("ranks in one place are told in one line, and the verdict is short how
   for (Rank number = 1; number < 40; ++number) {
     dumps.push_back(rank(number, {}, {"a"}));
     dumps.back().process_sets = {};
-    const int line = number < 20 ? 7 : number;  // half of them are in one place, each other one in its own
+    const int line = number < 20 ? 7 : number;  // half of them are in one place, the others each in another
     dumps.back().stacks = {{1, "train", {fmt::format("load() at data.cc:{} (train)", line)}}};
   }
   const auto lines = hang_verdict(by_rank(dumps), 40, {});
@@ -189,7 +189,7 @@ TEST_CASE("of ranks in different operations the verdict says that the network is
 TEST_CASE("the verdict on a join names who has not come to it, and what it is inside") {
   diagnosis::Dump joined = rank(0, {}, {});
   joined.pending = {{"join", "join", 0, "join", 50, "announced"}};
-  joined.process_sets = {};  // then the set is all of the job's ranks
+  joined.process_sets = {};  // then the set has all ranks of the job
   diagnosis::Dump inside = rank(1, {}, {"x"});
   inside.process_sets = {};
   inside.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});

@@ -130,7 +130,7 @@ TEST_CASE("a shared library that is not found is named by the last line, with LD
   CHECK(meaning_of(end) == meaning);
   end.last_lines = {"Error loading shared library libx.so.3: No such file or directory (needed by ./train)"};
   CHECK(meaning_of(end) == meaning);
-  end.last_lines.emplace_back("ValueError: out of range");  // it went on without the library
+  end.last_lines.emplace_back("ValueError: out of range");  // the program went on without the library
   CHECK(meaning_of(end) == "the program reported an error; look for its last lines, marked [0]");
 }
 
@@ -169,7 +169,7 @@ TEST_CASE(
             "first cause: rank 1 on host h (pid 101) left the job in good order (status 0), "
             "while rank 0 waits for allreduce 'x'",
             "after that: rank 2 exited with status code 1; rank 0 exited with status code 3"});
-  CHECK(conclude({left, exited(0, 0, 100)}, std::nullopt).lines.empty());  // nobody failed of it
+  CHECK(conclude({left, exited(0, 0, 100)}, std::nullopt).lines.empty());  // no rank failed because of it
   CHECK_THAT(conclude({left, signalled(0, SIGSEGV, 100)}, std::nullopt).lines.front(),
              Catch::StartsWith("first failure: rank 0 on host h"));
   RankEnd other = exited(2, 1, 95);

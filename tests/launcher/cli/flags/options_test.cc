@@ -208,7 +208,7 @@ TEST_CASE("a bad value of a knob is refused with the row's text") {
 
 namespace {
 
-/// A config file that is there as long as this.
+/// A config file that exists as long as this object.
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text) { std::ofstream(path()) << text; }
@@ -343,7 +343,7 @@ TEST_CASE("what is wrong in a config file is said with its line and what to do")
 }
 
 TEST_CASE("no flag is spelled like another") {
-  // The parsing library throws while the flags are added if a knob has taken the name of another flag.
+  // The parsing library throws here if a knob has taken the name of another flag.
   CHECK_NOTHROW(FlagParser());
 }
 
@@ -391,7 +391,7 @@ TEST_CASE("help without a topic fits a terminal and names only flags that exist"
 
 namespace {
 
-/// What bash offers for the last of the words after dabkerun.
+/// The words that bash offers for the last of the words after dabkerun.
 std::string completions(const std::string& words) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("dabke-completion-" + std::to_string(::getpid()));

@@ -17,7 +17,7 @@ class GoOnPolicy final : public FailurePolicy {
   Answer after(const RankEnd&) const override { return Answer::go_on; }
 };
 
-/// A job of so many ranks, all running, and the watch over it. Moments are given since its first end.
+/// A job of so many running ranks, and the watch over it. Moments count from the first end of a rank.
 struct WatchedJob {
   explicit WatchedJob(int size, const FailurePolicy& policy = kEndAll) : watch(policy) {
     for (int rank = 0; rank < size; ++rank) {
@@ -40,7 +40,7 @@ struct WatchedJob {
   void set_state(int rank, bool is_ending, const std::string& state = "runs") {
     ranks.set_state({rank, is_ending, state});
   }
-  /// The rank that is announced in a look at that moment; -1: none.
+  /// The rank that is announced at that moment; -1: none.
   int settle(Duration at) {
     watch.begin_look(begin + at);
     const auto first = watch.settle(ranks, begin + at);
@@ -58,11 +58,11 @@ TEST_CASE("a rank that has failed is looked at 10 ms later, when those that fail
   WatchedJob job(3);
   CHECK_FALSE(job.watch.look_at());
   job.end(2, 0);
-  CHECK_FALSE(job.watch.look_at());  // that is no failure
+  CHECK_FALSE(job.watch.look_at());  // an end with 0 is not a failure
   job.end(1, 3, 5ms);
   CHECK(job.watch.look_at() == job.begin + 15ms);
   job.end(0, 3, 8ms);
-  CHECK(job.watch.look_at() == job.begin + 15ms);  // that of the first
+  CHECK(job.watch.look_at() == job.begin + 15ms);  // still 10 ms after the first failure
 }
 
 TEST_CASE("the first failure is announced once, with the ranks that failed at the same moment sorted") {
@@ -71,7 +71,7 @@ TEST_CASE("the first failure is announced once, with the ranks that failed at th
   job.ranks.set_ended(0);
   job.watch.take_end({.rank = 0, .kind = RankEnd::Kind::signalled, .value = SIGSEGV, .time_ns = 7},
                      job.begin);
-  CHECK(job.settle(10ms) == 0);  // a crash goes before an error exit, whichever was seen first
+  CHECK(job.settle(10ms) == 0);  // a crash takes precedence over an error exit, whichever was seen first
   CHECK(job.watch.is_closed());
   CHECK(job.settle(20ms) == -1);
   job.end(2, 1, 30ms);
@@ -106,7 +106,7 @@ TEST_CASE("a rank that others blame has three seconds to end by itself, and is t
   CHECK(job.settle(10ms) == -1);
   CHECK(job.watch.look_at() == job.begin + 20ms);
   CHECK(job.settle(600ms) == -1);
-  CHECK(job.watch.look_at() == job.begin + 650ms);  // it is looked at less often then
+  CHECK(job.watch.look_at() == job.begin + 650ms);  // from now on, it is checked less often
   SECTION("it ends") {
     job.end(2, 1, 700ms);
     CHECK(job.settle(710ms) == 2);

@@ -13,7 +13,7 @@ using Stage = SignalAnswers::Stage;
 
 struct SignalledJob {
   Answer send(int signal, Stage stage) {
-    now += 2 * StepSignals::kQuiet;  // so that none is taken for the one before
+    now += 2 * StepSignals::kQuiet;  // so that it is not taken for the signal before
     return answers.answer(signal, nullptr, "", {71, "pid 71 (bash)"}, stage, now);
   }
   SignalAnswers answers;

@@ -12,7 +12,7 @@ const SignalSender kSlurm{71, "pid 71 (slurmstepd)", true};
 const SignalSender kOtherSlurm{93, "pid 93 (slurmstepd)", true};
 const SignalSender kShell{15, "pid 15 (bash)"};
 
-/// dabkerun, and agents on two other hosts.
+/// dabkerun, and the agents of two other hosts.
 constexpr char kLauncher{}, kOne{}, kTwo{};
 
 }  // namespace
@@ -26,10 +26,10 @@ TEST_CASE("what a batch system sends to all processes of a step is one signal fo
   };
   CHECK(is_another(&kOne, "a", 0));
   CHECK_FALSE(is_another(&kTwo, "b", 2900));
-  CHECK(is_another(&kTwo, "b", 3000));  // sent to the step again
+  CHECK(is_another(&kTwo, "b", 3000));  // a second signal for the step
   CHECK_FALSE(is_another(&kOne, "a", 3100));
   CHECK(is_another(&kOne, "a", 3200));
-  CHECK(is_another(&kTwo, "b", 9000));  // nothing has come for a while
+  CHECK(is_another(&kTwo, "b", 9000));  // after a long pause
 }
 
 TEST_CASE("several signals for a step stay as many, in whatever order the hosts tell of them") {
