@@ -20,7 +20,7 @@ using Time = std::chrono::steady_clock;
 
 int output_of_child = -1;
 
-/// Prints the stack of a crashed child on the child's output, so that the crash is not one of the test program.
+/// Prints the stack of a crashed child on the child's output, so that it is not a crash of the test program.
 void tell_where(int signal) {
   std::array<void*, 64> frames{};
   ::backtrace_symbols_fd(frames.data(), ::backtrace(frames.data(), static_cast<int>(frames.size())),

@@ -1,4 +1,4 @@
-// Memory of a tensor, of the host's or of a device of the double's, between two fences that nobody may touch.
+// Memory of a tensor, on the host or on a fake device, between two fences that nothing may overwrite.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ class Buffer {
   Buffer() = default;
   enum class Home { heap, registered /* of dabke_alloc */, device };
 
-  /// `offset`: bytes more than a multiple of 64. `device`: where that is its home.
+  /// `offset`: bytes beyond a multiple of 64. `device`: the device, if `home` is one.
   Buffer(std::size_t size_bytes, std::size_t offset, Home home, int device);
 
   std::byte* data() const { return memory_ == nullptr ? nullptr : memory_.get() + begin_; }

@@ -30,7 +30,7 @@ void free_on_device(std::byte* memory) {
 }
 
 fake_cuda::Stream stream_of(int device, int choice) {
-  constexpr int kNumbers = 2;  // the legacy stream is 1, that of the thread 2
+  constexpr int kNumbers = 2;  // 1 is the legacy stream, 2 that of the thread
   constexpr int kOwn = 2;
   if (choice % (kNumbers + kOwn) < kNumbers)
     return fake_cuda::Stream::numbered(static_cast<std::uintptr_t>(choice % (kNumbers + kOwn) + 1), device);

@@ -1,4 +1,4 @@
-// The CUDA device of a rank: one of the double's (tests/fake_cuda), whose memory is the host's in truth. Rank N has device N.
+// The CUDA device of a rank: a fake one (tests/fake_cuda), whose memory is host memory. Rank N has device N.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace storm {
 
-/// The doubles become this process's driver and NCCL. Before any thread of the library's.
+/// Makes the doubles this process's driver and NCCL. Call it before the library starts a thread.
 void load_doubles();
 
-/// Ends the process where there is none.
+/// Ends the process if there is no memory.
 std::byte* allocate_on_device(int device, std::size_t bytes);
 void free_on_device(std::byte* memory);
 
-/// One of a few streams on which the program works; some are those that CUDA has numbers for, of the calling thread's.
+/// One of a few streams of the program. Some are the calling thread's streams to which CUDA gives numbers.
 fake_cuda::Stream stream_of(int device, int choice);
 
 }  // namespace storm

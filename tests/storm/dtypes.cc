@@ -8,7 +8,7 @@
 namespace storm {
 namespace {
 
-/// The sign, an exponent and a fraction, as IEEE 754 lays them out.
+/// The sign, the exponent and the fraction, in the layout of IEEE 754.
 struct Layout {
   int exponent_bits;
   int fraction_bits;
@@ -27,7 +27,7 @@ Bits narrowed(double real, Layout layout) {
   const int least = 1 - layout.bias();
   exponent = exponent < least ? least : exponent;
   const double fraction = std::nearbyint(std::ldexp(std::fabs(real), layout.fraction_bits - exponent));
-  // The fraction carries into the exponent by itself.
+  // A fraction that overflows carries into the exponent.
   const Bits bits =
       (static_cast<Bits>(exponent - least) << layout.fraction_bits) + static_cast<Bits>(fraction);
   return sign | (bits > infinity ? infinity : bits);
@@ -81,7 +81,7 @@ double real_of(Dtype dtype, Bits bits) {
 }
 
 Bits load(Dtype dtype, const std::byte* from) {
-  Bits bits = 0;  // the machines that this runs on have the lowest byte first
+  Bits bits = 0;  // this runs only on little-endian machines
   std::memcpy(&bits, from, size_of(dtype));
   return bits;
 }

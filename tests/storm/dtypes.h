@@ -1,4 +1,4 @@
-// The element types, with a conversion of float16 and bfloat16 that owes nothing to the library under test.
+// The element types, with a conversion of float16 and bfloat16 that is independent of the library under test.
 #pragma once
 
 #include <array>
@@ -36,10 +36,10 @@ constexpr bool is_float(Dtype dtype) { return dtype >= Dtype::f16; }
 constexpr bool is_signed(Dtype dtype) { return dtype >= Dtype::i8 && dtype <= Dtype::i64; }
 constexpr bool is_integer(Dtype dtype) { return dtype >= Dtype::i8 && dtype <= Dtype::u64; }
 
-/// An element as its bits, the lowest first; what the dtype has not is 0.
+/// An element as its bits, the lowest first. Bits beyond the dtype's width are 0.
 using Bits = std::uint64_t;
 
-/// The integer that the bits are: sign-extended, if the dtype has a sign.
+/// The integer of these bits, sign-extended if the dtype has a sign.
 Bits extended(Dtype dtype, Bits bits);
 /// The lowest bits of an integer.
 Bits cut(Dtype dtype, Bits whole);

@@ -31,8 +31,8 @@ struct Fault {
 struct FaultState {
   int rank = 0;
   int journal = -1;
-  int to_hand = -1;    // the pipe to the process that strikes
-  int from_hand = -1;  // a byte when it has, for garbage
+  int to_hand = -1;    // the pipe to the striking process
+  int from_hand = -1;  // gets a byte after garbage was sent
   std::vector<Fault> faults;
   int times[std::size(kPoints)] = {};
   std::atomic<bool> has_lost = false;
@@ -62,7 +62,7 @@ std::vector<Fault> faults_of(const std::string& text) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-/// None where it has ended.
+/// Returns none if the process has ended.
 std::vector<int> descriptors_of(pid_t process) {
   std::vector<int> all;
   std::error_code ended;
@@ -80,7 +80,7 @@ void limit_files(pid_t victim, int more) {
   ::prlimit(victim, RLIMIT_NOFILE, &limits, nullptr);
 }
 
-/// Into all TCP connections of the victim, in its name.
+/// Sends garbage through all TCP connections of the victim, as if the victim had sent it.
 void send_garbage(pid_t victim, int bytes) {
   const auto process = static_cast<int>(::syscall(SYS_pidfd_open, victim, 0));
   std::vector<char> garbage;
@@ -121,7 +121,7 @@ void strike(const Fault& fault, std::size_t number, pid_t victim) {
   note("over " + std::to_string(number));
 }
 
-/// The process that strikes. It ends with its victim, as the pipe does.
+/// Runs as the striking process. It ends with its victim, which closes the pipe.
 [[noreturn]] void be_the_hand(int orders, int answers, pid_t victim) {
   ::signal(SIGPIPE, SIG_IGN);
   ::setenv("STORM_VICTIM", std::to_string(victim).c_str(), 1);
@@ -134,7 +134,7 @@ void strike(const Fault& fault, std::size_t number, pid_t victim) {
   ::_exit(0);
 }
 
-/// False where no campaign wants one. Knows the faults then.
+/// Returns false if there is no campaign. Otherwise the faults are known afterwards.
 bool open_journal(int rank) {
   const std::string journal = setting("STORM_JOURNAL");
   if (journal.empty()) return false;
@@ -159,7 +159,7 @@ bool is_loss(dabke_status status) {
   }
 }
 
-/// What calls answer once the job is over, besides its cause: no new process set has an id.
+/// True for later errors of calls after the job has ended: for example, a new process set has no id.
 bool follows_from_loss(dabke_status status) {
   return status == DABKE_ERROR_UNKNOWN_PROCESS_SET || status == DABKE_ERROR_NOT_INITIALIZED;
 }
@@ -269,7 +269,7 @@ void run_again(const Program& program, int rank) {
   ::setenv("DABKE_RENDEZVOUS", place.c_str(), 1);
   ::setenv("DABKE_RANK", std::to_string(number).c_str(), 1);
   ::setenv("DABKE_SIZE", std::to_string(list.size()).c_str(), 1);
-  // The others may come a whole time to start later: as long as they wait, in the job that failed, for one that is lost.
+  // The others may start much later: they may wait in the failed job for a lost rank.
   ::setenv("DABKE_START_TIMEOUT_SECONDS", "30", 1);
   const Pending pending("the job after the one that failed");
   const auto must = [](const char* what, dabke_status got) {

@@ -1,19 +1,19 @@
-// Faults on purpose, for tests/fault: what befalls this rank, at which point of its program, and what it then takes
-// from the library without calling it wrong.
+// Faults on purpose, for tests/fault: the faults of this rank, the points of its program at which they come,
+// and the errors of the library that are right after them.
 //
 // Environment:
-//   STORM_JOURNAL  the file to which all ranks of the job append a line for whatever a campaign must know. Only
-//                  with it may calls end because a rank was lost.
-//   STORM_FAULTS   one fault a line: RANK POINT NTH DELAY_US ACTION [ARGUMENT]. It comes so long after that rank has
-//                  reached the point for the NTH time, from 0 on. Actions:
+//   STORM_JOURNAL  the file to which all ranks of the job append a line for each fact that a campaign needs.
+//                  Only with a journal may calls fail because a rank was lost.
+//   STORM_FAULTS   one fault a line: RANK POINT NTH DELAY_US ACTION [ARGUMENT]. It comes after the delay,
+//                  once that rank has reached the point for the NTH time (from 0 on). Actions:
 //                    kill          SIGKILL
 //                    stop SECONDS  SIGSTOP, later SIGCONT
 //                    files N       its descriptors are limited to N more than it has
-//                    garbage N     N bytes that nobody asked for into each of its connections; the rank goes on when
-//                                  they are there, so that they come between two messages
-//                    shell TEXT    whatever /bin/sh makes of it; STORM_VICTIM is the rank's process
-//   STORM_DEAD     the ranks that are not to be in the job after this one, such as "1,2"
-//   STORM_AGAIN    where the others meet for that job: a DABKE_RENDEZVOUS. Empty: there is none.
+//                    garbage N     N random bytes into each of its connections; the rank waits until they are
+//                                  sent, so that they come between two messages
+//                    shell TEXT    a command of /bin/sh; STORM_VICTIM is the rank's process
+//   STORM_DEAD     the ranks that are not in the job after this one, such as "1,2"
+//   STORM_AGAIN    the DABKE_RENDEZVOUS of the other ranks for that job. Empty: there is no such job.
 #pragma once
 
 #include <string>
@@ -23,31 +23,33 @@
 
 namespace storm {
 
-/// Where a rank is in its program.
+/// The points of a rank's program.
 enum class Point { init, step, change, join, leave };
 constexpr Point kPoints[] = {Point::init, Point::step, Point::change, Point::join, Point::leave};
 const char* name_of(Point point);
-/// How often a rank comes to a point.
+/// The number of times that a rank reaches a point.
 int count_of(const Program& program, Point point, int rank);
 
-/// Before the process has a second thread, because it forks the process that strikes.
+/// Forks the striking process, so call it before the process has a second thread.
 void prepare_faults(int rank);
-/// Of a rank of another kind, which is this one's parent: strikes it as it orders on stdin, and answers on stdout.
+/// For a rank of another kind, which is this process's parent: strikes it at its
+/// orders on stdin, and answers on stdout.
 [[noreturn]] void strike_parent(int rank);
-/// The main thread alone.
+/// Only the main thread calls this.
 void reached(Point point);
 
-/// Whether a call that did not end as it should has an excuse: a rank was lost, or had been before. Any thread.
+/// True if there is an excuse for the unexpected end of a call: a rank is lost, or was
+/// lost before. Any thread may call it.
 bool is_excused(const std::string& what, dabke_status got, const std::string& text);
-/// Whether such an excuse may come, as in a campaign.
+/// True if such an excuse is possible, as in a campaign.
 bool expects_faults();
-/// Whether this rank has learned that its job is over.
+/// True if this rank has an error that shows that its job is over.
 bool has_lost();
 
-/// A line in the journal.
+/// Writes a line to the journal.
 void note(const std::string& text);
 
-/// What is left of the job makes another one, of which every sum is right.
+/// The ranks that are left run another job, in which every sum must be right.
 void run_again(const Program& program, int rank);
 
 }  // namespace storm

@@ -9,7 +9,7 @@
 namespace storm {
 namespace {
 
-constexpr std::size_t kMostSets = 5;  // at a time, with the world
+constexpr std::size_t kMostSets = 5;  // at a time, including the world
 
 class EpochMaker {
  public:
@@ -57,7 +57,7 @@ class EpochMaker {
   void make_phase() {
     Phase phase;
     phase.order = random_.next();
-    std::vector<int> usable = alive_;  // from before the phase to after it
+    std::vector<int> usable = alive_;  // sets that exist before and after the phase
     if (random_.chance(40)) change_sets(phase, usable);
     const int count = random_.chance(15) ? random_.between(15, 40) : random_.between(1, 12);
     const bool stays_in_one = random_.chance(20);
@@ -67,8 +67,8 @@ class EpochMaker {
       phase.calls.push_back(calls_.call(set, ranks_of(set)));
       if (random_.chance(6)) calls_.add_follower(phase.calls.back(), ranks_of(set));
     }
-    std::ranges::stable_partition(phase.calls,
-                                  [](const Call& call) { return !call.is_last; });  // as they are submitted
+    // The calls are in the order of submission.
+    std::ranges::stable_partition(phase.calls, [](const Call& call) { return !call.is_last; });
     if (random_.chance(25)) join_some(phase, usable);
     const bool is_quarrelsome = random_.chance(20);
     for (Call& call : phase.calls) {
@@ -81,7 +81,7 @@ class EpochMaker {
     epoch_.phases.push_back(std::move(phase));
   }
 
-  /// Repeats it as a training loop does, so that batches are learned.
+  /// Repeats the phase as a training loop does, so that batches are learned.
   void repeat_phase(int times) {
     const Phase first = epoch_.phases.back();
     if (!std::ranges::all_of(first.calls,
@@ -130,8 +130,8 @@ class EpochMaker {
     }
   }
 
-  /// Some ranks have no data any more from some place in the calls of each name on. Which name a rank is past
-  /// its end with is its own affair, but after its join it must not come to an earlier one.
+  /// Some ranks run out of data at some place in the calls of each name. A rank may run out of one name
+  /// before another. After its join, it must not reach an earlier name.
   void join_some(Phase& phase, const std::vector<int>& usable) {
     for (const int set : usable) {
       if (!random_.chance(set == 0 ? 60 : 40)) continue;
@@ -142,7 +142,7 @@ class EpochMaker {
         Ranks& left = active.try_emplace(call.key, ranks_of(set)).first->second;
         if (random_.chance(35)) left &= static_cast<Ranks>(random_.next());
         call.takers = left;
-        call.followers.clear();  // it might come after its rank's join
+        call.followers.clear();  // a follower could come after its rank's join
         if (call.kind == Kind::broadcast && !has(left, call.root)) call.ending = Ending::root_joined;
       }
     }

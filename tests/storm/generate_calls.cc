@@ -16,7 +16,7 @@ bool is_bool(Dtype dtype) { return dtype == Dtype::b8; }
 bool is_byte(Dtype dtype) { return row_of(dtype).bits == 8; }
 bool is_no_float(Dtype dtype) { return !is_float(dtype); }
 
-/// Names that something in the library, a file or a line of text could take for something else.
+/// Names that something in the library, a file or a line of text could mistake for something else.
 const std::vector<std::string>& odd_names() {
   static const std::vector<std::string> names{"barrier",
                                               "join",
@@ -30,7 +30,7 @@ const std::vector<std::string>& odd_names() {
                                               "größe/梯度/🙂",
                                               "\x01\x7f",
                                               std::string(300, 'n'),
-                                              std::string(4000, 'N'),  // of 4096, with what is put behind it
+                                              std::string(4000, 'N'),  // of 4096, with the text that is added
                                               "0"};
   return names;
 }
@@ -76,7 +76,7 @@ void CallMaker::choose_operation(Call& call) {
   if (call.op == DABKE_AVERAGE && any_is(call, is_bool)) call.op = DABKE_SUM;
 }
 
-/// Powers of two, with which small_number() stays exact.
+/// Chooses powers of two, with which small_number() stays exact.
 void CallMaker::choose_scales(Call& call) {
   if (any_is(call, is_bool) || !random_.chance(25)) return;
   const bool are_floats = !any_is(call, is_no_float);
@@ -109,10 +109,10 @@ Call CallMaker::call(int set, Ranks ranks) {
               : kind < 94 ? Kind::alltoall
                           : Kind::barrier;
   if (call.kind == Kind::barrier) {
-    call.key = "barrier of all";  // a key that no tensor has
+    call.key = "barrier of all";  // a key that a tensor cannot have
     return call;
   }
-  // Only these have a grouped call; any can be a member of a group.
+  // Only these have a grouped call; a call of any kind can be a member of a group.
   const bool can_group =
       call.kind == Kind::allreduce || call.kind == Kind::allgather || call.kind == Kind::reducescatter;
   const int form = random_.below(100);
@@ -225,7 +225,7 @@ Call odd_form_of(const Call& call, Ranks set) {
       break;
     case Difference::op:
       odd.op = call.op == DABKE_SUM ? DABKE_AVERAGE : DABKE_SUM;
-      if (any_is(call, is_bool)) {  // they have no average
+      if (any_is(call, is_bool)) {  // bools have no average
         odd.op = call.op;
         odd.postscale = 8;
       }

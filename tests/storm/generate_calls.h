@@ -12,24 +12,24 @@ namespace storm {
 class CallMaker {
  public:
   struct Limits {
-    bool is_compressed = false;  // a knob says so: numbers must survive float16 and bfloat16
+    bool is_compressed = false;  // a knob compresses: numbers must survive float16 and bfloat16
     bool shares_names = false;   // process sets use one another's names
   };
 
   CallMaker(Random& random, Limits limits) : random_(random), limits_(limits) {}
 
-  /// A call of all ranks of the set.
+  /// Makes a call of all ranks of the set.
   Call call(int set, Ranks ranks);
-  /// Lets a call that nobody else's name can meet be submitted in the callback of this one, which must be
-  /// waited for in its own phase: in a later one its rank may have joined.
+  /// Adds a call that is submitted in the callback of this call. Its name is unique. This call must be waited
+  /// for in its own phase, because its rank may join before a later one.
   void add_follower(Call& call, Ranks ranks);
-  /// A single allreduce with a name that nobody else uses.
+  /// Makes a single allreduce with a unique name.
   Call lonely(int set, Ranks takers);
-  /// The same again, as another call.
+  /// Makes the same call again, with another id.
   Call again(const Call& call);
-  /// Lets some ranks differ from the others, where they can.
+  /// Makes some ranks differ from the others, if the call allows it.
   void make_odd(Call& call);
-  /// Lets the output allocators of some ranks give nothing, where outputs are asked for.
+  /// Makes the output allocators of some ranks refuse, if the call needs outputs.
   void refuse_outputs(Call& call);
 
  private:
@@ -46,7 +46,7 @@ class CallMaker {
   std::uint64_t calls_ = 0;
 };
 
-/// What the odd ranks of a call submit.
+/// The call that the odd ranks submit instead.
 Call odd_form_of(const Call& call, Ranks set);
 
 }  // namespace storm

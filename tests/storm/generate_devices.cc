@@ -30,7 +30,8 @@ void place_on_devices(Program& program) {
     if (*operations != '\0') epoch.knobs["GPU_OPERATIONS"] = operations;
     if (random.chance(40)) epoch.knobs["NUM_NCCL_STREAMS"] = random.one_of({"2", "3"});
     for (Phase& phase : epoch.phases) {
-      // The same in phases that repeat, so that batches are learned; each name may be here and there in others.
+      // Phases that repeat have the same places, so that batches are learned. In
+      // other phases, a name may have another.
       for (Call& call : phase.calls)
         place(call, program, hash(program.seed, phase.order, hash_of(call.key), call.set));
       for (SetChange& change : phase.changes) {

@@ -3,7 +3,7 @@
 namespace storm {
 namespace {
 
-/// The ways to start a job, and what moves its data and its negotiation.
+/// Chooses how the job starts, and how its data and its negotiation move.
 void choose_ways(Random& random, const Program& program, Epoch& epoch) {
   const bool over_mpi = program.starter != "dabkerun";
   const bool one_host = program.ranks_per_host == 0;

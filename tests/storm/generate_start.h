@@ -1,4 +1,4 @@
-// How a program's job is started, and with which knobs.
+// Chooses how a program's job is started, and with which knobs.
 #pragma once
 
 #include "program.h"

@@ -1,14 +1,17 @@
 // One rank of a random program.
 //
-//   storm_worker SEED          runs it; a launcher has started as many as the plan says
-//   storm_worker --plan SEED   prints how it is to be started
+//   storm_worker SEED          runs it; a launcher has started the processes of the plan
+//   storm_worker --plan SEED   prints how the job must be started
 //   storm_worker --show SEED   prints the whole program
-//   storm_worker --points SEED prints how often each rank comes to which point, for tests/fault
+//   storm_worker --points SEED prints how often each rank reaches each point, for tests/fault
 //   storm_worker --hand RANK   strikes the rank that has started it, which is a process of another kind
 //
-// Environment: STORM_DEVICES=1, some of the tensors are on CUDA devices, of the double; STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
-// last rank does wrong on purpose, "value" or "stop"; STORM_STEADY, how often the last phase of each epoch is
-// repeated; and those of faults.h.
+// Environment:
+//   STORM_DEVICES   1: some of the tensors are on fake CUDA devices
+//   STORM_PATIENCE  seconds without any progress that count as a hang (60)
+//   STORM_MISTAKE   what the last rank does wrong on purpose, "value" or "stop"
+//   STORM_STEADY    how often the last phase of each epoch is repeated
+//   and the variables of faults.h
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

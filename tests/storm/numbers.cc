@@ -16,8 +16,8 @@ Bits whole(Dtype dtype, std::int64_t number) {
                          : cut(dtype, static_cast<Bits>(number));
 }
 
-/// Whole numbers of which every partial result, scaled or not, is exact in the dtype: bfloat16 holds 8
-/// digits, int8 holds 7.
+/// Small whole numbers. Every partial result, scaled or not, is exact in the dtype:
+/// bfloat16 has 8 binary digits, int8 has 7.
 std::int64_t small_number(const Call& call, Dtype dtype, std::uint64_t draw) {
   const auto ranks = static_cast<std::int64_t>(std::popcount(call.takers));
   const bool is_scaled = call.prescale != 1 || call.postscale != 1;
@@ -40,7 +40,7 @@ std::int64_t small_number(const Call& call, Dtype dtype, std::uint64_t draw) {
   }
 }
 
-/// So that the sum over all ranks is just within what the dtype holds.
+/// An integer so large that the sum over all ranks just fits into the dtype.
 Bits great_integer(const Call& call, Dtype dtype, std::uint64_t draw) {
   const auto ranks = static_cast<std::uint64_t>(std::popcount(call.takers));
   const int digits = row_of(dtype).bits - (is_signed(dtype) ? 1 : 0);
@@ -65,7 +65,8 @@ Bits extreme_number(const Call& call, Dtype dtype, std::uint64_t draw, std::uint
                            -std::numeric_limits<double>::infinity()};
     return bits_of(dtype, reals[draw % reals.size()]);
   }
-  // Added in float32, so that the average of what float16 just holds is not infinite. NCCL adds in float16.
+  // The average of the largest float16 numbers is finite, because the host
+  // adds in float32. NCCL adds in float16.
   if (call.op == DABKE_AVERAGE && dtype == Dtype::f16 && !call.is_on_device)
     return bits_of(dtype, std::array{great, -great, 32768.0}[common % 3]);
   return whole(dtype, small_number(call, dtype, draw));
@@ -74,7 +75,7 @@ Bits extreme_number(const Call& call, Dtype dtype, std::uint64_t draw, std::uint
 }  // namespace
 
 Bits number_for(const Call& call, Dtype dtype, std::uint64_t draw, std::uint64_t common) {
-  if (dtype == Dtype::b8) {  // so that neither is what nearly always comes out
+  if (dtype == Dtype::b8) {  // so that neither result is much more frequent
     if (call.op == DABKE_BITWISE_XOR) return draw & 1;
     const bool is_rare = draw % static_cast<std::uint64_t>(std::popcount(call.takers) + 1) == 0;
     const bool is_or = call.op == DABKE_SUM || call.op == DABKE_MAX || call.op == DABKE_BITWISE_OR;

@@ -5,7 +5,7 @@
 
 namespace storm {
 
-/// `draw`: random bits of the element on its rank; `common`: of the element alone.
+/// `draw`: random bits for this element on this rank; `common`: for this element on all ranks.
 Bits number_for(const Call& call, Dtype dtype, std::uint64_t draw, std::uint64_t common);
 
 }  // namespace storm

@@ -25,7 +25,7 @@ T reduced_by(dabke_reduce_op op, T a, T b) {
   }
 }
 
-/// The product for whole numbers that stay whole.
+/// A product with a factor for which the result is a whole number.
 std::int64_t times(std::int64_t number, double factor) {
   return factor == 1 ? number : static_cast<std::int64_t>(static_cast<double>(number) * factor);
 }
@@ -125,8 +125,7 @@ Bits Oracle::reduced_integers(Dtype dtype, std::size_t tensor, std::uint64_t ele
     const auto next = static_cast<std::uint64_t>(times(static_cast<std::int64_t>(bits), call_.prescale));
     if (i == 0) {
       result = next;
-    } else if (is_signed(
-                   dtype)) {  // the lowest bits of a sum or product are the same with and without a sign
+    } else if (is_signed(dtype)) {  // sums and products have the same low bits with and without a sign
       const bool compares = call_.op == DABKE_MIN || call_.op == DABKE_MAX;
       result = compares ? static_cast<std::uint64_t>(reduced_by(call_.op, static_cast<std::int64_t>(result),
                                                                 static_cast<std::int64_t>(next)))

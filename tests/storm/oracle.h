@@ -1,9 +1,10 @@
-// What each rank has, and what must come out: by arithmetic alone, from the seed.
+// The inputs of each rank and the expected outputs, computed from the seed alone.
 //
-// The numbers are chosen so that there is exactly one right answer: small whole numbers and scales that are
-// powers of two, so that every sum is exact in every dtype; all bits, where integers wrap; numbers near the
-// limits, where the result is within them. Only the average of floating-point numbers over 3, 5, 6 or 7 ranks
-// may be a rounding away.
+// The numbers are chosen so that there is exactly one right result:
+//   * small whole numbers, and scales that are powers of two: every sum is exact in every dtype
+//   * any bits, for integers that wrap
+//   * numbers near the limits, if the result is within them
+// Only one case may differ by a rounding: the average of floating-point numbers over 3, 5, 6 or 7 ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,15 @@ class Oracle {
 
   std::vector<std::int64_t> input_shape(std::size_t tensor, int rank) const;
   std::vector<std::int64_t> output_shape(std::size_t tensor, int rank) const;
-  /// Whether a rank whose output allocator gives nothing is to have an output that is not empty.
+  /// True if a rank whose output allocator refuses must have an output with elements.
   bool lacks_output() const;
-  /// alltoall: the rows that a rank has for each of the set.
+  /// alltoall: the rows that a rank sends to each rank of the set.
   std::vector<std::int64_t> splits(int rank) const;
   std::vector<std::int64_t> received_splits(int rank) const;
   void fill(std::size_t tensor, int rank, std::byte* input) const;
-  /// Empty where `got` is what the rank must have in the end; else the first element that is not.
+  /// Returns "" if `got` is the rank's right output; otherwise text about the first wrong element.
   std::string check(std::size_t tensor, int rank, const std::byte* got) const;
-  /// Empty where an input is still what fill() has made.
+  /// Returns "" if the input is still as fill() made it.
   std::string check_input(std::size_t tensor, int rank, const std::byte* got) const;
 
  private:
@@ -46,8 +47,8 @@ class Oracle {
 
   std::uint64_t seed_;
   const Call& call_;
-  std::vector<int> set_;     // ascending, as blocks are
-  std::vector<int> takers_;  // those of the set that have not joined
+  std::vector<int> set_;     // ascending, as the blocks are
+  std::vector<int> takers_;  // ranks of the set that have not joined
 };
 
 }  // namespace storm

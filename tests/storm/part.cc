@@ -18,7 +18,7 @@ DLDataType dlpack_of(Dtype dtype) {
   return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
 }
 
-/// A name as one line.
+/// The name on one line.
 std::string printable(const std::string& name) {
   std::string text;
   for (const char c : name.substr(0, kMostShownOfName)) text += static_cast<unsigned char>(c) < ' ' ? '?' : c;
@@ -28,12 +28,12 @@ std::string printable(const std::string& name) {
 }  // namespace
 
 struct Part::Tensor {
-  std::size_t index = 0;  // its place in the call
+  std::size_t index = 0;  // its index in the call
   Dtype dtype = Dtype::f32;
   std::vector<std::int64_t> input_shape, output_shape;
   Buffer input_memory, output_memory;
   DLTensor input{}, output{};
-  bool has_output = false;  // whether one is passed
+  bool has_output = false;  // true if an output is passed
   bool is_in_place = true;
 };
 
@@ -112,7 +112,7 @@ void Part::choose_output(Tensor& t, std::size_t index) {
   } else if (call_.kind == Kind::reducescatter) {
     t.is_in_place = false;
   } else {
-    t.has_output = how == 1;  // the input's memory, said twice
+    t.has_output = how == 1;  // the input's memory is passed a second time
   }
 }
 
@@ -123,7 +123,7 @@ void Part::set_options() {
   options_.prescale_factor = call_.prescale;
   options_.postscale_factor = call_.postscale;
   options_.compression = call_.compression;
-  if (random_.chance(10)) options_.priority = random_.between(-2, 2);  // each rank may want another
+  if (random_.chance(10)) options_.priority = random_.between(-2, 2);  // each rank may want another priority
   if (call_.kind == Kind::alltoall && !call_.equal_splits) {
     splits_ = oracle_.splits(here_.rank);
     options_.splits = splits_.data();
@@ -145,7 +145,7 @@ void Part::set_options() {
     called_->follower = follower_.get();
     options_.callback = called;
     options_.callback_context = called_.get();
-    // Its outputs are in the handle otherwise.
+    // Otherwise the handle has its outputs.
     wants_handle_ = has_own_rows(call_.kind) || call_.kind == Kind::reducescatter || random_.chance(50);
   }
 }
@@ -191,12 +191,12 @@ bool Part::has_outputs() const {
   return true;
 }
 
-/// A blocking reducescatter has no handle to own its output.
+/// A blocking reducescatter has no handle that could own its output.
 bool Part::can_block() const {
   return call_.form != Form::members && (call_.kind != Kind::reducescatter || has_outputs());
 }
 
-/// On the thread that submits, whose own stream it may be.
+/// Runs on the submitting thread, because the stream may be that thread's own.
 void Part::produce_on_stream() {
   producer_ = stream_of(here_.rank, stream_);
   for (const auto& tensor : tensors_) {
@@ -301,7 +301,7 @@ void Part::glance(Random& random) {
   }
 }
 
-/// As a program does whose next kernel reads the result.
+/// Waits as a program does whose next kernel reads the result.
 void Part::wait_on_stream() {
   const fake_cuda::Stream stream = stream_of(here_.rank, random_.below(4));
   const dabke_status status = dabke_wait_stream(handle_, stream.handle());
@@ -309,14 +309,15 @@ void Part::wait_on_stream() {
     fail(std::string("let no stream wait: ") + dabke_status_name(status) + ": " + dabke_last_error());
   if (status != DABKE_OK) return;
   stream.synchronize();
-  // What fails later, as a campaign of faults may let it, leaves outputs that are unspecified.
+  // If a call fails later, as in a campaign of faults, its outputs are unspecified.
   if (wanted_status() == DABKE_OK && !expects_faults()) check_outputs();
 }
 
 dabke_status Part::wait() {
   if (call_.is_on_device && handle_ != nullptr && !has_blocked_ && random_.chance(40)) wait_on_stream();
   if (has_blocked_) return blocked_status_;
-  if (handle_ != nullptr && random_.chance(10)) {  // freed early, which cancels nothing; the outputs need it
+  // an early free cancels nothing; the outputs need the handle
+  if (handle_ != nullptr && random_.chance(10)) {
     dabke_handle_retain(handle_);
     dabke_handle_free(handle_);
   }
@@ -362,7 +363,7 @@ void Part::finish() {
   }
   if (got != DABKE_OK && message().empty() && (has_blocked_ || handle_ != nullptr))
     fail("failed without a word");
-  // What has failed early may have inputs that are still to be written.
+  // After an early failure, inputs may still be written.
   if (producer_ && got != DABKE_OK) producer_->synchronize();
   check_fences();
   if (got == DABKE_OK && want == DABKE_OK) check_outputs();

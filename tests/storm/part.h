@@ -1,5 +1,5 @@
-// One call of the C API on this rank: its tensors, its handle, and what must come of it. A Call is one Part,
-// or one for each member of its group.
+// One call of the C API on this rank: its tensors, its handle, and its expected results. A Call is one Part,
+// or one Part for each member of its group.
 #pragma once
 
 #include <condition_variable>
@@ -18,48 +18,49 @@
 
 namespace storm {
 
-/// The point that a job has reached, as seen by one rank.
+/// The state that a job has reached, as one rank sees it.
 struct Here {
   const Program& program;
   const Epoch& epoch;
   int rank = 0;
-  std::vector<dabke_process_set> ids;  // those of Epoch::sets, once they exist
+  std::vector<dabke_process_set> ids;  // of Epoch::sets, once they exist
 
   Ranks ranks_of(int set) const { return epoch.sets[static_cast<std::size_t>(set)].ranks; }
 };
 
 class Part;
 
-/// How often a callback has been called. Lives until the job has ended, when it must have been once.
+/// Counts the calls of a callback. Lives until the job has ended; the count must be one then.
 struct Called {
   std::mutex mutex;
   std::condition_variable changed;
   int times = 0;
   dabke_status status = DABKE_IN_PROGRESS;
-  Part* follower = nullptr;  // the one to be submitted there
+  Part* follower = nullptr;  // the part to submit in the callback
 };
 
-/// What the worker does wrong on purpose, once, so that somebody must notice.
+/// A mistake that the worker makes on purpose, once. A check must notice it.
 enum class Mistake { none, value, stop };
 
 class Part {
  public:
-  /// `call` as this rank submits it; `ending` is that of the true one. Tensors [first, first + count).
+  /// `call` is this rank's form of the call; `ending` is that of the true
+  /// call. Tensors [first, first + count).
   Part(const Here& here, const Call& call, std::size_t first, std::size_t count, Random random);
   ~Part();
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
 
   const Call& call() const { return call_; }
-  /// Makes one element of the input wrong; false where nobody would notice.
+  /// Makes one element of the input wrong. Returns false if no check would notice.
   bool spoil();
   void submit(bool may_block);
-  /// Looks whether it has ended, or waits for a moment.
+  /// Polls the call, or waits for a moment.
   void glance(Random& random);
-  /// Waits until it has ended and checks everything.
+  /// Waits until the call has ended, and checks everything.
   void finish();
   bool has_callback() const { return called_ != nullptr; }
-  /// That its callback was called once. After the job.
+  /// Checks that the callback was called once. Call it after the job.
   void check_callback() const;
 
  private:
@@ -94,11 +95,11 @@ class Part {
   const Oracle oracle_;
   Random random_;
   std::vector<std::unique_ptr<Tensor>> tensors_;
-  std::vector<Buffer> allocated_;  // what the output allocator gave
+  std::vector<Buffer> allocated_;  // from the output allocator
   std::vector<std::int64_t> splits_;
   dabke_options options_ = DABKE_OPTIONS_INIT;
-  int stream_ = -1;                            // on which its inputs are written, if at all
-  std::optional<fake_cuda::Stream> producer_;  // that one, once it has been asked to
+  int stream_ = -1;                            // the stream on which the inputs are written, if any
+  std::optional<fake_cuda::Stream> producer_;  // that stream, once it is used
   std::shared_ptr<void> event_;
   bool wants_handle_ = true;
   bool is_refused_ = false;  // the job was over; nothing follows

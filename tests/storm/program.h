@@ -1,10 +1,10 @@
-// A random program: what all ranks of a job are to do. It follows from the seed alone, so each rank makes the
-// same one for itself and needs nobody to tell it.
+// A random program: what all ranks of a job do. It follows from the seed alone, so each rank makes the same
+// program for itself, without communication.
 //
 //   Program   one run of a job: how it is started, and one or more epochs
 //   Epoch     from dabke_init to dabke_shutdown, with knobs of its own
-//   Phase     calls that are submitted in any order, from several threads, and the changes of process sets
-//             beside them
+//   Phase     calls that are submitted in any order, from several threads, and changes of process sets
+//             at the same time
 //   Call      one collective of the ranks of a process set; a group is one call with several tensors
 #pragma once
 
@@ -31,7 +31,7 @@ std::int64_t elements_of(std::span<const std::int64_t> shape);
 enum class Kind { allreduce, allgather, broadcast, alltoall, reducescatter, barrier };
 const char* name_of(Kind kind);
 constexpr bool reduces(Kind kind) { return kind == Kind::allreduce || kind == Kind::reducescatter; }
-/// What the first dimension may be on one rank has nothing to do with the others'.
+/// True if the first dimension may differ between ranks.
 constexpr bool has_own_rows(Kind kind) { return kind == Kind::allgather || kind == Kind::alltoall; }
 
 /// How a call with several tensors is submitted.
@@ -48,13 +48,13 @@ enum class Numbers {
   extreme,  // near the limits of the dtype, as far as the result is within them
 };
 
-/// What some ranks pass that the others do not.
+/// The difference between the calls of the odd ranks and the others.
 enum class Difference { none, dtype, shape, op, root, scale, kind, count, device };
 
 enum class Ending {
   ok,
   mismatch,
-  no_output,    // some ranks' output allocators give nothing when they are asked
+  no_output,    // the output allocators of some ranks refuse
   misfit,       // some ranks give an output that is too long
   root_joined,  // broadcast from a rank that has joined
   removed,      // submitted by some ranks only, in a process set that is removed
@@ -64,15 +64,15 @@ enum class Ending {
 struct Tensor {
   std::string name;
   Dtype dtype = Dtype::f32;
-  std::vector<std::int64_t> shape;  // its first dimension counts where not has_own_rows()
+  std::vector<std::int64_t> shape;  // has_own_rows(): the first dimension does not count
 };
 
 struct Call {
-  std::uint64_t id = 0;  // no other call of the program has it
+  std::uint64_t id = 0;  // unique in the program
   Kind kind = Kind::allreduce;
   Form form = Form::single;
   int set = 0;      // an index into Epoch::sets
-  std::string key;  // the negotiation's: the first tensor's name, or the group's
+  std::string key;  // of the negotiation: the name of the first tensor, or of the group
   std::vector<Tensor> tensors;
   dabke_reduce_op op = DABKE_SUM;
   int root = 0;
@@ -81,11 +81,11 @@ struct Call {
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
   Numbers numbers = Numbers::small;
   bool equal_splits = false;  // alltoall without options.splits
-  bool is_on_device = false;  // its tensors lie on each rank's CUDA device
+  bool is_on_device = false;  // its tensors are on each rank's CUDA device
   bool is_last = false;       // submitted last, by one thread, in the program's order: it may block
   bool is_kept = false;       // waited for in a later phase
-  Ranks takers = 0;           // who submits it; what else is in the set has joined
-  Ranks odd = 0;              // who passes something else, or has no fitting output
+  Ranks takers = 0;           // the ranks that submit it; the other ranks of the set have joined
+  Ranks odd = 0;              // the ranks that pass something else, or have no fitting output
   Difference difference = Difference::none;
   Ending ending = Ending::ok;
   std::vector<Call> followers = {};  // at most one: each taker submits it in the callback of this call
@@ -95,23 +95,23 @@ struct Call {
 
 struct Set {
   Ranks ranks = 0;
-  bool among_members = false;  // they alone add and remove it, and the others do not learn its id
+  bool among_members = false;  // its members alone add and remove it; other ranks do not know its id
 };
 
 struct SetChange {
   enum class What { add, remove, add_existing, add_different, add_again } what = What::add;
   int set = 0;
-  Ranks odd = 0;  // add_different: who passes other_ranks
+  Ranks odd = 0;  // add_different: the ranks that pass other_ranks
   Ranks other_ranks = 0;
-  std::vector<Call> orphans = {};  // remove: submitted before it, by some ranks only
+  std::vector<Call> orphans = {};  // remove: calls that only some ranks submit before it
 };
 
 struct Phase {
   std::vector<Call> calls;
   std::vector<SetChange> changes;
   std::vector<int> joins;   // sets whose ranks all join once they have submitted their calls
-  std::uint64_t order = 0;  // ranks draw the order of their calls from this; repeated phases share it
-  bool is_traced = false;   // a timeline is written meanwhile
+  std::uint64_t order = 0;  // the seed of the ranks' orders of calls; repeated phases share it
+  bool is_traced = false;   // a timeline is written during the phase
   bool is_dumped = false;
   int refusals = 0;  // calls with bad arguments
 };
@@ -119,25 +119,25 @@ struct Phase {
 struct Epoch {
   std::map<std::string, std::string> knobs;  // without DABKE_
   bool knobs_in_options = false;             // instead of the environment
-  bool knobs_differ = false;                 // fusion and cache, from rank to rank: the root's count
-  std::vector<Set> sets;                     // all that are ever there; the first is the world
-  int static_sets = 0;                       // those of dabke_init_options that follow it
+  bool knobs_differ = false;                 // fusion and cache differ between ranks: the root's are used
+  std::vector<Set> sets;                     // all sets ever; the first is the world
+  int static_sets = 0;                       // sets of dabke_init_options, which follow the world
   std::vector<Phase> phases;
-  std::vector<Call> leftovers;  // pending when the job ends
+  std::vector<Call> leftovers;  // calls that are pending when the job ends
 };
 
 struct Program {
   std::uint64_t seed = 0;
   int ranks = 1;
   std::string starter = "dabkerun";  // or mpich, openmpi
-  int ranks_per_host = 0;            // those that DABKE_HOSTNAME says; 0: all on one
-  int registered_percent = 0;        // so many of the tensors lie in dabke_alloc's memory
-  int pace = 0;                      // how much ranks dawdle between calls
-  int device_percent = 0;            // about so many of the calls are on devices
+  int ranks_per_host = 0;            // by DABKE_HOSTNAME; 0: all on one host
+  int registered_percent = 0;        // percentage of tensors in memory of dabke_alloc
+  int pace = 0;                      // how much ranks pause between calls
+  int device_percent = 0;            // approximate percentage of calls on devices
   std::vector<Epoch> epochs;
 };
 
-/// The program of a seed (generate.cc). `steady`: how often the last phase of each epoch comes again.
+/// The program of a seed (generate.cc). `steady`: how often the last phase of each epoch is repeated.
 Program program_of(std::uint64_t seed, int steady);
 
 }  // namespace storm

@@ -1,4 +1,4 @@
-// Random numbers that are the same on every machine: a program must be a function of its seed alone.
+// Random numbers that are the same on every machine: a program must follow from its seed alone.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace storm {
 
-/// The finalizer of splitmix64: every bit of the result hangs on every bit of the argument.
+/// The finalizer of splitmix64: every bit of the result depends on every bit of the argument.
 constexpr std::uint64_t mixed(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -16,7 +16,7 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// One number out of several, such as a seed, a call and a rank.
+/// Makes one number out of several, such as a seed, a call and a rank.
 template <class... More>
 constexpr std::uint64_t hash(std::uint64_t first, More... more) {
   std::uint64_t result = mixed(first);
@@ -46,7 +46,7 @@ class Random {
     for (std::size_t i = list.size(); i > 1; --i)
       std::swap(list[i - 1], list[static_cast<std::size_t>(below(static_cast<int>(i)))]);
   }
-  /// Some of the bits of `mask`, at least one and not all; 0 where there are fewer than two.
+  /// Some of the bits of `mask`: at least one, but not all. 0 if there are fewer than two.
   unsigned proper_part(unsigned mask) {
     if ((mask & (mask - 1)) == 0) return 0;
     for (;;) {

@@ -17,7 +17,7 @@
 namespace storm {
 namespace {
 
-/// False where the job is over, as a campaign of faults allows.
+/// Returns false if the job is over, which a campaign of faults allows.
 bool must(const char* what, dabke_status got, dabke_status want = DABKE_OK, const char* text = nullptr) {
   if (got == want) return true;
   if (text == nullptr) text = dabke_last_error();
@@ -51,7 +51,7 @@ bool Rank::init() {
   const Pending pending("dabke_init");
   std::vector<std::string> texts;
   for (const auto& [name, value] : here_.epoch.knobs) {
-    // The root's count, whatever the others say.
+    // The root's values are used, whatever the other ranks have.
     const bool may_differ = name == "FUSION_THRESHOLD" || name == "CYCLE_TIME" || name == "CACHE_CAPACITY" ||
                             name == "DISABLE_GROUP_FUSION" || name == "DISABLE_LEARNED_BATCHES";
     if (here_.epoch.knobs_differ && may_differ && here_.rank % 2 == 1) continue;
@@ -85,7 +85,7 @@ bool Rank::init() {
   note("init");
   reached(Point::init);
   const bool is_in = must("dabke_init", dabke_init(&options));
-  if (!here_.epoch.knobs_in_options) {  // nor are they for the job after one that has failed
+  if (!here_.epoch.knobs_in_options) {  // the job after a failed one must not have them either
     for (const std::string& text : texts) ::unsetenv(text.substr(0, text.find('=')).c_str());
   }
   if (!is_in) return false;
@@ -153,7 +153,8 @@ Rank::Parts Rank::parts_of(const Call& call) {
   return parts;
 }
 
-/// Calls of one name must be submitted in the program's order; all else in any order, by any thread.
+/// Calls of one name must be submitted in the program's order. All others may
+/// come in any order, from any thread.
 std::vector<Rank::Work> Rank::divided(const Phase& phase, Parts& parts, Random& random) {
   std::vector<Work> works(static_cast<std::size_t>(random.between(1, 3)));
   std::map<std::pair<int, std::string>, std::vector<Part*>> by_name;
@@ -166,7 +167,7 @@ std::vector<Rank::Work> Rank::divided(const Phase& phase, Parts& parts, Random& 
     turns.push_back(&list);
     thread_of.try_emplace(&list, static_cast<std::size_t>(random.below(static_cast<int>(works.size()))));
   }
-  for (auto& [name, list] : by_name) {  // the members of a group in any order
+  for (auto& [name, list] : by_name) {  // members of a group may come in any order
     for (auto begin = list.begin(); begin != list.end();) {
       const auto id = (*begin)->call().id;
       auto end = std::find_if(begin, list.end(), [&](Part* part) { return part->call().id != id; });
@@ -174,9 +175,9 @@ std::vector<Rank::Work> Rank::divided(const Phase& phase, Parts& parts, Random& 
       random.shuffle(members);
       begin = std::copy(members.begin(), members.end(), begin);
     }
-    std::ranges::reverse(list);  // taken from the end
+    std::ranges::reverse(list);  // because items are taken from the end
   }
-  // What comes last is the first thread's, and so is all of its name before it.
+  // The first thread submits the last calls, and also all earlier calls of their names.
   for (const auto& part : parts) {
     if (!part->call().is_last) continue;
     works[0].last.push_back(part.get());
@@ -212,7 +213,7 @@ void Rank::work(const Work& work, Random random) {
   for (int i = 0; i < work.refusals; ++i) be_refused(here_, random);
   for (Part* part : work.last) {
     dawdle(random);
-    // What waits for another rank to join may not keep this one from its own join.
+    // A call that needs another rank's join must not delay this rank's own join.
     const bool is_complete = part->call().takers == here_.ranks_of(part->call().set);
     part->submit(is_complete && random.chance(60));
   }
@@ -254,7 +255,7 @@ void Rank::add(const SetChange& change, Random& random) {
   check_set(change.set);
 }
 
-/// A set that is added again is removed as often.
+/// A set that is added twice is also removed twice.
 void Rank::change_among_members(const SetChange& change, Random& random) {
   if (change.what == SetChange::What::remove) return remove(change);
   const Pending pending("dabke_add_process_set_among_members");
@@ -336,8 +337,8 @@ void Rank::join_sets(const Phase& phase, Random& random) {
   }
 }
 
-/// Some of what earlier phases have left; all that the changes of the next phase would end, and all at the
-/// end.
+/// Finishes some of the calls that earlier phases have left. Before a phase: also all calls that its changes
+/// would end. At the end: all of them.
 void Rank::finish_kept(const Phase* before, Random& random) {
   Parts now, later;
   for (auto& part : kept_) {
@@ -357,7 +358,7 @@ void Rank::finish(Parts parts, Random& random) {
     part->finish();
     done_.push_back(std::move(part));
   }
-  // Memory that the next calls may get again.
+  // Frees memory, which the next calls may get again.
   std::erase_if(done_, [](const auto& part) { return !part->has_callback(); });
 }
 
@@ -371,7 +372,7 @@ void Rank::shut_down() {
       leftovers.push_back(std::move(part));
     }
   }
-  if (!has_lost()) {  // else the others may have work to do for which this rank has no ears
+  if (!has_lost()) {  // otherwise the other ranks may still run calls without this rank
     if (mistake_ == Mistake::stop) ::pause();
     const Pending pending("the barrier before dabke_shutdown");
     must("dabke_barrier", dabke_barrier(nullptr));  // rank 0 ends the job for all when it leaves

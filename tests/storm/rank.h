@@ -17,18 +17,18 @@ class Rank {
 
  private:
   using Parts = std::vector<std::unique_ptr<Part>>;
-  /// What a thread does in a phase, in this order.
+  /// The work of a thread in a phase, in this order.
   struct Work {
     std::vector<Part*> parts;
     std::vector<Part*> last;  // may block
     int refusals = 0;
   };
 
-  /// False where the job never came to be, as a campaign of faults allows.
+  /// Returns false if the job did not start, which a campaign of faults allows.
   bool init();
   void check_set(int set);
   void run_phase(const Phase& phase, std::size_t number);
-  /// The parts of one call; a group is several.
+  /// The parts of one call. A group has several.
   Parts parts_of(const Call& call);
   std::vector<Work> divided(const Phase& phase, Parts& parts, Random& random);
   void work(const Work& work, Random random);

@@ -6,7 +6,7 @@
 namespace storm {
 namespace {
 
-/// A call that is right in everything, of which each refusal spoils one thing.
+/// A correct call. Each refusal makes one part of it wrong.
 struct Attempt {
   std::array<float, 16> memory{};
   std::array<std::int64_t, 2> shape{4, 2};
@@ -16,7 +16,7 @@ struct Attempt {
   DLTensor input{};
   DLTensor output{};
   dabke_options options = DABKE_OPTIONS_INIT;
-  const char* name = "refused";  // no call of the program has it
+  const char* name = "refused";  // unique in the program
   int ranks = 1;
 
   explicit Attempt(int size) : ranks(size) {
@@ -237,7 +237,7 @@ void be_refused(const Here& here, Random& random) {
   Attempt attempt(here.program.ranks);
   const Refusal& refusal = random.pick(kRefusals);
   refusal.spoil(attempt);
-  dabke_handle* handle = reinterpret_cast<dabke_handle*>(&attempt);  // it must be taken back
+  dabke_handle* handle = reinterpret_cast<dabke_handle*>(&attempt);  // the library must reset it
   const dabke_status status = refusal.submit(attempt, &handle);
   must_be(refusal.what, status, refusal.status, refusal.submit == blocked ? nullptr : handle);
 }

@@ -1,4 +1,4 @@
-// Calls with bad arguments: each must be refused at once, on this rank alone, without a trace elsewhere.
+// Calls with bad arguments. Each must be refused at once, on this rank alone, with no effect elsewhere.
 #pragma once
 
 #include "part.h"
@@ -6,9 +6,9 @@
 
 namespace storm {
 
-/// Makes one such call. Any thread.
+/// Makes one such call. Any thread may call it.
 void be_refused(const Here& here, Random& random);
-/// What must be refused before dabke_init and after dabke_shutdown.
+/// Makes calls that must be refused before dabke_init and after dabke_shutdown.
 void be_refused_outside();
 
 }  // namespace storm

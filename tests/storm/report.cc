@@ -12,7 +12,8 @@ namespace storm {
 namespace {
 
 constexpr std::size_t kMostShown = 12;
-// All ranks hang at nearly the same time; whoever ends first ends the others, who should have spoken by then.
+// All ranks hang at nearly the same time. The first one that ends also ends the
+// others, so they need time to report first.
 constexpr std::chrono::seconds kLastWords{2};
 
 struct State {

@@ -1,4 +1,4 @@
-// What the worker says, and who watches that it goes on.
+// The output of the worker, and a watchdog for its progress.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace storm {
 /// Ends the process with code 1 after one line on stderr, with the seed and the rank in it.
 [[noreturn]] void wrong(const std::string& text);
 
-/// What every line begins with.
+/// Sets the prefix of every line.
 void set_speaker(unsigned long long seed, int rank);
 
-/// Something that should end. While it exists a hang is told with its text. Any thread.
+/// An operation that should end. While it exists, a hang is reported with its text. Any thread may use it.
 class Pending {
  public:
   explicit Pending(std::string text);
@@ -23,8 +23,8 @@ class Pending {
   unsigned long long id_;
 };
 
-/// Starts the thread that ends the process with code 3, and says what is pending, when nothing has begun or
-/// ended to be Pending for this time.
+/// Starts the watchdog thread. If no Pending begins or ends for this time, it prints all pending
+/// ones and ends the process with code 3.
 void start_watchdog(int patience_seconds);
 
 }  // namespace storm

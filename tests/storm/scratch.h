@@ -1,11 +1,11 @@
-// A folder of this process for what it writes: timelines and dumps.
+// A folder of this process for its output files: timelines and dumps.
 #pragma once
 
 #include <string>
 
 namespace storm {
 
-/// A path in it; the folder is there.
+/// Returns a path in the folder, which then exists.
 std::string scratch_path(const std::string& name);
 void remove_scratch();
 

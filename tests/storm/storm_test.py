@@ -1,4 +1,4 @@
-"""That a storm can fail: what one rank does wrong on purpose must be found, and told with all that is needed to replay it.
+"""Checks that a storm can fail: a mistake of one rank must be found, and reported with all data for a replay.
 
 storm_test.py RUN BUILD_DIR
 """
@@ -20,8 +20,10 @@ def show(seed):
 
 
 def is_plain_sum(text):
-    """Three ranks under dabkerun, of which the last adds a tensor of integers: a wrong one is seen. And nothing but the
-    barrier before dabke_shutdown is pending when a rank stops there."""
+    """True for a program of three ranks under dabkerun, whose last rank adds a tensor of integers.
+
+    A wrong value is noticed there. If a rank stops before dabke_shutdown, only the barrier there is pending.
+    """
     adds = re.search(r"allreduce sum u?int\d+\[[1-9]\d*(,[1-9]\d*)*\] by ranks [0-9,]*2, ending 0", text)
     others = re.search(r"join of set|[1-9]\d* left over|barrier of all", text)
     return ": 3 ranks, dabkerun," in text.split("\n")[0] and adds and not others
@@ -62,7 +64,7 @@ class StormCanFail(unittest.TestCase):
         self.assertIn(f"failing seeds: {SEED}", done.stdout)
 
     def test_a_rank_that_stops_is_told_as_a_hang(self):
-        for patience in (3, 12, 48):  # on a busy machine the job may not come to its end so soon
+        for patience in (3, 12, 48):  # on a busy machine, the job may need more time to reach its end
             done = storm(str(SEED), "1", mistake="stop", patience=patience)
             hang = rf"HANG: nothing has begun or ended for {patience} s; 1 pending:\n.*the barrier before"
             if re.search(hang, done.stdout):
