@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRanks = 3, kSalt = 1;
 
-/// A collective over ranks that are all here, by the plainest means.
+/// A collective over ranks in one process, by the simplest means.
 struct Job {
   Job(CollectiveKind kind, DType dtype, ReduceOp op, std::int64_t bytes) {
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -77,7 +77,7 @@ TEST_CASE("what a collective gives is right, whatever the dtype, the operation a
   const DType dtype = GENERATE(from_range(kDTypes));
   const ReduceOp op = GENERATE(from_range(kReduceOps));
   if (op == ReduceOp::average || op == ReduceOp::adasum || !is_defined(op, dtype)) return;  // no kernel
-  const std::int64_t bytes = GENERATE(8, 1000, 100'000);  // less than a period, and more than many of them
+  const std::int64_t bytes = GENERATE(8, 1000, 100'000);  // less than a period, and many periods
   Job job(kind, dtype, op, bytes);
   job.run();
   CAPTURE(name_of(kind), name_of(dtype), name_of(op), bytes);
@@ -109,7 +109,7 @@ TEST_CASE("the parts of ranks are not taken for one another's") {
   Job job(kind, DType::i32, ReduceOp::sum, 4096);
   job.run();
   std::swap(job.calls[0].output, job.calls[1].output);
-  if (kind == CollectiveKind::allgather) {  // equal on all ranks; so two parts of one output
+  if (kind == CollectiveKind::allgather) {  // equal on all ranks, so two parts of one output are swapped
     const std::size_t part = job.inputs[0].size();
     std::swap_ranges(job.outputs[0].begin(), job.outputs[0].begin() + static_cast<std::ptrdiff_t>(part),
                      job.outputs[0].begin() + static_cast<std::ptrdiff_t>(part));

@@ -1,4 +1,4 @@
-// The real program with tiny sizes: what it measures is right, and said in a form that others can read.
+// Runs the real program with tiny sizes: the results are right, and printed in a form that others can read.
 #include <signal.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ Measured measure(std::vector<std::string> arguments) {
   return measured;
 }
 
-/// The sum of all rows; -1 is what those have that give no result.
+/// The sum over all rows. A row without a result has -1.
 std::int64_t wrong_in(const nlohmann::json& results) {
   std::int64_t wrong = 0;
   for (const auto& row : results) {
@@ -149,7 +149,7 @@ TEST_CASE("dabke-perf: a step of a model's gradients and one of equal tensors ar
   if (is_model) arguments.insert(arguments.end(), {"--model", place.path() + "/tiny.txt"});
   if (!is_model)
     arguments.insert(arguments.end(), {"--tensors", "30", "--tensor-bytes", "100", "--timeline"});
-  double writers = 0;  // one alone may not have had a core yet, and on a busy machine none of them
+  double writers = 0;  // a writer may not have had a core yet; on a busy machine, none of them
   Measured measured;
   for (int i = 0; i < 5 && writers == 0; ++i) {
     measured = measure(arguments);
@@ -239,7 +239,7 @@ TEST_CASE("dabke-perf: a signal at any moment ends it and leaves neither a proce
     REQUIRE(processes_with(mark).empty());
     std::vector<std::string> left;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(place.path())) {
-      // ThreadSanitizer's own, of a process that was killed as it began.
+      // ThreadSanitizer leaves such a file when a process is killed as it starts.
       if (!entry.path().filename().string().starts_with("tsan.rodata."))
         left.push_back(entry.path().string());
     }

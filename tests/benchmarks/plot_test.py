@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/plot draws what dabke-perf writes, and says what is wrong with anything else.
+"""benchmarks/plot draws the output of dabke-perf, and reports what is wrong with any other input.
 
 plot_test.py PATH_OF_PLOT
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/touched_lines.py sums up what instructions have touched, class by class, and what passes between ranks.
+"""benchmarks/touched_lines.py counts touched cache lines by class, and the lines that pass between ranks.
 
 touched_lines_test.py FOLDER_OF_BENCHMARKS
 """
@@ -86,7 +86,7 @@ class TouchedLines(unittest.TestCase):
         self.assertEqual(sources.with_code(), ["runtime/core/inbox", "bindings/c/state"])
 
     def test_a_line_passes_between_ranks_once_for_each_time_it_was_written(self):
-        # The second rank has the same segment elsewhere.
+        # The second rank has the same segment at another address.
         other = self.module.Space(self.module.parse_maps(MAPS.replace("9000-a000", "a000-b000")))
         seen = self.module.HandOvers()
         for rank, space, address, writes in (

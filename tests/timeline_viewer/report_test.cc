@@ -1,4 +1,5 @@
-// dabke-timeline report and diff: of real jobs with a late rank, and of traces of other tools, whole and broken.
+// dabke-timeline report and diff, on real jobs with a late rank and on traces
+// of other tools, complete and damaged.
 #include <zlib.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ bool has(const Json& report, const std::string& id) {
   return std::ranges::find(all, id) != all.end();
 }
 
-/// What the trace of a job says whose ranks were late, and by how many ms the late one says it came after the others.
+/// The report of a job with a late rank. That rank itself measures how long it slept, and how late it was.
 struct LateJob {
   Json report;
   std::string path;
@@ -74,7 +75,8 @@ double number_after(const std::string& text, const std::string& words) {
   return std::atof(text.c_str() + at + words.size());
 }
 
-/// Late by `ms`, or by more where a busy machine hides that, as the ranks themselves say.
+/// Runs a job in which a rank is late by `ms`. On a busy machine, by more,
+/// until the ranks report that it is clear.
 LateJob run_late(const TemporaryDirectory& folder, int ranks, double ms, const std::string& who) {
   LateJob job{.report = {}, .path = folder.path() + "/trace.json", .asked_ms = ms};
   Finished finished;
@@ -99,7 +101,7 @@ double median(std::vector<double> values) {
   return values.at(values.size() / 2);
 }
 
-/// As Horovod writes them: rank 1 is ready `late_us(step)` after rank 0 with each of two tensors.
+/// A timeline as Horovod writes it: rank 1 is ready `late_us(step)` after rank 0 with each of two tensors.
 std::string horovod_timeline(
     const std::string& name = "grad", int steps = 20,
     const std::function<int(int)>& late_us = [](int) { return 5000; }) {
@@ -140,7 +142,7 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
   const TemporaryDirectory folder;
   const LateJob job = run_late(folder, ranks, ms, std::to_string(late));
   CAPTURE(job.report.dump(1));
-  CHECK(job.report["steps"].size() == 59);  // the first has no beginning
+  CHECK(job.report["steps"].size() == 59);  // the first step has no beginning
   CHECK(job.report["findings"][0]["id"] == "late-rank");
   CHECK_THAT(job.report["findings"][0]["title"].get<std::string>(), Contains(fmt::format("Rank {} ", late)));
   CHECK(job.report["findings"][0]["evidence"][0]["rank"] == late);
@@ -162,7 +164,7 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
   CAPTURE(said);
   CHECK(number_after(said, "cost the others ") == Approx(job.late_ms).epsilon(0.1));
 
-  // The merged trace says the same as the records.
+  // The merged trace and the records give the same report.
   REQUIRE(std::filesystem::exists(job.path));
   const Json records = report({job.path + ".rank0", job.path + ".rank1"});
   const Json trace = Json::parse(bytes_of(job.path))["otherData"]["report"];
@@ -177,8 +179,8 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
              Contains(fmt::format("Rank {} holds the others up", late)) && Contains("Who was last"));
 }
 
-/// As PyTorch's profiler writes the trace of a rank on CPUs: computation, then communication of which `hidden_us` are beside
-/// computation. No step is marked; the optimizer steps.
+/// A trace of a rank on CPUs, as PyTorch's profiler writes it: computation, then communication. They overlap
+/// for `hidden_us`. No step is marked, but the optimizer steps.
 std::string profile(int rank, int steps, int communication_us, int hidden_us) {
   std::string text = fmt::format(R"({{"distributedInfo": {{"rank": {}}}, "traceEvents": [)", rank);
   for (int step = 0; step < steps; ++step) {
@@ -186,7 +188,9 @@ std::string profile(int rank, int steps, int communication_us, int hidden_us) {
     text += fmt::format(
         R"({{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": {}, "dur": 30000}},
 {{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": {}, "dur": {}}},
-{{"ph": "X", "cat": "user_annotation", "name": "Optimizer.step#SGD.step", "pid": 1, "tid": 1, "ts": {}, "dur": 1000}},)",
+)"
+        R"({{"ph": "X", "cat": "user_annotation", "name": "Optimizer.step#SGD.step", "pid": 1, "tid": 1, )"
+        R"("ts": {}, "dur": 1000}},)",
         at, at + 30000 - hidden_us, communication_us, at + 99000);
   }
   text.pop_back();
@@ -354,7 +358,7 @@ TEST_CASE("of a trace of PyTorch's profiler exposed communication is what no com
     };
     event("user_annotation", fmt::format("ProfilerStep#{}", step), 0, 1000);
     event("kernel", "gemm", 100, 500);
-    event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 400, 400);  // 200 of it behind the gemm
+    event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 400, 400);  // 200 us of it overlap the gemm
     event("user_annotation", "nccl:all_reduce", 100, 20);
   }
   text.resize(text.size() - 2);
@@ -375,9 +379,12 @@ TEST_CASE("of a profile of several ranks nothing is said of who was late, which 
     std::string text = fmt::format(R"({{"distributedInfo": {{"rank": {}}}, "traceEvents": [)", rank);
     for (int step = 0; step < 12; ++step) {
       text += fmt::format(
-          R"({{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{0}", "pid": 0, "tid": 7, "ts": {1}, "dur": 1000}},
+          R"({{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{0}", "pid": 0, "tid": 7, )"
+          R"("ts": {1}, "dur": 1000}},
 {{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 0, "tid": 7, "ts": {1}, "dur": 500}},
-{{"ph": "X", "cat": "user_annotation", "name": "dabke:all_reduce", "pid": 0, "tid": 8, "ts": {2}, "dur": 400}},)",
+)"
+          R"({{"ph": "X", "cat": "user_annotation", "name": "dabke:all_reduce", "pid": 0, "tid": 8, )"
+          R"("ts": {2}, "dur": 400}},)",
           step, 1000 * step, 1000 * step + 400);
     }
     text.pop_back();
@@ -446,9 +453,9 @@ TEST_CASE(
     CAPTURE(finished.out);
     CHECK(finished.exit_code == 0);
     CHECK_THAT(finished.out, !Contains("\x1b") && !Contains("\xc2\x9b"));
-    CHECK_NOTHROW((void)Json(finished.out).dump());  // which wants UTF-8
+    CHECK_NOTHROW((void)Json(finished.out).dump());  // dump() throws unless the text is UTF-8
   }
-  // Evidence is told so exactly that it can be found on the page: rank 0 is there at 10 us, rank 1 at 5,010.
+  // The evidence is exact enough to be found on the page: rank 0 is ready at 10 us, rank 1 at 5,010.
   CHECK_THAT(tool({"report", second}).out, Contains(" ms for 5.0 ms: rank 1, 'grad."));
 }
 
@@ -506,7 +513,8 @@ TEST_CASE("diff tells what became slower") {
                                              "after   after.json: 2 ranks, 19 steps\n\n") &&
                                !Contains("new: ") && !Contains("gone: "));
   const std::string kernel =
-      R"([{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,"ts":1,"dur":5}])";
+      R"([{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,)"
+      R"("ts":1,"dur":5}])";
   CHECK_THAT(tool({"diff", before, written(folder, kernel, "one.json")}).out,
              Contains("after   one.json: 1 rank, 0 steps\nThey are of unequal numbers of ranks.\n") &&
                  Contains("gone: Rank 1 holds the others up"));

@@ -1,4 +1,4 @@
-// dabke-timeline over what real jobs have recorded.
+// dabke-timeline on the records of real jobs.
 #include <sys/wait.h>
 #include <zlib.h>
 
@@ -43,9 +43,9 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether all ranks have done it, and nothing is said but where the timeline is.
+/// True if all ranks have finished, and stderr has only the line about the timeline.
 bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
-  // PATH may have one.
+  // PATH may have a dabke-timeline.
   const auto said_with = [&](const std::string& tool) {
     return fmt::format(
         "dabkerun: timeline: '{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out\n", path,
@@ -56,7 +56,7 @@ bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
   return all_done({finished.exit_code, finished.out, is_said ? "" : finished.error}, ranks);
 }
 
-/// How many events of the name each process has.
+/// Counts the events of that name, by process.
 std::map<int, int> count(const Json& trace, const std::string& phase, const std::string& name) {
   std::map<int, int> by_rank;
   for (const Json& event : trace["traceEvents"]) {
@@ -138,7 +138,7 @@ TEST_CASE(
   CHECK(count(trace, "X", "outer") == spans);
   CHECK(count(trace, "X", "inner") == spans);
   CHECK(count(trace, "X", "NEGOTIATE_ALLREDUCE") == tensors);
-  std::map<std::pair<int, int>, std::set<int>> sets;  // of each row's tensors
+  std::map<std::pair<int, int>, std::set<int>> sets;  // process sets of the tensors in each row
   std::map<std::pair<int, int>, std::string> rows;
   for (const Json& event : trace["traceEvents"]) {
     if (event["name"] == "thread_name") rows[{event["pid"], event["tid"]}] = event["args"]["name"];
@@ -208,8 +208,8 @@ TEST_CASE("Ctrl-C amid writing leaves a trace that loads") {
   CAPTURE(format, job.exit_code, job.out, job.error);
   CHECK(job.exit_code == 128 + SIGINT);
   CHECK(tool({"report", path}).exit_code == 0);
-  if (format == "horovod") return;  // rank 0 was ended within: what it has written is read as far as it goes
-  // The signal may come to one later than the end of the other, which it outlives, and closes its file.
+  if (format == "horovod") return;  // rank 0 was ended while it wrote; a report of what is there must work
+  // The signal may reach one rank later. That rank then outlives the other, and closes its file.
   CHECK_THAT(job.error, Contains(path + ".rank0' was") || Contains(path + ".rank1' was"));
   const Json trace = Json::parse(bytes_of(path));
   check_form(trace);
@@ -220,7 +220,7 @@ TEST_CASE("a file that may grow no further is told as such by rank and dabkerun,
   const std::string format = GENERATE("records", "horovod");
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  // Such a limit holds for shared memory too, so there is none.
+  // The limit also applies to shared memory, so the job uses none.
   const Finished job =
       JobRun({"tcp",
               {"", 2},
@@ -335,7 +335,7 @@ TEST_CASE("what a killed rank has left is merged, and its missing tail is named"
   auto steps = count(trace, "i", "STEP");
   CHECK(steps[1] > 50);
   CHECK(steps[0] >= steps[1] - 1);
-  CHECK(count(trace, "i", "TAIL_MISSING").size() == 1);  // the others have closed theirs
+  CHECK(count(trace, "i", "TAIL_MISSING").size() == 1);  // the other ranks have closed their files
   const Finished checked = tool({"check", path});
   CHECK(checked.exit_code == 1);
   CHECK_THAT(checked.out, Contains("rank 1: '" + path + ".rank1' was"));
@@ -378,7 +378,7 @@ TEST_CASE("truncated, damaged and forged files are refused or merged up to there
   REQUIRE(is_recorded(record(other, 2, "recorded"), other, 2));
   write(bytes_of(other + ".rank1"));
   const Finished stranger = tool({"merge", path, "--output", path});
-  CHECK_THAT(stranger.error, Contains(".rank0' is left out: it is of job"));  // this one is the newer
+  CHECK_THAT(stranger.error, Contains(".rank0' is left out: it is of job"));  // the stranger's file is newer
   CHECK(tool({"merge", path + ".rank0", file}).exit_code == 1);
 }
 

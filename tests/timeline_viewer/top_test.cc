@@ -1,4 +1,4 @@
-// Looking at real jobs while they run.
+// dabke-timeline top, on real jobs while they run.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ namespace {
 using Catch::Contains;
 using Json = nlohmann::json;
 
-/// A job that steps until it is told to end, and a home for its key.
+/// A job that runs steps until it is ended, and a home directory for its key.
 struct SeenJob {
   explicit SeenJob(int ranks, const std::string& port = "0", const std::string& what = "slow-rank",
                    const std::string& network = "127.0.0.1/32")
@@ -39,7 +39,7 @@ struct SeenJob {
                        {.program = DABKE_TIMELINE_TOOL, .environment = {"HOME=" + home.path()}})
         .finish();
   }
-  /// Those that rank 0 has left.
+  /// The key files that rank 0 has written.
   std::vector<std::string> key_files() const {
     std::vector<std::string> files;
     std::error_code none;
@@ -53,7 +53,7 @@ struct SeenJob {
   LauncherRun run;
 };
 
-/// A client that says nothing.
+/// A client that sends nothing.
 Fd stranger_at(int port) {
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -64,8 +64,8 @@ Fd stranger_at(int port) {
   return socket;
 }
 
-/// By its numeric address, with a copy of its key, and by a name. That of this host may stand for its address of IPv4 alone:
-/// then the key is found by the port.
+/// Finds the job by its numeric address, by a name, and with a copy of its key. The name may mean an IPv4
+/// address only. Without a copy, the key is then found by the port.
 void find_by_all_names(const SeenJob& job, bool is_v4) {
   const std::string address = job.address(), by_name = "localhost" + address.substr(address.rfind(':'));
   const std::string copy = job.home.path() + "/copy";
@@ -90,7 +90,7 @@ void find_by_all_names(const SeenJob& job, bool is_v4) {
 TEST_CASE("top tells of each rank its step, and who keeps the others waiting") {
   SeenJob job(3);
   REQUIRE(job.run.wait_for_output("it steps", 3));
-  // On a busy machine any rank may come late to a step; that one of them always does shows with time.
+  // On a busy machine, any rank may be late for a step. Over time it becomes clear which rank always is.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (bool is_clear = false; !is_clear;) {
     const Finished told = job.top({"--json", "--once"});
@@ -105,7 +105,7 @@ TEST_CASE("top tells of each rank its step, and who keeps the others waiting") {
       CHECK(rank["step_us"] > 0);
       CHECK(rank["bytes"] >= 10 * 1'000'000);
     }
-    CHECK(ranks[2]["step_us"] > 20'000);  // it sleeps for 30 ms of each
+    CHECK(ranks[2]["step_us"] > 20'000);  // it sleeps for 30 ms in each step
     const double others = std::max(ranks[0]["caused_s"].get<double>(), ranks[1]["caused_s"].get<double>());
     is_clear = ranks[2]["caused_s"] > 2 * others;
   }

@@ -1,4 +1,4 @@
-// What holds traces to their format sees what is wrong with them.
+// The check of the trace format notices faults.
 #include "tests/trace_form.h"
 
 #include <string>
@@ -50,19 +50,29 @@ TEST_CASE("what breaks the format is told, with the event") {
        {R"({"ph": "E", "pid": 0, "ts": 0})", "an end has no beginning"},
        {R"({"ph": "B", "name": "a", "pid": 0, "ts": 5}, {"ph": "E", "pid": 0, "ts": 4})",
         "a row goes back in time"},
-       {R"({"ph": "X", "name": "a", "pid": 0, "ts": 0, "dur": 5}, {"ph": "X", "name": "b", "pid": 0, "ts": 4, "dur": 5})",
+       {R"({"ph": "X", "name": "a", "pid": 0, "ts": 0, "dur": 5}, )"
+        R"({"ph": "X", "name": "b", "pid": 0, "ts": 4, "dur": 5})",
         "one from 4000 to 9000 ns crosses the end of another at 5000"},
-       {R"({"ph": "X", "name": "a", "pid": 0, "ts": 1.001, "dur": 2.002}, {"ph": "X", "name": "b", "pid": 0, "ts": 2.003, "dur": 1})",
+       {R"({"ph": "X", "name": "a", "pid": 0, "ts": 1.001, "dur": 2.002}, )"
+        R"({"ph": "X", "name": "b", "pid": 0, "ts": 2.003, "dur": 1})",
         "one from 2003 to 3003 ns crosses the end of another at 3001"},
-       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 9}, {"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 0})",
+       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 9}, )"
+        R"({"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 0})",
         "an arrow has not one beginning and one end"},
-       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 9}, {"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 9}, {"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 8})",
+       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 9}, )"
+        R"({"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 9}, )"
+        R"({"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 8})",
         "an arrow leads back in time"},
-       {R"({"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 1}, {"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 1, "dur": 9}, {"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 8})",
+       {R"({"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 1}, )"
+        R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 1, "dur": 9}, )"
+        R"({"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 8})",
         "an arrow's end at 1000 ns lies in no slice"},
-       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 1, "dur": 9}, {"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 1}, {"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 1, "ts": 8})",
+       {R"({"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": 1, "dur": 9}, )"
+        R"({"ph": "s", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 0, "ts": 1}, )"
+        R"({"ph": "f", "name": "a", "cat": "c", "id": 1, "pid": 0, "tid": 1, "ts": 8})",
         "an arrow's end at 8000 ns lies in no slice"},
-       {R"({"ph": "B", "name": "a", "pid": 0, "ts": 0}, {"ph": "X", "name": "b", "pid": 0, "ts": 4, "dur": 5}, {"ph": "E", "pid": 0, "ts": 5})",
+       {R"({"ph": "B", "name": "a", "pid": 0, "ts": 0}, )"
+        R"({"ph": "X", "name": "b", "pid": 0, "ts": 4, "dur": 5}, {"ph": "E", "pid": 0, "ts": 5})",
         "one from 4000 to 9000 ns crosses the end of another at 5000"},
        {R"({"ph": "f", "name": "a", "cat": "c", "pid": 0, "tid": 0, "ts": 0})", "an arrow has no id"},
        {R"({"ph": "f", "name": "a", "id": 1, "pid": 0, "tid": 0, "ts": 0})", "an arrow has no category"},
@@ -75,7 +85,8 @@ TEST_CASE("what breaks the format is told, with the event") {
        {R"({"ph": "M", "name": "process_name", "pid": 0})", "metadata without its argument"},
        {R"({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": 3}})",
         "metadata of the wrong type"},
-       {R"({"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": "a"}}, {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": "b"}})",
+       {R"({"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": "a"}}, )"
+        R"({"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": "b"}})",
         "a row has two names"},
        {R"({"ph": "M", "name": "thread_name", "pid": 0, "args": {"name": "a"}})",
         "a row's metadata without its tid"}}));
