@@ -1,4 +1,4 @@
-// Ranks that bring different batches to a run, which must end with an error on all of them.
+// Ranks that run different batches at one time. The run must fail on all of them.
 #pragma once
 
 #include <latch>
@@ -20,14 +20,14 @@ struct Difference {
   Brought of_others;  // all others
 };
 
-/// The differences: in tensors, in bytes, and in orders; in little, in much, and in both.
+/// The differences: in tensors, in bytes, and in orders; with little data, with much, and with both.
 inline std::vector<Difference> differences() {
   return {{{5, 2, 3}, {5, 1, 3}},         {{5, 1, 4}, {5, 1, 3}},         {{6, 1, 3}, {5, 1, 3}},
           {{5, 2, 30000}, {5, 1, 30000}}, {{5, 1, 30001}, {5, 1, 30000}}, {{6, 1, 30000}, {5, 1, 30000}},
           {{5, 1, 3}, {5, 1, 30000}},     {{5, 2, 3}, {5, 1, 300000}},    {{6, 1, 300000}, {5, 1, 3}}};
 }
 
-/// Sums of ones; whoever fails ends the others' runs, as the job does.
+/// Sums of ones. A rank that fails aborts the runs of the others, as the job does.
 class DifferentBatches {
  public:
   DifferentBatches(int ranks, Difference difference) : difference_(difference), start_(ranks), end_(ranks) {}
@@ -38,7 +38,7 @@ class DifferentBatches {
       const std::lock_guard lock(mutex_);
       ranks_.push_back(&self);
     }
-    Status status = sum(self, {1, 1, 1});  // all have met
+    Status status = sum(self, {1, 1, 1});  // connects all ranks
     start_.arrive_and_wait();
     const bool is_last = self.world.rank + 1 == self.world.size;
     if (status.is_ok()) status = sum(self, is_last ? difference_.of_last : difference_.of_others);
@@ -50,7 +50,7 @@ class DifferentBatches {
     return status;
   }
 
-  /// What is wrong with what they returned: all have failed, because of what somebody found.
+  /// Returns what is wrong with the results: every rank must fail, and one error must name both batches.
   std::string wrong_with(const std::vector<Status>& statuses) const {
     bool is_told = false;
     for (const Status& status : statuses) {

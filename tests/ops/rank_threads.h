@@ -1,5 +1,5 @@
-// Ranks as threads of one process, each with backends of its own; they share nothing but the store, and are
-// on the hosts that the test says.
+// Ranks as threads of one process, each with its own backends. They share only the
+// store. The test chooses their hosts.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace dabke::test {
 
-/// One rank, with everything that a backend is made from. Those below choose the backend.
+/// One rank, with everything that a backend needs. The types below choose the backend.
 struct RankThread {
   RankThread(int rank, std::vector<std::string> hosts, Config settings) : config(std::move(settings)) {
     world.rank = rank;
@@ -31,7 +31,7 @@ struct RankThread {
     return {world, config, std::move(store), fork_guard, Log(), nullptr, heap};
   }
 
-  /// Over all ranks, or over the set that the batch names; as the next one, if it names no later order.
+  /// Runs the batch over all ranks, or over its own set. It gets the next order unless it has a later one.
   Status run(Batch& batch) {
     if (batch.process_set == nullptr) batch.process_set = &all;
     order = batch.order = std::max(batch.order, order + 1);
@@ -57,7 +57,7 @@ struct RankThread {
   ProcessSetInfo all;
   std::uint64_t order = 0;
   Backend* backend = nullptr;
-  std::optional<BackendRunner> runner;  // over that backend alone
+  std::optional<BackendRunner> runner;  // over that backend only
 
  protected:
   void use(Backend* one) {
@@ -66,7 +66,7 @@ struct RankThread {
   }
 };
 
-/// A rank with all that the registry makes; called is the one with the name.
+/// A rank with all backends of the registry. It runs the one with this name.
 struct RegistryRank : RankThread {
   RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> store,
                const std::string& name)
@@ -79,7 +79,7 @@ struct RegistryRank : RankThread {
   std::vector<std::unique_ptr<Backend>> backends;
 };
 
-/// What the rank on each of `hosts` returned from `body`, which gets its One, made with `more`.
+/// Runs `body` for a rank on each of `hosts`, with its One, made with `more`. Returns the results.
 template <class One, class Body, class... More>
 auto run_threads(const std::vector<std::string>& hosts, Body body, const More&... more) {
   const auto store = store::make_memory_store();

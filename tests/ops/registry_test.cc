@@ -1,4 +1,4 @@
-// Which backends a rank opens, by what DABKE_CPU_OPERATIONS asks for and where the ranks are.
+// The backends that a rank opens, by DABKE_CPU_OPERATIONS and by the hosts of the ranks.
 #include "ops/registry.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ struct OpeningRank : RankThread {
   std::shared_ptr<store::Store> store;
 };
 
-/// Of each rank, the backends that it opens, in order of preference, or why it opens none.
+/// For each rank, the backends that it opens, in order of preference, or why it opens none.
 std::vector<std::string> opened(const std::vector<std::string>& hosts, const std::string& wanted) {
   const auto open = [](OpeningRank& self) {
     const auto made = ops::make_host_backends(self.context(self.store));

@@ -20,7 +20,7 @@ std::vector<float> numbers(int rank, std::size_t elements) {
   return values;
 }
 
-/// Half a unit in the last place of a number's leading bit: 11 bits of it are kept, or 8.
+/// Half a unit in the last place of 1: float16 has 11 significant bits, bfloat16 has 8.
 double unit_of(Compression compression) { return compression == Compression::float16 ? 0x1p-11 : 0x1p-8; }
 
 float rounded(Compression compression, float value) {
@@ -46,7 +46,7 @@ TEST_CASE("a compressed sum is off by two roundings at most, and has the same bi
   const int ranks = GENERATE(2, 3, 5);
   const Compression compression = GENERATE(Compression::float16, Compression::bfloat16);
   CAPTURE(ranks, name_of(compression));
-  constexpr std::size_t kMany = 100003, kFew = 1000;  // through slices, and all at once
+  constexpr std::size_t kMany = 100003, kFew = 1000;  // in slices, and all at once
   const auto seen = run_on_hosts("compressed", one_rank_a_host(ranks), [&](RankThread& self) {
     auto few = numbers(self.world.rank, kMany);
     few.resize(kFew);
@@ -54,7 +54,7 @@ TEST_CASE("a compressed sum is off by two roundings at most, and has the same bi
   });
   for (const auto& one : seen) CHECK(one == seen.front());
   const std::vector<float>& many = seen.front().first;
-  // An element's result is a matter of its values, not of what travels with it.
+  // The result of an element depends on its values, not on the other elements of the batch.
   CHECK(std::vector<float>(many.begin(), many.begin() + kFew) == seen.front().second);
 
   std::vector<double> want(kMany, 0), size(kMany, 0);
@@ -68,8 +68,8 @@ TEST_CASE("a compressed sum is off by two roundings at most, and has the same bi
   std::size_t too_far = 0, not_rounded = 0;
   const double u = unit_of(compression);
   for (std::size_t i = 0; i < kMany; ++i) {
-    // Each contribution by u, the sum of what was rounded by u; what float32 adds and subnormals lose is far
-    // less.
+    // Each contribution is rounded (u), and the sum of the rounded ones is rounded again (u). The errors of
+    // float32 additions and of subnormals are far smaller.
     const double bound = size[i] * (2 * u + u * u + 1e-6) + 1e-6;
     too_far += std::abs(many[i] - want[i]) > bound ? 1 : 0;
     not_rounded += many[i] != rounded(compression, many[i]) ? 1 : 0;
@@ -106,7 +106,7 @@ TEST_CASE("only what is float32, reduced, asked for and between hosts is compres
 TEST_CASE("inside a host a compressed allreduce adds in float32") {
   const std::size_t elements = GENERATE(3u, 200000u);
   const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [&](RankThread& self) {
-    // float16 has neither of the two of a host, but their sum: 1 + 2^-10.
+    // float16 cannot hold 1 + 2^-12 of the first rank of a host, but it can hold the host's sum: 1 + 2^-10.
     const float mine = self.world.rank % 2 == 0 ? 1 + 0x1p-12f : 0x1.8p-11f;
     return sum(self, std::vector<float>(elements, mine), Compression::float16);
   });

@@ -22,7 +22,7 @@ using test::run_on_ranks;
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 using Bytes = std::vector<std::byte>;
 
-/// `count` elements of any dtype, the i-th made from `value(i)`, which it can hold.
+/// `count` elements of any dtype. Element i is `value(i)`, which the dtype can hold.
 template <class Value>
 Bytes make(DType dtype, std::size_t count, Value value) {
   Bytes bytes(count * size_of(dtype));
@@ -42,8 +42,8 @@ Bytes make(DType dtype, std::size_t count, Value value) {
   return bytes;
 }
 
-/// What rank `rank` has at place i of entry `entry`: so small that no dtype loses anything in four ranks' sum
-/// or product.
+/// Element i of entry `entry` on rank `rank`: so small that the sum or product over
+/// four ranks is exact in every dtype.
 double element(int rank, std::size_t entry, std::size_t i) {
   return 1 + static_cast<double>((static_cast<std::size_t>(rank) * 2 + entry + i) % 3);
 }
@@ -75,7 +75,7 @@ void check_all(const std::vector<std::string>& complaints) {
   for (const std::string& complaint : complaints) CHECK(complaint == "");
 }
 
-/// An allreduce of entries of these lengths, in place or not; the first complaint, or nothing.
+/// Runs an allreduce of entries of these lengths, in place or not. Returns the first complaint, or nothing.
 std::string allreduce(GlooRank& self, DType dtype, ReduceOp op, const std::vector<std::size_t>& lengths,
                       bool in_place) {
   Batch batch;
@@ -179,7 +179,7 @@ std::string broadcast(GlooRank& self, DType dtype, int root, const std::vector<s
   return "";
 }
 
-/// What `from` sends to `to` in an alltoall.
+/// The rows that `from` sends to `to` in an alltoall.
 std::int64_t block(int from, int to, std::size_t entry) {
   return (from * 3 + to * 5 + static_cast<int>(entry)) % 4;
 }
@@ -197,7 +197,7 @@ std::string alltoall(GlooRank& self, DType dtype, std::size_t entries, bool in_p
   for (std::size_t entry = 0; entry < entries; ++entry) {
     Bytes input, want;
     for (int peer = 0; peer < size; ++peer) {
-      // What comes must be as much as what goes, in place.
+      // In place, a rank must receive as much as it sends.
       sends[entry].push_back(in_place ? 3 : block(self.world.rank, peer, entry));
       receives[entry].push_back(in_place ? 3 : block(peer, self.world.rank, entry));
       const auto sent =
@@ -261,7 +261,7 @@ std::string reducescatter(GlooRank& self, DType dtype, ReduceOp op, std::size_t 
   return "";
 }
 
-/// The first complaint of many calls.
+/// Returns the first complaint of many calls.
 template <class... Calls>
 std::string first_of(Calls... calls) {
   std::string complaint;
@@ -374,7 +374,7 @@ TEST_CASE("scales are applied before and after the reduction") {
     for (std::size_t i = 0; i < entries; ++i)
       batch.entries.push_back({inputs[i].data(), outputs[i].data(), 100, counts, {}});
     const Status status = self.run(batch);
-    // The input must still be what it was.
+    // The input must be unchanged.
     return status.is_ok() && inputs[0][0] == static_cast<float>(self.world.rank) ? outputs
                                                                                  : decltype(outputs){};
   });
@@ -393,7 +393,7 @@ TEST_CASE("sums that depend on their order have the same bits on all ranks") {
       return values[(static_cast<std::size_t>(self.world.rank) + i) % 4] / (dtype == DType::f16 ? 3e3 : 1);
     };
     Bytes data(length * size_of(dtype) + 8);
-    const std::size_t offset = size_of(dtype);  // off the alignment of vectors
+    const std::size_t offset = size_of(dtype);  // one element off the alignment of vectors
     const Bytes filled = make(dtype, length, value);
     std::memcpy(data.data() + offset, filled.data(), filled.size());
     Batch batch;
@@ -430,7 +430,7 @@ TEST_CASE("disjoint and overlapping process sets run side by side") {
       if (Status status = self.run(batch); !status.is_ok()) return status.message();
       if (sum != 4) return std::string("the pair's sum is wrong");
     } else {
-      self.order = 1;  // orders are the job's, and this one went by
+      self.order = 1;  // orders count over the job, and this rank had no part in this one
     }
     return allreduce(self, DType::i32, ReduceOp::sum, {5}, false);
   }));
@@ -439,7 +439,7 @@ TEST_CASE("disjoint and overlapping process sets run side by side") {
 TEST_CASE("a process set's id may be used again by other ranks") {
   check_all(run_on_ranks(3, [](GlooRank& self) {
     const std::vector<std::vector<Rank>> members = {{0, 1}, {1, 2}, {0, 1}, {0, 1, 2}, {1, 2}};
-    std::uint64_t order = 0;  // the job's
+    std::uint64_t order = 0;  // counts over the job
     for (const auto& ranks : members) {
       ++order;
       const auto set_rank = std::ranges::find(ranks, self.world.rank);
@@ -488,7 +488,7 @@ TEST_CASE("a backend that this build lacks is refused with the names of those th
   CHECK(with("gloo").is_ok());
   CHECK(with("shm").is_ok());
   CHECK(with("tcp").is_ok());
-  // NCCL has no host tensors, whether it is in this build or not.
+  // NCCL does not serve host tensors, whether it is in this build or not.
   const std::string name = GENERATE("nccl", "pigeons");
   const Status status = with(name).status();
   CHECK(status.code() == Code::not_built);

@@ -1,4 +1,4 @@
-// How runs on gloo end when something is wrong, and what they leave behind.
+// How gloo runs end after a fault, and what they leave behind.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,8 +30,8 @@ double ms_since(TimePoint start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Far above what an idle machine takes (a few milliseconds), far below any time limit that could end a wait
-// instead.
+// Far above the time of an idle machine (a few milliseconds), and far below any time
+// limit that could end a wait instead.
 constexpr double kPromptMs = std::chrono::duration<double, std::milli>(test::kPatience).count();
 
 /// Memory for one collective of a kind over `size` ranks, `elements` floats a rank.
@@ -55,17 +55,17 @@ constexpr CollectiveKind kKinds[] = {CollectiveKind::allreduce,     CollectiveKi
                                      CollectiveKind::broadcast,     CollectiveKind::alltoall,
                                      CollectiveKind::reducescatter, CollectiveKind::barrier};
 
-/// The process's open descriptors, and its threads.
+/// The open descriptors of the process.
 std::vector<int> open_fds() {
   std::vector<int> fds;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (::fcntl(fd, F_GETFD) != -1) fds.push_back(fd);
   }
-  std::erase_if(fds, [](int fd) { return ::fcntl(fd, F_GETFD) == -1; });  // the iterator's own
+  std::erase_if(fds, [](int fd) { return ::fcntl(fd, F_GETFD) == -1; });  // that of the iterator
   return fds;
 }
-/// How often the process's threads have slept and been woken.
+/// Counts how often threads of the process have slept and woken.
 std::int64_t wakeups() {
   std::int64_t total = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -94,7 +94,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
     Work first(kind, 3, elements);
     Ended result{self.run(first.batch), 0};  // connects
     if (!result.status.is_ok()) return result;
-    if (self.world.rank == 2) {  // does not come
+    if (self.world.rank == 2) {  // never starts the second run
       released.wait_for(std::chrono::seconds(60));
       return result;
     }
@@ -104,7 +104,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
       start = Clock::now();
       self.abort(Status(Code::peer_lost, "rank 2 is gone"));
     });
-    // A broadcast's root may be done before anybody has received, so it goes on until it cannot.
+    // The root of a broadcast may end before any rank has received, so it repeats until it fails.
     for (int i = 0; i < 10000 && result.status.is_ok(); ++i) {
       Work again(kind, 3, elements);
       result.status = self.run(again.batch);
@@ -123,7 +123,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
   for (const std::size_t rank : {0u, 1u}) {
     const Status& status = ended[rank].status;
     with_cause += status.message() == "rank 2 is gone";
-    // Whoever is aborted second may have seen the connections of the first go.
+    // A rank that is aborted second may first see the connections of the other one break.
     CHECK((status.code() == Code::peer_lost || status.code() == Code::transport));
     CHECK(ended[rank].ms < kPromptMs);
   }
@@ -145,7 +145,7 @@ TEST_CASE("abort ends the wait for a rank that never connects") {
 }
 
 TEST_CASE("abort ends the connecting to a rank that has left its address and sleeps") {
-  // Leaves its address, and reads nobody's until it may.
+  // Publishes its own address, but reads no address before it is woken.
   class Sleepy final : public store::Store {
    public:
     Sleepy(std::shared_ptr<store::Store> store, std::shared_future<void> woken)
@@ -162,7 +162,7 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
     std::shared_ptr<store::Store> store_;
     std::shared_future<void> woken_;
   };
-  // Gloo chooses by address which of two ranks listens; among four rounds both happen.
+  // Gloo decides by address which of two ranks listens. In four rounds, both cases happen.
   for (int round = 0; round < 4; ++round) {
     std::promise<void> wake;
     const auto store = store::make_memory_store();
@@ -206,14 +206,14 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
       3,
       [&](double seconds) {
         Config config;
-        config.gloo_timeout = by_config ? seconds : 0;  // the limit of each run, so of the first as well
+        config.gloo_timeout = by_config ? seconds : 0;  // the limit of each run, even of the first
         std::promise<void> rank_0_ended;
         return run_on_ranks(
             3,
             [=, &rank_0_ended](GlooRank& self) {
               Work first(CollectiveKind::allreduce, 3);
               Ended result{self.run(first.batch), 0};
-              if (self.world.rank == 2) {  // does not come, and does not go before rank 0 has waited for it
+              if (self.world.rank == 2) {  // never starts the run, and stays until rank 0 has waited
                 rank_0_ended.get_future().wait();
                 return result;
               }
@@ -230,8 +230,7 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
       },
       [](const auto& seen) { return seen[2].status.is_ok(); });
   CHECK(ended[2].status.is_ok());
-  // Rank 1 may be the first whose time is over, where the setting says so; rank 0 then sees its connections
-  // go.
+  // With the setting, rank 1 may reach its limit first. Rank 0 then sees its connections break.
   const Status& status = ended[by_config && ended[0].status.code() == Code::transport ? 1 : 0].status;
   CHECK(status.code() == Code::timeout);
   CHECK(status.message().find("not done within its limit of ") != std::string::npos);
@@ -248,7 +247,7 @@ TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo sa
     Work second(CollectiveKind::allreduce, 3);
     status = self.run(second.batch);
     Work third(CollectiveKind::broadcast, 3);
-    return self.run(third.batch);  // the set has failed; no new connections are tried
+    return self.run(third.batch);  // the set has failed, so no new connection is tried
   });
   CHECK(ended[1].is_ok());
   for (const std::size_t rank : {0u, 2u}) {
@@ -260,7 +259,7 @@ TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo sa
 
 namespace {
 
-/// Rank 1, in a process of its own: takes part in two allreduces and then sends itself `signal`.
+/// Runs rank 1 in a process of its own. It takes part in two allreduces and then sends itself `signal`.
 int be_the_peer(const std::string& directory, std::size_t elements, int signal) {
   GlooRank self(1, on_one_host(2), store::open_file_store(directory).take());
   for (int i = 0; i < 2; ++i) {
@@ -277,7 +276,7 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
   const int signal = GENERATE(SIGSTOP, SIGKILL);
   const std::size_t elements = GENERATE(1000u, 300'000u);
   const test::TemporaryDirectory directory;
-  // While this process has no other threads.
+  // Forked while this process has no other threads.
   test::ChildProcess peer([&] { return be_the_peer(directory.path(), elements, signal); });
   {
     GlooRank self(0, on_one_host(2), store::open_file_store(directory.path()).take());
@@ -345,7 +344,7 @@ TEST_CASE("every descriptor of a connected backend is closed by exec, and by a f
   for (auto& run : runs) CHECK(run.get());
   const auto after = open_fds();
   CHECK(after.size() >
-        before.size() + 12);  // six ends of three connections, for two contexts; and what the devices need
+        before.size() + 12);  // six ends of three connections, for two contexts, and those of the devices
   for (const int fd : after) {
     if (std::ranges::find(before, fd) == before.end() && (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0)
       kept.push_back(fd);
@@ -382,18 +381,18 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
     std::this_thread::sleep_for(milliseconds(500));
     return wakeups() - start;
   };
-  // Gloo's two threads, each a hundred times a second: what idle() is there to end.
+  // Gloo's two threads wake a hundred times a second each. idle() must end that.
   std::int64_t busy = 0;
   for (int look = 0; look < 40 && busy <= 50; ++look) busy += count();
   CHECK(busy > 50);
   for (auto& rank : ranks) rank->backend->idle();
   auto idle = count();
-  for (int look = 0; look < 10 && idle >= 20; ++look) idle = count();  // the machine wakes threads, too
+  for (int look = 0; look < 10 && idle >= 20; ++look) idle = count();  // other things wake threads, too
   CHECK(idle < 20);
   CHECK(allreduce());
   for (auto& rank : ranks) rank->backend->idle();
   for (auto& rank : ranks) rank->release(kWorldSet);
-  for (auto& rank : ranks) rank->backend->idle();  // nothing is left to keep
+  for (auto& rank : ranks) rank->backend->idle();  // there is no connection to keep
   CHECK(allreduce());
   ranks[0]->backend->idle();
   Work late(CollectiveKind::allreduce, 2);
@@ -418,7 +417,7 @@ TEST_CASE("an idle backend can be destroyed while it has connections") {
   CHECK(other.get().is_ok());
   for (auto& rank : ranks) rank->backend->idle();
   auto destroyed = std::async(std::launch::async, [&] { ranks.clear(); });
-  // The test could only hang without an end: Gloo cannot be got out of such a wait.
+  // Without this exit, the test would hang for ever: such a wait of Gloo cannot be ended.
   if (destroyed.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
     std::fputs("an idle backend cannot be destroyed\n", stderr);
     std::_Exit(1);

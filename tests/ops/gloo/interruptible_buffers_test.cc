@@ -35,8 +35,9 @@ TEST_CASE(
     "a wait for a send whose connection broke while it was written can be interrupted, though Gloo forgets "
     "it") {
   const auto store = store::make_memory_store();
-  // More than the sockets hold. It outlives Gloo's threads: ~UnboundBuffer waits until they have let go of
-  // it, but by a count that ThreadSanitizer does not see, for the library is not instrumented.
+  // More than the sockets can buffer. The memory outlives Gloo's threads. ~UnboundBuffer
+  // waits until they release the memory, but by a count that ThreadSanitizer does not see
+  // in a library without instrumentation.
   std::vector<char> memory(64 << 20);
   End here(0);
   End there(1);
@@ -50,9 +51,9 @@ TEST_CASE(
   const auto out = here.context->gloo()->createUnboundBuffer(memory.data(), memory.size());
   {
     const auto in = there.context->gloo()->createUnboundBuffer(memory.data(), memory.size());
-    there.device->park();  // so that nothing is read, and the writing gets stuck
+    there.device->park();  // nothing is read, so the write gets stuck
     out->send(1, 1, 0, memory.size());
-    in->recv(0, 1, 0, memory.size());  // the later of the two, so that Gloo's thread writes
+    in->recv(0, 1, 0, memory.size());  // the later call of the two, so that Gloo's thread writes
   }
   there.device->resume();
   there.context.reset();
@@ -73,10 +74,10 @@ TEST_CASE(
   CHECK(thrown);
 }
 
-// ThreadSanitizer is who would see it otherwise.
+// Only ThreadSanitizer reports a violation.
 TEST_CASE("what a run that was cut off has received into may be freed at once, as Gloo frees its own") {
   const auto store = store::make_memory_store();
-  constexpr std::size_t kBytes = std::size_t{16} << 20;  // more than the sockets hold
+  constexpr std::size_t kBytes = std::size_t{16} << 20;  // more than the sockets can buffer
   const std::vector<char> sent(kBytes);
   End here(0);
   End there(1);
@@ -93,7 +94,7 @@ TEST_CASE("what a run that was cut off has received into may be freed at once, a
     const auto memory = std::make_unique<char[]>(kBytes);
     const auto in = here.context->gloo()->createUnboundBuffer(memory.get(), kBytes);
     in->recv(1, 1, 0, kBytes);
-    out->send(0, 1, 0, kBytes);  // some of it comes meanwhile
+    out->send(0, 1, 0, kBytes);  // some of it arrives meanwhile
     throw std::runtime_error("cut off");
   } catch (const std::runtime_error&) {
     cut_off = true;

@@ -39,9 +39,9 @@ TEST_CASE("of several connections that are broken those are to blame that gloo n
   clients[1] = Fd();
   CHECK(sockets.broken(timed_out(1)) == std::vector<int>{1});
   CHECK(sockets.broken(timed_out(0)) == std::vector<int>{0});
-  CHECK(sockets.broken(timed_out(2)) == std::vector<int>{0, 1});  // that one is whole
+  CHECK(sockets.broken(timed_out(2)) == std::vector<int>{0, 1});  // connection 2 is whole
   CHECK(sockets.broken("Connection timed out") == std::vector<int>{0, 1});
-  // A port whose digits only begin like it.
+  // A port that only begins with the same digits.
   CHECK(sockets.broken(fmt::format("[127.0.0.1]:{}9: Connection timed out", port(1))) ==
         std::vector<int>{0, 1});
 }

@@ -1,5 +1,5 @@
-// What the conformance suite, which runs over this backend too, does not look at: shapes of jobs, bits, and
-// ends.
+// Shapes of jobs, bits, and how runs end. The conformance suite, which also runs
+// over this backend, does not check them.
 #include "ops/hierarchical/hierarchical_backend.h"
 
 #include <cmath>
@@ -23,13 +23,13 @@ namespace {
 
 using Hosts = std::vector<std::string>;
 
-// Equal hosts, unequal ones, one with a single rank, ranks dealt out in turn, three hosts.
+// Equal hosts, unequal hosts, a host with a single rank, ranks that alternate between hosts, three hosts.
 const std::vector<Hosts> kShapes = {
     {"a", "a", "b", "b"}, {"a", "a", "a", "b", "b"},      {"a", "b", "b", "b"},
     {"a", "b", "a", "b"}, {"a", "a", "b", "b", "c", "c"},
 };
 
-/// Numbers whose sum depends on the order of adding.
+/// Numbers whose sum depends on the order of the additions.
 std::vector<float> awkward(int rank, std::size_t elements) {
   std::mt19937 random(static_cast<unsigned>(rank) + 1);
   std::vector<float> values(elements);
@@ -52,7 +52,7 @@ TEST_CASE("who waits in init in vain for the hosts of others names the rank that
       world.size = 4;
       world.hosts = {"a", "a", "b", "b"};
       ForkGuard guard;
-      // Rank 2 dies before; or rank 0 waits for it elsewhere, and says so in the end.
+      // Rank 2 dies before this. Or rank 0 waits for it elsewhere, and reports its failure in the end.
       if (rank == 2) return "";
       if (!gives_up || rank != 0)
         return ops::gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
@@ -95,7 +95,7 @@ TEST_CASE("it serves what spans hosts and shares memory on one of them, and noth
 
 TEST_CASE("sums that depend on the order of adding have the same bits on all ranks of all hosts") {
   const Hosts hosts = GENERATE(from_range(kShapes));
-  const std::size_t elements = GENERATE(1u, 20000u, 1000003u);  // one carrier, several, and through Gloo
+  const std::size_t elements = GENERATE(1u, 20000u, 1000003u);  // one carrier, several carriers, and Gloo
   CAPTURE(hosts, elements);
   const auto seen = run_on_hosts("hierarchical", hosts, [&](RankThread& self) {
     std::vector<std::vector<float>> tensors;
@@ -113,7 +113,7 @@ TEST_CASE("sums that depend on the order of adding have the same bits on all ran
     return outputs;
   });
   for (const auto& outputs : seen) CHECK(outputs == seen.front());
-  // And they are the sums: every rank's numbers added in double.
+  // The results are the sums: the numbers of all ranks are added in double.
   for (std::size_t i = 0; i < seen.front().size(); ++i) {
     const std::vector<float>& got = seen.front()[i];
     std::vector<double> want(got.size(), 0), size(got.size(), 0);
@@ -132,7 +132,7 @@ TEST_CASE("sums that depend on the order of adding have the same bits on all ran
 }
 
 TEST_CASE("abort ends a run that waits for a rank on this host or another, with its cause") {
-  const int come = GENERATE(1, 2);  // rank 0 alone, which waits inside its host; or all of its host
+  const int come = GENERATE(1, 2);  // only rank 0, which waits inside its host; or all ranks of its host
   std::latch over(come);
   const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [&](RankThread& self) {
     std::vector<float> x(100000, 1);

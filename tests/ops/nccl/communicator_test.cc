@@ -1,4 +1,4 @@
-// Communicators between threads, over the double of NCCL: what they calculate, and what ends them.
+// Communicators between threads, on the fake NCCL: their results, and how they end.
 #include <stdlib.h>
 
 #include <cstring>
@@ -40,7 +40,8 @@ Result<std::unique_ptr<ops::NcclCommunicator>> join(int device, std::span<const 
                                      deadline_after(seconds), interrupted);
 }
 
-/// Runs on so many threads, each a rank on a device of its own; what one throws is thrown here.
+/// Runs `what` on so many threads, each a rank with a device of its own.
+/// An exception of one is rethrown here.
 void on_ranks(int size, const std::function<void(Member&)>& what) {
   const auto id = make_id();
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
@@ -179,7 +180,7 @@ TEST_CASE("two ranks on one device are told so, and what to do, by each version 
 TEST_CASE("a collective that waits for a rank for ever ends when its communicator is aborted") {
   on_ranks(2, [](Member& self) {
     Numbers numbers = filled(self.rank, 10);
-    if (self.rank == 1) return self.communicator->abort();  // it never comes
+    if (self.rank == 1) return self.communicator->abort();  // it never starts the collective
     must(self.communicator->start({.data = bytes_of(numbers), .elements = 10}, *self.stream));
     while (!must(self.communicator->poll())) std::this_thread::yield();
     const auto event = must(self.stream->record());
@@ -219,7 +220,7 @@ TEST_CASE("an error that NCCL tells only when asked comes out of poll, with its 
     while (self.rank == 0 && status.is_ok()) status = self.communicator->poll().status();
     if (self.rank == 0) said = status.message();
     self.communicator->abort();
-    await_all(*self.stream);  // the memory is the test's
+    await_all(*self.stream);  // the test owns the memory
   });
   CHECK_THAT(said,
              Contains("remote process exited or there was a network error (6): a fault that the plan names; "

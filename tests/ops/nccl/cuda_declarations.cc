@@ -1,4 +1,4 @@
-// ops/nccl/cuda_driver.h against cuda.h: this compiles, or they differ.
+// Compares ops/nccl/cuda_driver.h with cuda.h: this does not compile if they differ.
 #include <cuda.h>
 
 #include "ops/nccl/cuda_driver.h"
@@ -11,8 +11,8 @@ using test::Alike;
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-// The header's macros give the name of the version that it declares. Of what has a second one, which takes the same, the
-// first is called: the second is in drivers of 12.8 and newer alone.
+// The header's macros name the version that it declares. A function may have a second version with the same
+// parameters, which only drivers of 12.8 and newer have. Dabke then calls the first one.
 constexpr bool is_version_of(std::string_view in_header, std::string_view exported) {
   const bool has_second = exported == "cuEventElapsedTime" && in_header == "cuEventElapsedTime_v2";
   return in_header == exported || has_second;
@@ -46,7 +46,7 @@ static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
               kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED &&
               kNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE &&
               kCapturing == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-// No constants to the compiler, and so compared as text.
+// The compiler does not accept these as constants, so they are compared as text.
 #define SAME_TEXT(x, text) static_assert(std::string_view(TEXT(x)) == text)
 SAME_TEXT(CU_STREAM_LEGACY, "((CUstream)0x1)");
 SAME_TEXT(CU_STREAM_PER_THREAD, "((CUstream)0x2)");

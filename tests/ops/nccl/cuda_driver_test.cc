@@ -18,7 +18,7 @@ namespace {
 using Catch::Contains;
 using test::text_in_child;
 
-/// What the loading of a driver comes to, by a plan of the double.
+/// The result of loading a driver, under a plan of the fake driver.
 std::string loaded(const std::string& file, const std::string& plan = "") {
   return text_in_child([&] {
     ::setenv("FAKE_CUDA_PLAN", plan.c_str(), 1);
@@ -28,7 +28,7 @@ std::string loaded(const std::string& file, const std::string& plan = "") {
   });
 }
 
-/// What comes of opening a device of the double, with an NCCL, by DABKE_GPU_OPERATIONS.
+/// The result of opening a fake device, with this NCCL and this DABKE_GPU_OPERATIONS.
 std::string opened(const std::string& gpu_operations, const std::string& nccl, const std::string& set = "") {
   return text_in_child([&]() -> std::string {
     if (::dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return ::dlerror();

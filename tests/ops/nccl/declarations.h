@@ -1,5 +1,5 @@
-// Whether a function of ours and one of a real header are the same to a compiler: as many parameters, each passed
-// alike, and results alike.
+// Checks that a function of ours and one of a real header are the same to a compiler. They must have
+// equally many parameters, each passed in the same way, and the same kind of result.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,8 @@
-// Jobs on the double in which one thing goes wrong, by a seed: every handle ends soon, says why, and a job after it runs.
+// Jobs on the doubles with one fault each, chosen by a seed. Every handle ends soon and
+// names the cause, and a later job runs.
 //
-// DABKE_TEST_FAULTS says which seeds: "200" is 1 to 200, "17-17" one of them. A run without it takes a slice.
+// DABKE_TEST_FAULTS chooses the seeds: "200" means 1 to 200, "17-17" only
+// 17. By default, a run takes a slice.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -20,13 +22,13 @@ namespace {
 using Catch::Contains;
 
 constexpr int kCalls = 18;
-constexpr double kEndsWithin = test::kSanitized ? 120 : 60;  // 5 s, and what a busy machine takes
+constexpr double kEndsWithin = test::kSanitized ? 120 : 60;  // 5 s, and the delays of a busy machine
 
 struct Fault {
   std::string plan;
   std::vector<std::string> causes;  // an error has one of them
-  bool must_be_ended = false;       // by an abort: nothing else does
-  int lost = -1;                    // this rank is
+  bool must_be_ended = false;       // only an abort ends the job
+  int lost = -1;                    // this rank is lost
 };
 
 template <class Random, std::size_t count>
@@ -74,7 +76,7 @@ Fault fault_of(unsigned seed, int ranks) {
   }
 }
 
-/// What the ranks have of a job: the tensors live until every operation has ended.
+/// The tensors of a rank in a job. They live until every operation has ended.
 struct Tensors {
   explicit Tensors(int rank) {
     for (int i = 0; i < kCalls; ++i) {
@@ -111,11 +113,11 @@ Seen run_calls(Job& job, Rank& self, const Fault& fault) {
   for (int i = 0; i < kCalls; ++i) {
     if (fault.lost == self.rank() && i == kCalls / 2) job.cut(self.rank());
     pending.push_back(start(self, i, tensors));
-    // As a program ends whose call is refused, while others wait for it.
+    // A program ends like this if a call is refused while other ranks wait for it.
     if (!pending.back().was_submitted()) self.runtime().abort(pending.back().wait().message());
   }
   if (fault.must_be_ended && self.rank() == 0) {
-    // What does not hang has ended by then, or ends with the rest.
+    // Operations that do not hang have ended by then, or end with the rest.
     for (const Pending& one : pending) {
       if (!one.wait_for(0.3)) break;
     }
@@ -174,7 +176,7 @@ TEST_CASE("whatever goes wrong once, in the driver or in NCCL, every handle ends
       Config config = quiet_config();
       config.num_nccl_streams = 1 + seed % 3;
       config.timeline_format = TimelineFormat::horovod;
-      if (seed % 2 == 0) config.timeline = "/dev/null";  // recorded, and read by nobody
+      if (seed % 2 == 0) config.timeline = "/dev/null";  // recorded, but never read
       Job job(setup_named(setup), ranks, config);
       plan_faults(fault.plan, static_cast<unsigned>(seed));
       seen = job.run([&](Rank& self) { return run_calls(job, self, fault); });
@@ -194,7 +196,7 @@ TEST_CASE("whatever goes wrong once, in the driver or in NCCL, every handle ends
     if (is_lost) CHECK(has_errors);
     with_errors += has_errors ? 1 : 0;
   }
-  // Some faults are of a call that a job does not make so often, if at all.
+  // Some faults are in calls that a job makes less often, or never.
   CHECK(with_errors * (setup == "nccl" ? 3 : 6) >= last - first + 1);
 }
 
@@ -237,7 +239,7 @@ TEST_CASE(
   CHECK_THAT(
       open_double(config, 7).status().message(),
       Contains("cuda:7 has not come to the end of a collective") && Contains("start this process again"));
-  nccl.first_device = 5;  // nobody else suffers
+  nccl.first_device = 5;  // other devices are not affected
   CHECK(sums_on(nccl) == std::vector(2, std::vector<float>(3, 2)));
 }
 

@@ -1,4 +1,5 @@
-// What tensors that travel together are packed into, over the double: memory that NCCL knows on all ranks, or on none.
+// The buffers in which tensors are fused, on the fake NCCL: memory that is registered
+// with NCCL on all ranks, or on none.
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kCalls = 40;
 
-/// How much more there has been, or is, than before.
+/// The change of the figures since the beginning.
 struct Change {
   NcclFigures before = nccl_figures();
   NcclFigures now() const {
@@ -25,8 +26,8 @@ struct Change {
   }
 };
 
-/// Groups of tensors, the next on its way while the last runs, each call larger than the one before: how many sums
-/// were wrong.
+/// Runs groups of tensors, each larger than the group before. The next group is under way while the last one
+/// runs. Returns the number of wrong sums.
 int wrong_sums(Rank& self) {
   std::vector<std::vector<float>> tensors;
   std::vector<Pending> pending;
@@ -39,7 +40,7 @@ int wrong_sums(Rank& self) {
     }
     pending.push_back(
         self.start(CollectiveKind::allreduce, std::move(group), {.name = fmt::format("{}", call)}));
-    // A small buffer first, which has to grow, however many travel together afterwards.
+    // The first buffer is small, so it has to grow, however many tensors are fused later.
     if (call == 0) must(pending.back().wait());
   }
   for (const Pending& one : pending) must(one.wait());
@@ -67,7 +68,7 @@ TEST_CASE(
     Job job(setup_named("nccl"), kRanks);
     CHECK(job.run(wrong_sums) == kNoneWrong);
     CHECK(change.now().runs >= kRanks);
-    CHECK(change.now().buffers == kRanks);  // one for each rank's device, whatever it was before
+    CHECK(change.now().buffers == kRanks);  // one for each rank's device, however often it has grown
     CHECK(change.now().known == kRanks);
     CHECK(job.run(wrong_sums) == kNoneWrong);
     CHECK(change.now().buffers == kRanks);
@@ -80,7 +81,7 @@ TEST_CASE(
 TEST_CASE("where one rank has no such memory all ranks do without, and nothing fails") {
   must(load_doubles());
   const std::string plan = GENERATE("ncclMemAlloc 1 {} 1", "ncclCommRegister 2 {} 3");
-  // At the first of them, and of those that come as it grows.
+  // The first registration fails, or those that follow as the memory grows.
   const int nth = GENERATE(1, 2);
   CAPTURE(plan, nth);
   std::string rules;
@@ -114,7 +115,7 @@ TEST_CASE("an abort leaves no memory of NCCL's behind, and a job after it has it
     for (const std::string& text : said) CHECK_THAT(text, Catch::Contains("the test ends it"));
   }
   CHECK(run_on_ranks(setup_named("nccl"), kRanks, wrong_sums) == kNoneWrong);
-  // A communicator is aborted on a thread of its own, which ends when it likes.
+  // A communicator is aborted on a thread of its own, which may end later.
   const TimePoint until = deadline_after(60);
   while (change.now().buffers != 0 && Clock::now() < until) std::this_thread::yield();
   CHECK(change.now().buffers == 0);

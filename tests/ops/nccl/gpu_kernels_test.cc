@@ -1,4 +1,4 @@
-// The kernels against those of the host, through a stream of the double.
+// Compares the kernels with those of the host, on a stream of the fake driver.
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ TEST_CASE("hundreds of pieces are one launch, of what moves bytes and of what co
   const auto launches = [&](std::size_t count, DType dtype) {
     std::vector<ElementCopy> pieces;
     for (std::size_t i = 0; i < count; ++i) pieces.push_back({to + 2 * i, from + i, 1});
-    pieces.push_back({to, from, 0});  // an empty one costs nothing
+    pieces.push_back({to, from, 0});  // an empty piece needs no launch
     const std::uint64_t before = kernels_run(0);
     must(stream->copy(pieces, dtype, DType::f32, 1));
     const auto end = must(stream->record());

@@ -1,4 +1,4 @@
-// What moves tensors on devices, by DABKE_GPU_OPERATIONS: what NCCL is asked for, and what the host's lane.
+// How tensors on devices move, by DABKE_GPU_OPERATIONS: the part of NCCL, and the part of the host's lane.
 #include <catch2/catch.hpp>
 
 #include "tests/fake_cuda/doubles.h"
@@ -10,7 +10,7 @@ namespace {
 using Catch::Contains;
 using Numbers = std::vector<float>;
 
-// Every one of them fails at its first call.
+// Every call of NCCL fails the first time.
 const std::string kNoNccl =
     "ncclAllReduce * 1 3;ncclBroadcast * 1 3;ncclAllGather * 1 3;ncclReduceScatter * 1 3;ncclReduce * 1 3;"
     "ncclSend * 1 3;ncclRecv * 1 3;ncclGetUniqueId * 1 3";
@@ -22,7 +22,7 @@ Setup two_hosts(const std::string& gpu_operations) {
   return setup;
 }
 
-/// This rank's numbers, whose sums depend on nobody's order.
+/// This rank's numbers. Their sums do not depend on the order.
 Numbers numbers_of(int rank, std::size_t count) {
   Numbers numbers(count);
   for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>((i % 97 + 1) * (rank + 1));
@@ -69,7 +69,7 @@ TEST_CASE("host: NCCL is never asked, and every collective is right") {
 
 TEST_CASE("hierarchical: between hosts NCCL is never asked, inside of them it is") {
   must(load_doubles());
-  // One slice, and two; those of a lone tensor, of several, and of none that a slice ends in.
+  // One slice, and two. Slices of one tensor and of several, also if no tensor is cut at the end of a slice.
   const std::size_t length = GENERATE(1u, 3u, 50000u);
   CAPTURE(length);
   const auto sums_on = [&](const std::string& plan) {
@@ -91,7 +91,7 @@ TEST_CASE("hierarchical: between hosts NCCL is never asked, inside of them it is
     CHECK(error == "");
     CHECK((sums == std::vector{sum_of_four(length), sum_of_four(7), sum_of_four(length + 1)}));
   }
-  // A rank of each host says what ended it: a part of its own, or of another's.
+  // A rank of each host reports what ended it: its own part, or that of another rank.
   for (const auto& [error, sums] : sums_on("ncclReduceScatter * 1 3;ncclReduce * 1 3")) {
     CHECK_THAT(error, Contains("nccl reducescatter of") && Contains("of 2 in process set 0 inside a host") &&
                           Contains("a fault that the plan names"));
@@ -112,9 +112,9 @@ TEST_CASE("nccl: a compressed allreduce is NCCL's, in 16 bits between hosts and 
   const auto seen = run_on_ranks(setup, 2, [](Rank& self) {
     Seen out;
     const Call bfloat16{.compression = Compression::bfloat16};
-    out.alone.assign(70000, 1.0f + 0x1p-9f);  // bfloat16 has no such number
+    out.alone.assign(70000, 1.0f + 0x1p-9f);  // bfloat16 cannot hold it
     must(self.allreduce(out.alone, bfloat16));
-    out.average.assign(5, 1.0f + 0x1p-12f);  // neither has float16
+    out.average.assign(5, 1.0f + 0x1p-12f);  // float16 cannot hold it
     must(self.allreduce(
         out.average,
         {.op = ReduceOp::average, .prescale = 3, .postscale = 0.5, .compression = Compression::float16}));
@@ -125,7 +125,7 @@ TEST_CASE("nccl: a compressed allreduce is NCCL's, in 16 bits between hosts and 
     }
     for (const Pending& one : pending) must(one.wait());
     out.wide.assign(3, 1.0 + 0x1p-30);
-    must(self.allreduce(out.wide, bfloat16));  // float64 is left alone
+    must(self.allreduce(out.wide, bfloat16));  // float64 is not compressed
     return out;
   });
   const float one = is_compressed ? 1 : 1 + 0x1p-9f;
@@ -143,14 +143,14 @@ TEST_CASE("hierarchical: averages of integers, factors and joined ranks are as e
     std::vector<std::int32_t> scaled;
     Numbers compressed, joined;
   };
-  constexpr std::size_t kLength = 70000;  // of int32 copies two slices
+  constexpr std::size_t kLength = 70000;  // two slices, if copied as int32
   const auto seen = run_on_ranks(two_hosts("hierarchical"), 4, [](Rank& self) {
     Seen out;
-    out.average.assign(kLength, static_cast<std::int8_t>(120 + self.rank()));  // its sum is no int8
+    out.average.assign(kLength, static_cast<std::int8_t>(120 + self.rank()));  // the sum exceeds int8
     must(self.allreduce(out.average, {.name = "average", .op = ReduceOp::average}));
     out.scaled.assign(kLength, self.rank() + 1);
     must(self.allreduce(out.scaled, {.name = "scaled", .prescale = 2, .postscale = 0.5}));
-    out.compressed.assign(kLength, 1.0f + 0x1p-9f);  // bfloat16 has no such number
+    out.compressed.assign(kLength, 1.0f + 0x1p-9f);  // bfloat16 cannot hold it
     must(self.allreduce(out.compressed, {.name = "compressed", .compression = Compression::bfloat16}));
     out.joined.assign(kLength, static_cast<float>(self.rank()));
     if (self.rank() != 2) must(self.allreduce(out.joined, {.name = "joined", .op = ReduceOp::average}));
@@ -203,7 +203,7 @@ TEST_CASE("hierarchical: a process set on one host is NCCL's, and one with a ran
 }
 
 TEST_CASE("hosts of unequal numbers of ranks, and sets that come and go, each have their sums") {
-  Setup setup = setup_named("nccl-hierarchical");  // of five ranks three and two
+  Setup setup = setup_named("nccl-hierarchical");  // of the five ranks, three and two
   const auto wrong = run_on_ranks(setup, 5, [](Rank& self) {
     int bad = 0;
     for (int round = 0; round < 5; ++round) {

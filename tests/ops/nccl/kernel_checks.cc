@@ -15,7 +15,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Texts = std::vector<std::string>;
 
-/// Memory of the device, which the host reads and writes by copies alone.
+/// Memory of the device. The host reads and writes it only by copies.
 class OnDevice {
  public:
   OnDevice(DeviceStream& stream, std::size_t bytes)
@@ -45,7 +45,7 @@ class OnDevice {
   const DeviceBuffer memory_;
 };
 
-/// Bytes that are numbers in every dtype, and booleans in that.
+/// Bytes that are numbers in every dtype, and valid booleans.
 Bytes elements_of(DType dtype, std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   Bytes bytes(count * size_of(dtype));
@@ -97,12 +97,13 @@ void hold(Texts& wrong, const std::string& what, const Bytes& got, const Bytes& 
 Texts wrong_copies(DeviceStream& stream) {
   Texts wrong;
   constexpr kernels::Scale kScales[] = {1, 0.5, 3, 1.0 / 3, 2.34, {1, 3}, {2, 7}, {0.1, 3}, 0, -1.25};
-  constexpr std::size_t kCount = 5003;  // not whole vectors, in more than one block
+  constexpr std::size_t kCount = 5003;  // not whole vectors, and more than one block
   for (const auto [to, from] : conversions()) {
     const Bytes input = elements_of(from, kCount, 7);
     const OnDevice there(stream, input);
     for (const kernels::Scale& by : kScales) {
-      // Nothing is widened with a divisor, and each multiplies sums of 16-bit floats by 1/n in its own way.
+      // Nothing is widened with a divisor. Host and device multiply sums of
+      // 16-bit floats by 1/n in different ways.
       if (to == kernels::wide_dtype(from) && to != from && by.divisor != 1) continue;
       if ((to == DType::f16 || to == DType::bf16) && by.divisor != 1) continue;
       Bytes want(kCount * size_of(to));
@@ -147,7 +148,7 @@ Texts wrong_odd_addresses(DeviceStream& stream) {
   Texts wrong;
   constexpr std::size_t kCount = 5003;
   const Bytes input = elements_of(DType::f32, kCount, 3);
-  // In place at addresses that no element, or no vector of elements, may have.
+  // In place, at addresses that are not aligned to an element, or to a vector of elements.
   for (const std::size_t before : {1, 2, 4, 8, 12, 16}) {
     Bytes there(before);
     there.insert(there.end(), input.begin(), input.end());
@@ -160,7 +161,7 @@ Texts wrong_odd_addresses(DeviceStream& stream) {
     hold(wrong, fmt::format("float32 in place, {} bytes behind where memory begins", before), on.read(),
          want);
   }
-  // From one dtype to another, where one address, or the other, is not a vector's.
+  // From one dtype to another, with one of the addresses not aligned to a vector.
   const Bytes narrow = elements_of(DType::bf16, kCount, 5);
   for (const auto& [at, from] :
        {std::pair<std::size_t, std::size_t>{0, 2}, {4, 0}, {16, 8}, {1, 3}, {12, 6}}) {

@@ -1,5 +1,5 @@
-// What a device's stream makes of elements, held against the host's, to the bit: of the double in gpu_kernels_test.cc,
-// of a real device in tests/gpu.
+// Compares the results of a device's stream with the host's, bit by bit. gpu_kernels_test.cc uses
+// a fake device, tests/gpu a real one.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace dabke::test {
 
-// A line for each thing that is otherwise.
+// Each function returns a line for every difference.
 /// Copies, scales and conversions of every dtype.
 std::vector<std::string> wrong_copies(DeviceStream& stream);
-/// Hundreds of pieces of any length, which begin anywhere.
+/// Hundreds of pieces of any length, at any address.
 std::vector<std::string> wrong_pieces(DeviceStream& stream);
 std::vector<std::string> wrong_odd_addresses(DeviceStream& stream);
 std::vector<std::string> wrong_neutral_elements(DeviceStream& stream);
-/// To the host and back, and what is cleared.
+/// Copies to the host and back, and cleared memory.
 std::vector<std::string> wrong_transfers(DeviceStream& stream);
 
 }  // namespace dabke::test

@@ -1,4 +1,4 @@
-// The backend between two threads, over the doubles: how it brings tensors to NCCL, and what it says of itself.
+// The backend between two threads, on the doubles: how it passes tensors to NCCL, and what it logs.
 #include "ops/nccl/nccl_backend.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ struct Side {
     backend.id_exchange()->take_id(other, made);
     must(backend.prepare(other, device));
   }
-  /// Of tensors of so many elements, whose inputs are apart from their outputs; throws where an output has another
-  /// number than `wanted`.
+  /// Runs a batch of tensors with so many elements, not in place. Throws if an
+  /// element of an output is not `wanted`.
   void run(Batch batch, const std::vector<std::size_t>& counts, float own, float wanted) {
     std::vector<DeviceBuffer> memory;
     const auto make = [&](std::size_t count, float value) {
@@ -85,7 +85,8 @@ struct Side {
                            []() -> Result<ops::NcclSession*> { return &session(); }};
 };
 
-/// Runs on a thread for each of two ranks, with communicators of the sets 0 and 1; what each rank has logged.
+/// Runs `what` on a thread for each of two ranks, with communicators of sets 0
+/// and 1. Returns the log of each rank.
 std::vector<std::string> logs_of(const std::function<void(Side&)>& what) {
   std::unique_ptr<Side> sides[] = {std::make_unique<Side>(0), std::make_unique<Side>(1)};
   std::vector<std::vector<std::byte>> ids(
@@ -131,7 +132,8 @@ TEST_CASE(
   });
   for (int rank = 0; rank < 2; ++rank) {
     const Side side(rank);
-    // Of two tensors, each padded to 64 bytes, whole pages; then half as much again, or as much as is needed.
+    // Two tensors, each padded to 64 bytes, in whole pages. Later, half as
+    // much again, or as much as is needed.
     CHECK(logs[static_cast<std::size_t>(rank)] ==
           "[dabke info] " + session().description() + "\n" + side.held(8192) + side.held(24576));
   }
@@ -164,7 +166,7 @@ TEST_CASE("hundreds of small tensors are packed by one launch and unpacked by an
   logs_of([&](Side& side) {
     const std::uint64_t before = kernels_run(side.device.index);
     side.run(plain, counts, static_cast<float>(side.set.rank + 1), 3);
-    side.run(average(), counts, 1, 3);  // scaled both times
+    side.run(average(), counts, 1, 3);  // scaled both when packed and when unpacked
     if (const std::uint64_t launches = kernels_run(side.device.index) - before; launches != 4)
       throw std::runtime_error(fmt::format("{} launches instead of 4", launches));
   });

@@ -1,4 +1,4 @@
-// ops/nccl/nccl_library.h against nccl.h: this compiles, or they differ.
+// Compares ops/nccl/nccl_library.h with nccl.h: this does not compile if they differ.
 #include <cstddef>
 
 #include <nccl.h>
@@ -33,7 +33,7 @@ static_assert(dabke::ops::ncclInt8 == ::ncclInt8 && dabke::ops::ncclUint8 == ::n
               dabke::ops::ncclFloat16 == ::ncclFloat16 && dabke::ops::ncclFloat32 == ::ncclFloat32 &&
               dabke::ops::ncclFloat64 == ::ncclFloat64 && dabke::ops::ncclBfloat16 == ::ncclBfloat16);
 
-// Ours is the beginning of theirs, whatever has come behind it.
+// Our struct is the beginning of NCCL's, which may be longer.
 #define SAME(ours, theirs) static_assert(offsetof(Settings, ours) == offsetof(ncclConfig_t, theirs), #theirs)
 SAME(size, size);
 SAME(magic, magic);

@@ -36,7 +36,7 @@ Environment with(std::map<std::string, std::string> variables) {
   };
 }
 
-/// What looking for NCCL comes to.
+/// The result of a search for NCCL.
 std::string loaded(const std::string& named, const std::string& version_of_double = "23200") {
   return text_in_child([&] {
     ::setenv("FAKE_NCCL_VERSION", version_of_double.c_str(), 1);

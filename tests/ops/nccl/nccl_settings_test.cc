@@ -40,7 +40,7 @@ std::string refused(const Environment& environment, const std::vector<std::strin
 TEST_CASE("NCCL's files are the one that NCCL_CONF_FILE names, else the home's, and that of the machine") {
   CHECK(settings_files(with({{"NCCL_CONF_FILE", "/a/b.conf"}})) ==
         std::vector<std::string>{"/a/b.conf", "/etc/nccl.conf"});
-  // HOME is none of NCCL's business.
+  // NCCL does not use HOME.
   const auto files = settings_files(with({{"NCCL_CONF_FILE", ""}, {"HOME", "/nowhere"}}));
   REQUIRE(files.size() == 2);
   CHECK_THAT(files[0], Catch::EndsWith("/.nccl.conf") && !Catch::StartsWith("/nowhere"));
@@ -57,7 +57,7 @@ TEST_CASE("NCCL_COMM_BLOCKING=1 of a configuration file is refused, with the fil
              Catch::StartsWith("NCCL_COMM_BLOCKING=0x1 in " + blocks + " makes NCCL wait") &&
                  Contains("take that line out"));
   CHECK(refused(with({}), {"/nowhere/nccl.conf", other, does_not}) == "");
-  // What is first counts, and the environment is before all files.
+  // The first setting counts, and the environment overrides all files.
   CHECK(refused(with({}), {does_not, blocks}) == "");
   CHECK(refused(with({{"NCCL_COMM_BLOCKING", "0"}}), {blocks}) == "");
   CHECK_THAT(refused(with({{"NCCL_COMM_BLOCKING", "01"}}), {does_not}),

@@ -1,5 +1,5 @@
-// A rank of a job over the double, on the device of its rank: sums of several tensors at once, which travel apart. It
-// prints "right", or what each of them ended with.
+// A rank of a job on the doubles, on the device of its rank. It sums several tensors at once, in separate
+// batches, and prints "right" or the errors.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-/* What NVTX_INJECTION64_PATH names: a profiler that notes the ranges of each domain, a line each. */
+/* The profiler for NVTX_INJECTION64_PATH: notes the ranges of each domain, one line each. */
 #include <nvtx3/nvToolsExt.h>
 
 #include <pthread.h>
@@ -47,5 +47,5 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExpor
   return 1;
 }
 
-/* All lines until now; for one thread, once the others are through. */
+/* All lines until now. For one thread, once the other threads have ended. */
 __attribute__((visibility("default"))) const char* nvtx_seen(void) { return seen; }

@@ -1,4 +1,4 @@
-// Ranges for a profiler. Meson runs the first in a process that has one (NVTX_INJECTION64_PATH).
+// Ranges for a profiler. Meson runs the first test in a process with a profiler (NVTX_INJECTION64_PATH).
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// What a program brings to a collective on a device of the double: tensors, and what they are ready behind.
+// The arguments of a program's collective on a fake device: tensors, and the
+// stream or event that makes them ready.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace dabke::test {
 
-/// Numbers of a rank of a test on its device, whose memory is the host's in truth.
+/// Numbers of a rank of a test on its device, whose memory is host memory.
 template <class T = float>
 class Tensor {
  public:
@@ -26,14 +27,14 @@ class Tensor {
   T* begin() const { return data_; }
   T* end() const { return data_ + view_.elements(); }
   void fill(T value) const { std::fill(begin(), end(), value); }
-  /// What a kernel of the program's does, which takes its time.
+  /// Writes on the stream, as a kernel of the program does, at some later time.
   void write_on(const fake_cuda::Stream& stream, T value) const {
     stream.enqueue([self = *this, value] { self.fill(value); });
   }
   std::vector<T> values() const { return {begin(), end()}; }
 
  private:
-  T* data_;  // never freed: the double would wait for the program's streams
+  T* data_;  // never freed: the fake driver would wait for the program's streams
   TensorView view_;
 };
 

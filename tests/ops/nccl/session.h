@@ -1,4 +1,4 @@
-// What tests of the module's parts have in common: the doubles, loaded as the driver and NCCL are.
+// Shared by the tests of the module's parts: the doubles, loaded as the driver and NCCL.
 #pragma once
 
 #include <thread>

@@ -1,4 +1,5 @@
-// DABKE_NUM_NCCL_STREAMS, over the double: what is packed and unpacked on streams of its own, beside collectives.
+// DABKE_NUM_NCCL_STREAMS, on the doubles: tensors are packed and unpacked on
+// streams of their own, beside collectives.
 #include <atomic>
 #include <span>
 #include <thread>
@@ -15,12 +16,12 @@ namespace {
 Config with_streams(int count) {
   Config config = quiet_config();
   config.num_nccl_streams = count;
-  config.fusion_threshold = 1000;  // a pair below, and no more
+  config.fusion_threshold = 1000;  // a pair below fits, and no more
   config.disable_learned_batches = true;
   return config;
 }
 
-/// The sums of some tensors, of which each two travel together.
+/// The sums of some tensors. Each batch has two of them.
 OperationRef sums_of(std::span<const Tensor<float>> tensors, const std::string& name,
                      const Behind& behind = {}) {
   OperationRef sums = sum_of(tensors.front().view(), name + ".0", behind);
@@ -89,7 +90,7 @@ TEST_CASE(
     std::vector<Tensor<float>> tensors;
     for (int i = 0; i < 4; ++i) tensors.emplace_back(self, count);
     const auto first_pair = std::span<const Tensor<float>>(tensors).first(2);
-    // The buffers are made, and grow no more.
+    // The buffers are made here, and do not grow later.
     finish([&] {
       auto first = sums_of(first_pair, "first");
       must(self.runtime().submit(first));
@@ -106,7 +107,7 @@ TEST_CASE(
     must(self.runtime().submit(next));
     const TimePoint until = deadline_after(60);
     if (self.rank() == 0) {
-      // No unpacking is among them: the other rank's data has not been written.
+      // No unpacking is among these kernels: the other rank has not written its data yet.
       while (kernels_run(0) < before + 2 && Clock::now() < until) std::this_thread::yield();
       is_packed = kernels_run(0) == before + 2 && !held->is_done();
       is_over = true;

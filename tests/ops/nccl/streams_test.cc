@@ -1,4 +1,4 @@
-// The program's own streams and events, over the double: what a collective waits for, and what waits for it.
+// The program's own streams and events, on the doubles: a collective waits for them, and they wait for it.
 #include <algorithm>
 #include <barrier>
 #include <tuple>
@@ -16,7 +16,7 @@ using fake_cuda::Capture;
 using fake_cuda::Gate;
 using fake_cuda::Stream;
 
-/// The job goes on: what has been refused was nobody else's.
+/// Runs one more sum. The job goes on after a refused call.
 float next_sum(Rank& self) {
   std::vector<float> one = {1};
   must(self.allreduce(one, {.name = "next"}));
@@ -44,10 +44,11 @@ TEST_CASE(
     const auto first = sum_of(floats.view(), "floats", behind);
     const auto second = sum_of(shorts.view(), "shorts", behind);
     must(self.runtime().submit(first));
-    // What the ranks have negotiated after it has ended, so nothing but the stream holds it up.
+    // The ranks have negotiated this later, and it has ended. So only the stream delays the first one.
     std::vector<float> host = {1};
     must(self.allreduce(host, {.name = "host", .on_device = false}));
-    must(self.runtime().submit(second));  // after that: it has the host's lane until it is copied there
+    // submitted later, because it holds the host's lane until its data are copied there
+    must(self.runtime().submit(second));
     const bool was_done = first->is_done() || second->is_done();
     gate.open();
     finish(first);
@@ -84,7 +85,7 @@ TEST_CASE("tensors of many streams, written late and in another order on each ra
     int bad = 0;
     for (int step = 1; step <= 3; ++step) {
       std::vector<OperationRef> pending;
-      std::vector<Behind> behinds;  // the events live until all has ended
+      std::vector<Behind> behinds;  // the events live until all operations have ended
       for (int i = 0; i < kCalls; ++i) {
         const int call = (i * 7 + self.rank() * 13) % kCalls;
         const Stream& stream = streams[static_cast<std::size_t>(call * 5 + self.rank()) % 4];
@@ -206,7 +207,7 @@ TEST_CASE("a step needs the host at no point: each collective waits for the stre
   const auto seen = run_on_ranks(nccl(), 3, [](Rank& self) {
     const Stream stream(self.rank());
     const Tensor floats(self, 1000);
-    const Tensor<std::int16_t> shorts(self, 3);  // over the host
+    const Tensor<std::int16_t> shorts(self, 3);  // moves through the host
     floats.write_on(stream, 1);
     shorts.write_on(stream, 1);
     std::vector<OperationRef> all;
@@ -229,7 +230,7 @@ TEST_CASE("a step needs the host at no point: each collective waits for the stre
     for (const auto& one : all) finish(one);
     return std::pair(floats.values(), shorts.values());
   });
-  // 1, summed by three ranks, less 2, is 1 again.
+  // 1, summed over three ranks, less 2, is 1 again.
   for (const auto& one : seen)
     CHECK(one == std::pair(std::vector<float>(1000, 1), std::vector<std::int16_t>(3, 1)));
 }
@@ -264,7 +265,7 @@ TEST_CASE("the events of a step are those of the step before") {
       must(self.runtime().submit(operation));
       finish(operation);
     };
-    // Some at a time: on a busy machine a step begins before the lane has done with those before it.
+    // Several at a time: on a busy machine, a step begins before the lane has finished the steps before it.
     std::vector<Tensor<float>> tensors;
     for (int i = 0; i < 4; ++i) tensors.emplace_back(self, 5);
     for (int i = 0; i < 10; ++i) {

@@ -1,4 +1,4 @@
-// The timeline of what runs on a device, over the double: its times are the device's.
+// The timeline of batches on a device, on the doubles. Its times are those of the device.
 #include <stdlib.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 std::int64_t ns(milliseconds time) { return std::chrono::nanoseconds(time).count(); }
 
-/// What the records of rank 0 say of a batch of one tensor.
+/// The records of rank 0 about a batch of one tensor.
 struct Told {
   struct Step {
     std::int64_t begin_ns = 0;
@@ -40,7 +40,7 @@ struct Told {
   }
 };
 
-/// A job of two ranks with a timeline of records; what it says of each tensor.
+/// Runs a job of two ranks with a timeline of records. Returns the records of each tensor.
 template <class Function>
 std::map<std::string, Told> record(Function&& function) {
   const TemporaryDirectory folder;
@@ -72,14 +72,14 @@ std::map<std::string, Told> record(Function&& function) {
   return told;
 }
 
-/// What is not so of what was seen; none: all is right.
+/// The expectations that do not hold; empty if all hold.
 using Wrong = std::vector<std::string>;
 void expect(Wrong& wrong, bool is_so, const char* what) {
   if (!is_so) wrong.emplace_back(what);
 }
 
-/// What is wrong, where it is each time: on a busy machine the clocks of host and device are not always compared, and
-/// then a time is that at which the host has looked.
+/// Returns what is wrong in each of several tries. On a busy machine, the clocks of host and device are not
+/// always compared. A time is then the moment when the host has polled.
 Wrong wrong_each_time(const std::function<Wrong()>& try_once) {
   Wrong wrong;
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -137,14 +137,14 @@ Wrong wrong_of_a_slow_one() {
     const Tensor slow(self, 5), rows(self, 5);
     std::vector<float> x(5, 1);
     for (int i = 0; i < 30; ++i)
-      must(self.allreduce(x));  // on a busy machine a clock is not compared at once
+      must(self.allreduce(x));  // on a busy machine, the clocks are not compared at once
     const auto first = sum_of(slow.view(), "slow");
     must(self.runtime().submit(first));
     first->wait_until_enqueued(kNever);
     std::promise<void> ended;
     if (const auto end = first->end_on_device()) must(end->hold_back({stream.handle()}));
     stream.enqueue([&] { ended.set_value(); });
-    // Its output is asked for on the lane's thread.
+    // The lane's thread asks for this output.
     const auto second = sum_of(rows.view(), "rows", {}, CollectiveKind::allgather);
     second->make_extras().allocate = [&, has_ended = ended.get_future().share()](std::size_t,
                                                                                  const auto& output) {
@@ -167,8 +167,8 @@ Wrong wrong_of_a_slow_one() {
 Wrong wrong_of_copies() {
   const Planned plan("ncclAllReduce 0 1 takes=50");
   auto told = record([&](Rank& self) {
-    std::vector<std::int8_t> narrow(1000,
-                                    3);  // its average travels in a wider dtype, so it is packed alone, too
+    // The average travels in a wider dtype, so even a single tensor is packed.
+    std::vector<std::int8_t> narrow(1000, 3);
     must(self.allreduce(narrow, {.name = "narrow", .op = ReduceOp::average}));
   });
   Told& narrow = told["narrow"];
@@ -197,12 +197,12 @@ TEST_CASE("copies into and out of the fusion buffer lie before and behind the co
 }
 
 TEST_CASE("what a device's clock says is the host's time, also where it goes at another speed") {
-  // Fewer milliseconds than the clocks come apart in 0.4 s, and more than in two lives of an anchor.
+  // Fewer ms than the clocks drift apart in 0.4 s, but more than in two lifetimes of an anchor.
   constexpr milliseconds kApart(400), kWrong(130);
   const auto rate = fake_cuda::function<void(double)>("fake_cuda_clock_rate");
   rate(1.5);
   const auto stream = must(session().open(Device{DeviceType::cuda, 0}));
-  /// Whether an event that the stream comes to from now on has the right time.
+  /// True if an event that the stream reaches from now on has the right time.
   const auto is_right = [&](const std::shared_ptr<DeviceEvent>& event) {
     const std::int64_t before = now_ns();
     while (!must(event->is_reached())) std::this_thread::yield();
@@ -210,7 +210,7 @@ TEST_CASE("what a device's clock says is the host's time, also where it goes at 
     const std::int64_t told = at ? std::chrono::nanoseconds(at->time_since_epoch()).count() : 0;
     return told >= before - ns(kWrong) && told <= now_ns() + ns(kWrong);
   };
-  // A busy machine does not compare the clocks each time that it should.
+  // A busy machine does not always compare the clocks in time.
   const auto is_right_soon = [](const std::function<bool()>& is_right_now) {
     bool is = false;
     for (const auto until = Clock::now() + std::chrono::seconds(30); !is && Clock::now() < until;)

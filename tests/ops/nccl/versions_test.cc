@@ -1,4 +1,4 @@
-// Jobs of processes whose NCCL is not of one version, over the double.
+// Jobs whose processes have different versions of NCCL, on the doubles.
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-/// What each rank of a job has printed whose rank 2 has NCCL 2.29.3, and the others 2.32.0.
+/// The output of each rank of a job. Rank 2 has NCCL 2.29.3, the others have 2.32.0.
 std::map<int, std::vector<std::string>> said_by_ranks(const std::vector<std::string>& variables) {
   std::vector<std::string> arguments = {
       "-np", "4", "-x", "FAKE_NCCL_VERSION@2=22903", "-x", "DABKE_FUSION_THRESHOLD=0"};
@@ -33,7 +33,7 @@ std::map<int, std::vector<std::string>> said_by_ranks(const std::vector<std::str
 }  // namespace
 
 TEST_CASE("ranks with other versions of NCCL are told all of them, on every handle, before an id is made") {
-  // Whoever makes an id, or a communicator, would say something else.
+  // A rank that made an id, or a communicator, would report another error.
   const auto said = said_by_ranks(
       {"FAKE_CUDA_PLAN=ncclGetUniqueId * 1 3;ncclCommInitRankConfig * 1 3;ncclCommInitRankConfig * 2 3"});
   REQUIRE(said.size() == 4);

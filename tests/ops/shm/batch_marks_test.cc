@@ -15,7 +15,7 @@ std::uint64_t contents_of(std::uint64_t step) { return step * 1000 + 7; }
 
 TEST_CASE("what a rank has brought instead is known as long as it has gone on by two batches at most") {
   ops::BatchMarks marks;
-  CHECK_FALSE(marks.instead_of({3, 30}));  // it has not come yet
+  CHECK_FALSE(marks.instead_of({3, 30}));  // the rank has written nothing yet
   marks.write({1, 10});
   marks.write({3, 31});
   CHECK(marks.instead_of({3, 30}) == Brought{3, 31});

@@ -10,7 +10,7 @@
 
 namespace dabke::test {
 
-/// Has no backend where it is alone on its host.
+/// A rank that is alone on its host has no backend.
 struct ShmRank : RankThread {
   ShmRank(int rank, std::vector<std::string> hosts, std::shared_ptr<store::Store> store)
       : RankThread(rank, std::move(hosts), settings()) {
@@ -36,7 +36,7 @@ auto run_on_ranks(int size, Body body, const std::vector<std::string>& hosts = {
   return run_threads<ShmRank>(hosts.empty() ? on_one_host(size) : hosts, std::move(body));
 }
 
-/// Numbers whose sum depends on the order of adding.
+/// Numbers whose sum depends on the order of the additions.
 inline std::vector<float> awkward(int rank, std::size_t elements) {
   std::mt19937 random(static_cast<unsigned>(rank) + 1);
   std::vector<float> values(elements);

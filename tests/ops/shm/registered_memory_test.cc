@@ -1,4 +1,4 @@
-// Collectives on memory that ranks have registered, alone and beside memory that they have not.
+// Collectives on memory that ranks have registered, alone and together with other memory.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ using test::awkward;
 using test::run_on_ranks;
 using test::ShmRank;
 
-/// A tensor in registered memory, or beside it.
+/// A tensor in registered memory, or in other memory.
 template <class T>
 struct Place {
   Place(ShmRank& self, std::size_t count, bool is_registered) : elements(count) {
@@ -43,8 +43,8 @@ struct Place {
   std::vector<T> own;
 };
 
-/// How many ranges of registered memory this process has mapped: each rank's own, and of its peers what it
-/// works on.
+/// The number of mapped ranges of registered memory in this process: each rank's own,
+/// and those of peers that it works on.
 std::ptrdiff_t mapped_ranges() {
   std::ifstream maps("/proc/self/maps");
   std::ptrdiff_t count = 0;
@@ -150,7 +150,8 @@ TEST_CASE("a batch may mix registered and private tensors, and each rank may hav
     std::mt19937 own(static_cast<unsigned>(self.world.rank) + 100);
     for (int step = 1; step <= kSteps; ++step) {
       const std::size_t tensors = 1 + alike() % 5;
-      // Half of the steps have tensors that are registered everywhere; the rest is each rank's own choice.
+      // In half of the steps, some tensors are registered on all ranks.
+      // Otherwise, each rank chooses by itself.
       const bool all_of_some = step % 2 == 0;
       std::vector<Place<std::int32_t>> set_ranks;
       Batch batch;
@@ -186,7 +187,7 @@ TEST_CASE("memory that moves from private to registered and back is found wherev
     constexpr std::size_t kElements = 50'000;
     Place<std::int64_t> registered(self, kElements, true), other(self, kElements, false);
     for (int step = 0; step < 300; ++step) {
-      // Not in step: one rank moves earlier than the other.
+      // The ranks are not in step: one moves earlier than the other.
       auto& x = (step + 7 * self.world.rank) / 100 % 2 == 0 ? other : registered;
       std::fill_n(x.data, kElements, step + self.world.rank);
       if (!self.sum(DType::i64, x.data, kElements).is_ok()) return false;
@@ -367,8 +368,8 @@ TEST_CASE("where the descriptors cannot be had the ranks copy instead, and all r
 }
 
 TEST_CASE("whoever has given up gets its memory back untouched by those who have not heard of it yet") {
-  // Rank 2 never comes. Rank 0 learns that at once and rank 1 a little later, in which time it must not
-  // write.
+  // Rank 2 never comes. Rank 0 notices that at once, and rank 1 a little
+  // later. Until then, rank 1 must not write.
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
     Place<std::int32_t> x(self, 2'000'000, true);
     std::fill_n(x.data, x.elements, 1);

@@ -1,5 +1,5 @@
-// What the conformance suite, which runs over this backend too, does not look at: bits, order, steps and
-// their ends.
+// Bits, order, steps, and how runs end. The conformance suite, which also runs
+// over this backend, does not check them.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -29,8 +29,8 @@ using test::ShmRank;
 TEST_CASE("every element is the sum in rank order, whatever the size, the offset and the tensors beside it") {
   const int size = GENERATE(2, 3, 5);
   CAPTURE(size);
-  // Below and above what fits a line, what goes in lines and what goes in one step, and over many rounds with
-  // an uneven end.
+  // Sizes below and above what fits into a line, what goes in lines, and what goes in one step. The largest
+  // need many rounds with an uneven end.
   for (const std::size_t elements : {1UL, 14UL, 15UL, 56UL, 57UL, 1000UL, 8191UL, 70'001UL, 1'000'003UL}) {
     std::vector<float> want(elements);
     for (int rank = 0; rank < size; ++rank) {
@@ -41,7 +41,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
       auto alone = awkward(self.world.rank, elements);
       if (!self.sum(DType::f32, alone.data(), elements).is_ok()) return false;
       auto fused = awkward(self.world.rank, elements);
-      Batch batch;  // the same numbers in tensors of many lengths, behind another one
+      Batch batch;  // the same numbers in tensors of many lengths, after another tensor
       std::vector<float> first(317, 1);
       batch.entries.push_back({first.data(), first.data(), 317, {}, {}});
       for (std::size_t at = 0, length = 1; at < elements; at += length, length = length * 3 + 1) {
@@ -58,7 +58,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
 
 TEST_CASE("half precision is rounded once, at the end of the sum") {
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
-    std::vector<f16> x(1000, f16(self.world.rank == 0 ? 2048.0f : 1.0f));  // 2048 + 1 is 2048 there
+    std::vector<f16> x(1000, f16(self.world.rank == 0 ? 2048.0f : 1.0f));  // 2048 + 1 is 2048 in float16
     if (!self.sum(DType::f16, x.data(), x.size()).is_ok()) return -1.0f;
     return static_cast<float>(x[999]);
   });
@@ -68,7 +68,7 @@ TEST_CASE("half precision is rounded once, at the end of the sum") {
 TEST_CASE("an average of halves has the same bits whichever way it goes, and no overflow in between") {
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
     const auto average = [&](CollectiveKind kind, std::size_t elements, std::size_t results) {
-      // Three of these are more than float16 holds, whose unit is 32 here.
+      // Three of these exceed float16, whose numbers are 32 apart here.
       const std::vector<f16> x(elements, f16(self.world.rank == 0 ? 60000.0f : 60064.0f));
       std::vector<f16> mean(results);
       const std::vector<std::int64_t> counts(3, static_cast<std::int64_t>(results));
@@ -160,7 +160,7 @@ TEST_CASE("an abort finds those who have been asleep for long, too") {
     std::atomic<bool> waits{false};
     std::jthread aborts([&] {
       waits.wait(false);
-      for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // long past spinning, as a rule
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // usually long after it stops spinning
       self.abort({Code::aborted, "enough"});
     });
     Batch batch;
@@ -292,7 +292,7 @@ TEST_CASE("whoever goes away between its link and sharing memory is named by all
     REQUIRE(links.is_ok());
     REQUIRE((*links).front()->is_shared_memory());
   }
-  // The leader waits for this one before it offers anything to rank 1, which is gone by then.
+  // The leader waits for rank 2 before it offers anything to rank 1, which is gone by then.
   std::jthread(open, 2).join();
   leader.join();
   CHECK_THAT(said[0], Contains("rank 1 on here went away during dabke_init"));

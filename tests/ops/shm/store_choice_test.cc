@@ -5,13 +5,13 @@
 namespace dabke::test {
 namespace {
 
-/// A machine on which a byte costs so much, by how it is stored.
+/// A machine with these costs of a byte, by kind of store.
 struct Machine {
   float plain = 1;
   float streaming = 1;
 };
 
-/// How many of so many periods were streamed.
+/// The number of periods that were streamed.
 int streamed_periods(ops::StoreChoice& choice, const Machine& machine, int periods) {
   int streamed = 0;
   for (int i = 0; i < periods; ++i) {
@@ -53,7 +53,7 @@ TEST_CASE("what was stored before the others had heard of a trial does not count
   for (int i = 0; i < 5; ++i) choice.saw({false, 3});
   CHECK(choice.streams());
   choice.saw({true, 1});
-  CHECK(choice.streams());  // it is chosen now
+  CHECK(choice.streams());  // it is chosen from now on
   choice.saw({true, 1});
   CHECK(choice.streams());
 }

@@ -1,5 +1,5 @@
-// What the conformance suite, which runs over this backend too, does not look at: bits, sizes, and how runs
-// end.
+// Bits, sizes, and how runs end. The conformance suite, which also runs
+// over this backend, does not check them.
 #include "ops/tcp/tcp_backend.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 
-/// Numbers whose sum depends on the order of adding, and NaNs that tell whose they are.
+/// Numbers whose sum depends on the order of the additions, and NaNs that identify their rank.
 std::vector<float> awkward(int rank, std::size_t elements) {
   std::mt19937 random(static_cast<unsigned>(rank) + 1);
   std::vector<float> values(elements);
@@ -86,7 +86,7 @@ TEST_CASE("a broadcast comes from any root, and an allgather keeps blocks of any
     std::vector<std::int64_t> counts;
     std::vector<std::int32_t> want;
     for (int rank = 0; rank < ranks; ++rank) {
-      counts.push_back(rank % 3 * 7);  // some have none
+      counts.push_back(rank % 3 * 7);  // some ranks have none
       want.insert(want.end(), static_cast<std::size_t>(counts.back()), rank);
     }
     const std::vector<std::int32_t> mine(static_cast<std::size_t>(self.world.rank % 3 * 7), self.world.rank);
@@ -143,7 +143,7 @@ TEST_CASE("abort from another thread ends a run that waits, and every later one,
     std::vector<float> x(100, 1);
     if (!self.sum(DType::f32, x.data(), x.size()).is_ok()) throw std::runtime_error("sum");
     std::vector<Status> statuses;
-    if (self.world.rank == 0) {  // does not come
+    if (self.world.rank == 0) {  // never starts the run
       over.acquire();
       return statuses;
     }
@@ -179,11 +179,11 @@ TEST_CASE("a rank that goes away in a run is named, with its host") {
     }
     return self.sum(DType::f32, x.data(), x.size());
   });
-  // That may follow from a third rank's failure, so it is no verdict yet.
-  CHECK(seen[0].code() == Code::transport);  // place 2 gives its data to place 0
+  // A third rank's failure could be the cause, so this is not a verdict yet.
+  CHECK(seen[0].code() == Code::transport);  // place 2 sends its data to place 0
   CHECK_THAT(seen[0].message(), Contains("lost the connection to rank 2 on host2") &&
                                     Contains("tcp allreduce of 1 tensor (order 2)"));
-  CHECK(seen[1].code() == Code::transport);  // and rank 0, which failed, told rank 1
+  CHECK(seen[1].code() == Code::transport);  // rank 0 has failed, and has notified rank 1
 }
 
 TEST_CASE("a deadline ends a run whose peer is late") {
