@@ -12,7 +12,7 @@ namespace {
 
 const Status kBroken(Code::timeout, "the other rank is late");
 
-/// Writes down what it is asked, and fails as the test says.
+/// Notes its calls, and fails as the test chooses.
 class TestBackend final : public Backend {
  public:
   explicit TestBackend(std::string name = "test") : name_(std::move(name)) {}
@@ -33,7 +33,7 @@ class TestBackend final : public Backend {
   void idle() override { asked.push_back("idle"); }
   void abort(const Status& cause) override { asked.push_back("abort " + cause.message()); }
 
-  /// What it was asked since the last time.
+  /// Returns the calls since the last time.
   std::vector<std::string> take_asked() { return std::exchange(asked, {}); }
 
   CollectiveKind cannot_run = CollectiveKind::join;
@@ -180,7 +180,7 @@ TEST_CASE("a set whose prepare failed was never prepared: it is given back, and 
   const Status status = runner.run(batch_of(kPair, 1));
   CHECK(status.message() == "test barrier (order 1), rank 1 of 2 in process set 0: the other rank is late");
   backend.prepares = nullptr;
-  // Other ranks may have prepared it well, and would not come to a second meeting.
+  // Other ranks may have prepared the set successfully, and would not come to a second meeting.
   CHECK(runner.run(batch_of(kPair, 2)).message() == status.message());
   CHECK(backend.take_asked() == Asked{"prepare 0 host", "release 0 host"});
   runner.release(kPair.id);
@@ -201,7 +201,7 @@ TEST_CASE("an abort's cause is told bare, and nothing runs after it") {
   TestBackend backend;
   BackendRunner runner({&backend});
   const Status cause(Code::peer_lost, "rank 4 is gone");
-  std::string within;  // what the run that is aborted says
+  std::string within;  // the error of the run that is aborted
   Code code = Code::peer_lost;
   SECTION("where the run says the cause") { within = "rank 4 is gone"; }
   SECTION("where something stands before it") { within = "connecting to rank 4: rank 4 is gone"; }

@@ -11,7 +11,7 @@ TEST_CASE("tensors of more elements than 32 bits count are cut into slices that 
   const std::int64_t elements[] = {(std::int64_t{1} << 31) + 4096, 7, (std::int64_t{1} << 34) + 1};
   std::byte* outputs[3];
   for (std::size_t e = 0; e < 3; ++e)
-    outputs[e] = reinterpret_cast<std::byte*>((e + 1) << 45);  // nobody looks
+    outputs[e] = reinterpret_cast<std::byte*>((e + 1) << 45);  // never dereferenced
   std::int64_t cut[3] = {};
   for (int rank = 3; rank < 6; ++rank) {
     const ProcessSetInfo world{0, {0, 1, 2, 3, 4, 5}, rank};

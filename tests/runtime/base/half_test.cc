@@ -46,7 +46,7 @@ TEST_CASE("float to float16 takes the nearest, and of two equally near the even 
     const auto low = static_cast<std::uint16_t>(bits);
     const auto high = static_cast<std::uint16_t>(bits + 1);
     const auto middle =
-        static_cast<float>((value_of(low) + value_of(high)) / 2);  // exact: one bit more than a half
+        static_cast<float>((value_of(low) + value_of(high)) / 2);  // exact: it needs one bit more than a half
     const std::uint16_t even = bits % 2 == 0 ? low : high;
     wrong += f16::from_float(middle) != even;
     wrong += f16::from_float(std::nextafter(middle, 0.0f)) != low;

@@ -14,7 +14,8 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// HMAC pads keys with zeros to its block size, so a shorter key of the RFC is ours with zeros behind it.
+/// HMAC pads keys with zeros to its block size. So a shorter key of the RFC
+/// equals one of ours that ends in zeros.
 JobKey padded(std::string_view key) {
   JobKey out{};
   std::memcpy(out.data(), key.data(), key.size());

@@ -40,7 +40,7 @@ std::string error_of(const Variables& variables, double start_timeout = 60) {
   return joined.is_ok() ? "no error" : joined.status().message();
 }
 
-/// Every rank on a thread with its own variables; what it got.
+/// Runs every rank on a thread with its own variables. Returns the results.
 std::vector<bootstrap::Bootstrapped> bootstrap_all(int size, const std::string& directory,
                                                    const std::vector<std::string>& hosts = {},
                                                    const Variables& more = {}) {
@@ -306,7 +306,7 @@ TEST_CASE("two hundred rounds in one process count the epochs up and leave nothi
 }
 
 TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
-  // The kernel accepts, and nobody ever answers: dabkerun is stopped, or its host is.
+  // The kernel accepts connections, but no program answers: dabkerun or its host is stopped.
   const Fd silent = links::tcp_listen(links::SocketAddress::parse("127.0.0.1:0").take()).take();
   const auto address = links::SocketAddress::local_of(silent.get()).take().to_string();
   bootstrap::Bootstrapped joined;
@@ -315,7 +315,7 @@ TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
   const auto begun = Clock::now();
   std::optional<TimePoint> report_ended;
   {
-    // A dump that is on its way to the launcher does the same.
+    // A dump on its way to the launcher ends in the same way.
     const std::jthread reporter([&] {
       (void)joined.store->set("dumps/1/0", "text");
       report_ended = Clock::now();

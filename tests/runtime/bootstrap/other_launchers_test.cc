@@ -68,7 +68,7 @@ TEST_CASE("one of several processes of another launcher is refused, with its var
 TEST_CASE("a process that no launcher has made one of several is alone") {
   const Variables variables =
       GENERATE(Variables{}, torchrun(0, 1), srun(0, 1),
-               // salloc's shell and a batch script: an allocation of four tasks, and no step of it
+               // salloc's shell and a batch script: an allocation of four tasks, and not a step of it
                Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}},
                Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
                Variables{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967290"}},
@@ -79,7 +79,7 @@ TEST_CASE("a process that no launcher has made one of several is alone") {
                          {"SLURM_PROCID", "0"}},
                Variables{{"WORLD_SIZE", "2"}}, Variables{{"WORLD_SIZE", "many"}, {"RANK", "0"}},
                with(srun(0, 2), torchrun(0, 1)),
-               // it says itself that it is meant to be alone
+               // variables that demand a job of one rank
                with(torchrun(0, 2), {{"DABKE_SIZE", "1"}}), with(srun(1, 2), {{"HOROVOD_SIZE", "1"}}),
                with(srun(1, 2), {{"DABKE_SIZE", "1"}, {"DABKE_RANK", "0"}}));
   CHECK(outcome_of(variables) == "rank 0 of 1");

@@ -29,7 +29,7 @@ using Catch::StartsWith;
 
 namespace {
 
-/// A place to meet, as a launcher's store and as a directory; each rank has a client of its own.
+/// A place to meet, as a launcher's store or as a directory. Each rank has a client of its own.
 class MeetingPlace {
  public:
   explicit MeetingPlace(bool is_served) {
@@ -48,14 +48,14 @@ class MeetingPlace {
   std::unique_ptr<store::RendezvousServer> server_;
 };
 
-/// One from which this rank cannot read a key any more.
+/// A store from which this rank can no longer read a key.
 class UnreadableStore final : public store::Store {
  public:
   UnreadableStore(std::shared_ptr<store::Store> store, std::string key)
       : store_(std::move(store)), key_(std::move(key)) {}
   Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
-    auto value = store_->get(key, deadline);  // at once it would fail before the others have come
+    auto value = store_->get(key, deadline);  // an immediate failure would come before the other ranks
     if (key == key_ && value.is_ok())
       return Status(Code::transport, "cannot read " + key + ": Too many open files");
     return value;
@@ -69,7 +69,8 @@ class UnreadableStore final : public store::Store {
   const std::string key_;
 };
 
-/// In which this rank looks for the roster of the first epoch, finds none, and comes to itself in the second.
+/// A store that delays this rank. The rank reads the roster of the first epoch,
+/// finds none, and goes on in the second.
 class DozingStore final : public store::Store {
  public:
   explicit DozingStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
@@ -107,7 +108,7 @@ std::string seen(const Result<bootstrap::Roster>& roster) {
   return text;
 }
 
-/// A process comes with this rank; its host's name tells it from the others.
+/// Runs a process with this rank through init. The name of its host identifies it.
 std::string come(const MeetingPlace& place, Rank rank, int size, const std::string& host,
                  double timeout = 60) {
   const auto store = place.client();
@@ -115,7 +116,7 @@ std::string come(const MeetingPlace& place, Rank rank, int size, const std::stri
   return seen(bootstrap::meet(*store, {rank, size, host, ""}, config, deadline_after(timeout)));
 }
 
-/// Processes by name, each with the rank that it has in the list.
+/// Runs several processes, each with its index as rank.
 std::vector<std::string> come_all(const MeetingPlace& place, const std::vector<std::string>& processes) {
   const int size = static_cast<int>(processes.size());
   return run_ranks(
@@ -143,7 +144,7 @@ TEST_CASE("who is new waits for an epoch that has room for it, however early it 
   std::vector<std::string> news(2);
   std::jthread third([&] { news[0] = come(place, 3, 4, "d"); });
   std::jthread second([&] { news[1] = come(place, 2, 4, "c"); });
-  // They are at the door: they have said so.
+  // Both are waiting: they have set their keys.
   for (const char* const rank : {"waiting/3", "waiting/2"})
     REQUIRE(place.client()->get(rank, deadline_after(60)).is_ok());
   CHECK(come_all(place, {"b", "a"}) == all_see(2, "epoch 2: b a"));
@@ -274,13 +275,13 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
     REQUIRE(store->get("opened", deadline_after(60)).is_ok());
     REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n-\n").is_ok());
     first.join();
-    CHECK(root == "epoch 1: a ghost");  // so its links to the dead rank fail, and all come again
+    CHECK(root == "epoch 1: a ghost");  // its links to the dead rank fail, so all ranks come again
     CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 2: a b"));
   }
 }
 
 TEST_CASE("a rank that was killed after it had come is named, and not waited for") {
-  const MeetingPlace place(false);  // a server's thread would not be in the child
+  const MeetingPlace place(false);  // the thread of a server would not exist in the child
   const auto store = place.client();
   const Rank victim = GENERATE(0, 1);
   ChildProcess child([&] {
@@ -311,7 +312,7 @@ TEST_CASE("a process that has ended before init ends the wait of all who need it
       "wait for it; all 3 ranks must call that",
       missing);
   CHECK(seen_by == all_see(2, why));
-  // Some of dabkerun's processes, by numbers of their own.
+  // A job of some of dabkerun's processes, with numbers of their own.
   for (const std::string& seen : run_ranks(2, [&](Rank rank) { return come(place, rank, 2, "a", 3600); }))
     CHECK_FALSE(says(seen, "ended"));
 }
@@ -374,7 +375,7 @@ TEST_CASE("a rank 0 beside another is told so, and the others are with the later
 
 TEST_CASE("a rank may be in its next init while another still leaves the last one") {
   const MeetingPlace place(GENERATE(false, true));
-  // Rank `slow` leaves an epoch only when the others are in the next init.
+  // Rank `slow` leaves an epoch only after the others have entered the next init.
   const int slow = GENERATE(0, 1, 2);
   constexpr int kRounds = 20;
   const auto epochs = run_ranks(3, [&](Rank rank) -> std::string {
@@ -391,7 +392,7 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
         if (!store->set(fmt::format("test/gone-{}", round), "").is_ok()) return "no store";
       } else if (rank == slow) {
         if (!store->get(fmt::format("test/gone-{}", round), deadline_after(60)).is_ok()) return "no store";
-        // The fast one is at the door of the next epoch, or has opened it.
+        // The fast rank waits for the next epoch, or has opened it.
         const std::string sign = other == 0 ? "opened" : fmt::format("waiting/{}", other);
         if (round < kRounds && other == 0 && !store->get(sign, deadline_after(60)).is_ok())
           return "not opened";

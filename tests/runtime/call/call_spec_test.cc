@@ -11,7 +11,7 @@ namespace dabke::test {
 namespace {
 
 TEST_CASE("the list has a row for each field of a call") {
-  // One more field does not compile here: then give it a row, and a change in the next test.
+  // With one more field, this does not compile. Then add a row for the field, and a change in the next test.
   [[maybe_unused]] const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression,
                                 device_route] = CallSpec();
   constexpr std::size_t kFields = 9;

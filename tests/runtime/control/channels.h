@@ -13,7 +13,7 @@
 
 namespace dabke::test {
 
-/// Writes down what a channel saw.
+/// Notes the events of a channel.
 class Recorder final : public control::ControlSink {
  public:
   void on_message(Rank peer, std::span<const std::byte> message) override {
@@ -28,13 +28,13 @@ class Recorder final : public control::ControlSink {
   }
 
   std::map<Rank, std::vector<std::string>> messages;
-  std::map<Rank, std::string> lost;  // causes; two of one peer would run together
+  std::map<Rank, std::string> lost;  // causes; two of one peer would be concatenated
   std::map<Rank, std::size_t> lost_after;
   std::size_t count = 0;
   std::function<void(Rank, std::span<const std::byte>)> answer;
 };
 
-/// DABKE_CONTROLLER of the channels that a test opens, for as long as this lives.
+/// Sets DABKE_CONTROLLER for the channels that a test opens while this lives.
 class Over {
  public:
   explicit Over(Controller controller) { current() = controller; }
@@ -54,12 +54,12 @@ inline Result<std::unique_ptr<control::LinkChannel>> open_channel(
   return control::LinkChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
 }
 
-/// Root 0 with all, the others with the root.
+/// The neighbours in a star: rank 0 has all others, each other rank has rank 0.
 inline std::vector<Rank> star(Rank self, int size) {
   return self == 0 ? all_but(0, size) : std::vector<Rank>{0};
 }
 
-/// Polls until `done` or `seconds` are over; whether it was done.
+/// Polls until `done`, or until `seconds` have passed. Returns whether it was done.
 inline bool poll_until(control::ControlChannel& channel, Recorder& recorder,
                        const std::function<bool()>& done, double seconds = 120) {
   const auto deadline = deadline_after(seconds);

@@ -12,12 +12,12 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// Two hosts, of which the other's clock is `ahead` of ours at first and gains `drift` seconds a second.
+/// Two hosts. The clock of the other one is `ahead` of ours at first, and gains `drift` seconds a second.
 class TwoHosts {
  public:
   TwoHosts(nanoseconds ahead, double drift, unsigned seed) : ahead_(ahead), drift_(drift), random_(seed) {}
 
-  /// Both send their beat; each takes `fastest`, and on average `extra` more. Then a second passes.
+  /// Both hosts send their beat. Each takes `fastest` and, on average, `extra` more. Then a second passes.
   void beat(nanoseconds fastest, nanoseconds extra) {
     const control::Beat ours = mine_.answer(now());
     const control::Beat theirs = other_.answer(theirs_at(now()));
@@ -66,7 +66,7 @@ TEST_CASE("a clock's offset is right to within the error that is told, whatever 
   TwoHosts hosts(ahead, drift, seed);
   CAPTURE(ahead.count(), drift, seed);
   for (int second = 0; second < 600; ++second) {
-    // For a minute in five the network is full.
+    // The network is full during one minute in five.
     hosts.beat(microseconds(50),
                second % 300 < 60 ? nanoseconds(milliseconds(5)) : nanoseconds(microseconds(30)));
     const auto told = hosts.told();

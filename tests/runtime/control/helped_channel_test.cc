@@ -12,8 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A channel whose own thread sleeps in poll(); what it and its helpers see goes to one recorder, under the
-/// baton.
+/// A channel whose own thread sleeps in poll(). All messages go to one recorder, which the baton guards.
 class Driven {
  public:
   explicit Driven(std::unique_ptr<control::ControlChannel> channel) : channel_(std::move(channel)) {}
@@ -32,7 +31,7 @@ class Driven {
     for (int i = 0; i < looks; ++i) channel_->look(recorder_);
     channel_->hand_back(false);
   }
-  /// Does not look: whatever is still to come, the thread in poll() must see.
+  /// Waits for all messages without looking itself: the thread in poll() must receive the rest.
   bool all_came() {
     for (const auto deadline = deadline_after(60); Clock::now() < deadline; std::this_thread::yield()) {
       const std::lock_guard lock(baton_);

@@ -32,7 +32,7 @@ long voluntary_switches() {
   return usage.ru_nvcsw;
 }
 
-/// What the last message says, if that is why the job has failed.
+/// The text of the last message, if it reports why the job has failed.
 std::string failure_in(const std::vector<std::string>& messages) {
   if (messages.empty()) return "";
   const auto message = dabke::wire::decode(bytes_of(messages.back()));
@@ -40,11 +40,12 @@ std::string failure_in(const std::vector<std::string>& messages) {
   return failure == nullptr ? "" : failure->text;
 }
 
-// In some tests a thread that got no turn for so long proves nothing, and nor does what another took it for.
+// In some tests, a thread without CPU time for so long proves nothing.
+// Neither does the other rank's view of it.
 constexpr auto kMissedTurn = 150ms;
 constexpr std::string_view kNoTurns = "no turns";
 
-/// Polls until `until` or a loss; whether this thread has had its turns.
+/// Polls until `until` or until a loss. Returns whether this thread has had its CPU time.
 bool poll_by_turns(control::LinkChannel& channel, Recorder& recorder, TimePoint until) {
   bool had_turns = true;
   for (TimePoint turn = Clock::now(); turn < until && recorder.lost.empty();) {
@@ -55,8 +56,8 @@ bool poll_by_turns(control::LinkChannel& channel, Recorder& recorder, TimePoint 
   return had_turns;
 }
 
-/// What ranks on two hosts say, the first time that it is right, or in the end: a thread may also get no turn
-/// where poll_by_turns() does not see it.
+/// Returns the results of ranks on two hosts: the first right ones, or the last. It repeats the job, because
+/// a thread may lack CPU time where poll_by_turns() does not notice.
 std::vector<std::string> seen_by_two(const Config& config, const std::vector<std::string>& right,
                                      const std::function<std::string(control::LinkChannel&, Rank)>& say) {
   std::vector<std::string> seen;
@@ -137,7 +138,7 @@ TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
 TEST_CASE("close sends what is queued, and the peer gets all of it before the loss") {
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = store::make_memory_store();
-  constexpr std::size_t kBytes = 20 << 20;  // more than the sockets hold
+  constexpr std::size_t kBytes = 20 << 20;  // more than the sockets can buffer
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
@@ -198,12 +199,12 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
   channel->wake();
   channel->wake();
   const auto begun = Clock::now();
-  control::poll(*channel, deadline_after(120), recorder);  // the next
+  control::poll(*channel, deadline_after(120), recorder);  // for the next wake
   CHECK(Clock::now() - begun < kPatience);
-  control::poll(*channel, Clock::now() + 20ms, recorder);  // two wakes were one
+  control::poll(*channel, Clock::now() + 20ms, recorder);  // two wakes count as one
   CHECK(Clock::now() - begun >= 20ms);
 
-  // What the waker did before wake() is seen after poll(), and no wake is lost.
+  // Work before wake() is visible after poll(), and no wake is lost.
   std::atomic<int> submitted = 0;
   int seen = 0;
   const auto deadline = deadline_after(120);
@@ -235,7 +236,7 @@ TEST_CASE("an idle channel on one host never wakes") {
     auto channel = opened.take();
     Recorder recorder;
     std::pair<std::uint64_t, long> woken{1000, 1000};
-    // The machine, too, makes a thread wait and wakes it, but not each time.
+    // The machine also wakes threads, but not every time.
     for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 2); ++i) {
       control::poll(*channel, Clock::now(), recorder);
       const auto wake_ups = channel->wake_ups();
@@ -243,7 +244,7 @@ TEST_CASE("an idle channel on one host never wakes") {
       control::poll(*channel, Clock::now() + 2500ms, recorder);  // longer than two beats
       woken = {channel->wake_ups() - wake_ups, voluntary_switches() - switches};
     }
-    both.arrive_and_wait();  // who closes wakes the other
+    both.arrive_and_wait();  // closing wakes the other rank
     channel->close(Clock::now());
     return woken;
   });
@@ -286,12 +287,14 @@ TEST_CASE("between hosts a peer timeout that is shorter than a second loses nobo
     channel.send(1 - self, bytes_of("past its init"));
     if (!poll_by_turns(channel, recorder, Clock::now() + 2s)) return std::string(kNoTurns);
     const std::string lost = recorder.lost[1 - self];
-    return lost.find("closed its connection") == lost.npos ? lost : "";  // it was done a moment before
+    // the other rank was done a moment before
+    return lost.find("closed its connection") == lost.npos ? lost : "";
   });
   CHECK(seen == right);
 }
 
-// Of two ranks that lose a third, one would else learn it from the end of the other's connections, and blame that.
+// If two ranks lose a third one, the slower one would otherwise lose the
+// connection to the other, and blame that rank.
 TEST_CASE("between hosts a silent peer is lost when its time is up, not at the next beat") {
   const Over controller(Controller::tcp);
   Config config;
@@ -332,7 +335,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
     Recorder recorder;
-    if (self == 1) {  // then it says nothing, not even a beat
+    if (self == 1) {  // after this it sends nothing, not even a beat
       channel->send(0, bytes_of("hello"));
       over.wait(false);
       poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); });
@@ -348,7 +351,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
                                   "network between the hosts "
                                   "is cut, or its host or process has stopped"
                                 : ""));
-  CHECK(seen[1] == seen[0]);  // so it tells others of itself, and not of rank 0
+  CHECK(seen[1] == seen[0]);  // so it blames itself in its report, and not rank 0
 }
 
 TEST_CASE("a peer that has said nothing yet may be in its init for longer than the peer timeout") {

@@ -1,5 +1,5 @@
-// The MPI channel over real notices and a port whose delays, losses and failures the test decides. What MPI
-// itself does is tested in tests/multiproc/mpi_test.cc.
+// The MPI channel with real notices, over a port with delays, losses and failures of the test's choice.
+// tests/multiproc/mpi_test.cc tests MPI itself.
 #include <atomic>
 #include <barrier>
 #include <catch2/catch.hpp>
@@ -21,18 +21,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What is between the ports of a job.
+/// The messages between the ports of a job.
 struct Wire {
   struct Message {
     std::vector<std::byte> bytes;
-    bool is_there = false;  // can be received
+    bool is_there = false;  // it can be received
   };
   std::mutex mutex;
   std::map<std::pair<int, int>, std::deque<Message>> on_way;  // from, to
 };
 
-/// A port as MPI is: a long message does not move until its sender calls MPI again, after send() has
-/// returned.
+/// A port that behaves as MPI does: after send() has returned, a long message does not
+/// move until its sender calls MPI again.
 class WirePort final : public modules::MpiPort {
  public:
   static constexpr std::size_t kLong = 100;
@@ -69,10 +69,10 @@ class WirePort final : public modules::MpiPort {
   }
   void forget(int) override {}
 
-  std::atomic<bool> defers_orders = false;  // short messages as well stay here until progress()
+  std::atomic<bool> defers_orders = false;  // short messages also stay here until progress()
   std::atomic<bool> fails = false;
   std::atomic<int> asked = 0;
-  std::atomic<int> arrives_at = -1;  // so often asked, what the peer held back is there
+  std::atomic<int> arrives_at = -1;  // after so many calls, the message that the peer has kept back arrives
 
  private:
   Wire& wire_;
@@ -80,7 +80,7 @@ class WirePort final : public modules::MpiPort {
   std::vector<std::byte> received_;
 };
 
-/// One rank's channel, and what the test holds of it.
+/// One rank's channel, and its parts that the test uses.
 struct Opened {
   std::unique_ptr<control::MpiChannel> channel;
   control::LinkChannel* notices = nullptr;
@@ -167,20 +167,21 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
-    // It follows a long message, which leaves neither side with anything to watch.
+    // This follows a long message, after which neither side has anything left to watch.
     opened.channel->send(1 - self, bytes_of(long_text(0)));
     if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) {
       both.arrive_and_drop();
       return {1000, 1000};
     }
     std::pair<std::uint64_t, int> woken{1000, 1000};
-    for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 0); ++i) {  // the peer may still have nudged
+    // a late notice of the peer may still come
+    for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 0); ++i) {
       const auto wake_ups = opened.notices->wake_ups();
       const int asked = opened.port->asked;
       control::poll(*opened.channel, Clock::now() + 1s, recorder);
       woken = {opened.notices->wake_ups() - wake_ups, opened.port->asked - asked};
     }
-    both.arrive_and_wait();  // the other's loss would end a poll of who is behind
+    both.arrive_and_wait();  // otherwise the loss of the other rank would end the poll of the slower one
     opened.channel->close(deadline_after(120));
     return woken;
   });
@@ -202,10 +203,10 @@ TEST_CASE("MPI channel: what a lost peer had sent comes first; what it had only 
       opened.channel->send(0, bytes_of("one"));
       opened.channel->send(0, bytes_of("two"));
       opened.channel->send(0, bytes_of(long_text(3)));
-      opened.channel->send(0, bytes_of("four"));  // never after a message that is missing
+      opened.channel->send(0, bytes_of("four"));  // never delivered after a message that is missing
       is_rung = true;
       is_rung.notify_all();
-      opened.channel.reset();  // a death: no goodbye
+      opened.channel.reset();  // dies without a goodbye
       return "ok";
     }
     is_rung.wait(false);

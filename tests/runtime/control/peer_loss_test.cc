@@ -18,19 +18,19 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What rank 1, a process of its own, does once it is connected; then it says so in the store and holds
-/// still.
+/// The actions of rank 1, a process of its own, once it is connected. Then it sets a key in the store, and
+/// stands still.
 using RankOne = void (*)(control::LinkChannel& channel, ForkGuard& guard);
 
 void hold_still() {
   for (;;) ::pause();
 }
 
-/// Forks rank 1; the pid. It never returns into the test.
+/// Forks rank 1, and returns its pid. The child never returns into the test.
 pid_t start_rank_one(const std::string& directory, RankOne then) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  ::alarm(240);  // whatever happens to the test
+  ::alarm(240);  // ends even if the test does not
   ForkGuard guard;
   const auto store = store::open_file_store(directory).take();
   auto channel = open_channel(world_of(1, 2), {0}, store, guard);
@@ -41,7 +41,7 @@ pid_t start_rank_one(const std::string& directory, RankOne then) {
   ::_exit(0);
 }
 
-/// Ends all children, grandchildren too (this process adopts them).
+/// Ends all children and grandchildren, which this process adopts.
 void reap_everybody() {
   const std::string path = fmt::format("/proc/self/task/{}/children", ::syscall(SYS_gettid));
   for (int round = 0; round < 200; ++round) {
@@ -55,11 +55,12 @@ void reap_everybody() {
 }
 
 struct Loss {
-  std::string cause;  // empty: it was not noticed in time
+  std::string cause;  // empty: the loss was not noticed in time
   std::vector<std::string> messages;
 };
 
-/// Rank 0 waits until rank 1 has done its part, kills it, and says what came and how it knew.
+/// Runs rank 0: waits until rank 1 has done its part, and kills it. Returns the
+/// messages, and the cause of the loss.
 Loss lose_rank_one(RankOne then) {
   TemporaryDirectory directory;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -93,7 +94,7 @@ TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the
   const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto loss = lose_rank_one([](control::LinkChannel&, ForkGuard& guard) {
     if (::fork() == 0) {
-      guard.close_all_in_child();  // what the runtime's atfork handler does
+      guard.close_all_in_child();  // as in the runtime's atfork handler
       hold_still();
     }
   });
@@ -148,7 +149,7 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
     elsewhere.pid_namespace = 0;
     const pid_t pid = ::fork();
     Config config;
-    config.peer_timeout = pid == 0 ? 3 : 0;  // of rank 0's beats, one a second, two may be late
+    config.peer_timeout = pid == 0 ? 3 : 0;  // rank 0 sends one beat a second, and two may be late
     ForkGuard guard;
     const auto store = store::open_file_store(directory.path()).take();
     auto opened =
@@ -178,7 +179,7 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
     ::waitpid(pid, &status, 0);
     return status;
   };
-  // Rank 0 gets no turn for three seconds on a busy machine, but not each time.
+  // On a busy machine, rank 0 may get no CPU time for three seconds, but not every time.
   int status = -1;
   for (int attempt = 0; attempt < 5 && status != 0; ++attempt) status = status_of_stopped();
   CHECK(status == 0);

@@ -1,4 +1,4 @@
-// Conversions against those of half.h, on every instruction set that this CPU has.
+// Conversions, compared with those of half.h, on every instruction set of this CPU.
 #include <bit>
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 namespace dabke::test {
 namespace {
 
-/// All bit patterns, or what lies on and beside every border at which rounding to a 16-bit float changes.
+/// All bit patterns; or the values on and beside every border where rounding to a 16-bit float changes.
 template <class T>
 std::vector<T> telling_values() {
   std::vector<T> values;
@@ -20,13 +20,14 @@ std::vector<T> telling_values() {
     } else {
       f16 narrow;
       narrow.bits = static_cast<std::uint16_t>(bits);
-      // One of these is half a unit of bfloat16 above a bfloat16, one half a unit of float16.
+      // One of these is half a unit of bfloat16 above a bfloat16, the other
+      // half a unit of float16 above a float16.
       for (const std::uint32_t base :
            {bits << 16 | 0x8000, std::bit_cast<std::uint32_t>(static_cast<float>(narrow)) + 0x1000}) {
         for (const std::uint32_t word : {base - 0x1000, base - 1, base, base + 1})
           values.push_back(std::bit_cast<float>(word));
       }
-      // Below float16's normal numbers the unit is always 2^-24.
+      // Below float16's normal numbers, the unit is always 2^-24.
       values.push_back(static_cast<float>(bits) * 0x1p-26f);
     }
   }
@@ -53,7 +54,7 @@ std::string convert_errors(const std::vector<From>& from, std::size_t offset) {
   return check_equal(in, want);
 }
 
-/// Calls it for each ordered pair of the dtypes that can be converted.
+/// Calls `use` for each ordered pair of dtypes that can be converted.
 template <class Use>
 void for_pairs(Use use) {
   const auto into_each = [&]<class From>(std::type_identity<From> from) {

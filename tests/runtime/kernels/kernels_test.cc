@@ -1,4 +1,4 @@
-// Every kernel against plain scalar arithmetic, on every instruction set that this CPU has.
+// Every kernel, compared with plain scalar arithmetic, on every instruction set of this CPU.
 #include "runtime/kernels/kernels.h"
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 namespace dabke::test {
 namespace {
 
-/// The operations that have a kernel for such elements.
+/// The operations that have a kernel for this dtype.
 std::vector<ReduceOp> ops_of(DType dtype) {
   std::vector<ReduceOp> ops;
   for (const ReduceOp op : kReduceOps) {
@@ -56,8 +56,8 @@ T clamped(Whole value) {
   return static_cast<T>(std::clamp<Whole>(value, Limits::min(), Limits::max()));
 }
 
-/// Toward zero, unless the next whole number is a product with a number that `factor` may have been rounded
-/// from.
+/// Rounds toward zero. Exception: `factor` may have been rounded from a number whose product reaches the next
+/// whole number, which is then the result.
 template <class T>
 T scaled_integer(T value, double factor) {
   int exponent = 0;
@@ -66,7 +66,7 @@ T scaled_integer(T value, double factor) {
   const int sign = (value < 0) != (factor < 0) ? -1 : 1;
   const int shift = 53 - exponent;
   if (size == 0 || digits == 0) return 0;
-  if (shift < 0) return clamped<T>(sign * (Whole{1} << 100));  // only large factors of these tests come here
+  if (shift < 0) return clamped<T>(sign * (Whole{1} << 100));  // only large factors of these tests get here
   Whole result = size * digits >> shift;
   const bool was_rounded = digits % (1 << 20) != 0;
   if (was_rounded && (result + 1) << (shift + 1) <= size * (2 * digits + 1)) ++result;
@@ -108,7 +108,7 @@ std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   return "";
 }
 
-/// What a sum of reals becomes as an average: rounded once. A float32 times 1/n as float64 has it.
+/// The average of a sum of reals, rounded once. A float32 sum is multiplied by 1/n as float64.
 template <class T, class Sum>
 T reference_average(Sum sum, std::uint32_t divisor) {
   const double share = 1.0 / divisor;
@@ -116,7 +116,7 @@ T reference_average(Sum sum, std::uint32_t divisor) {
   return T(divisor == 1 ? sum : sum * share);
 }
 
-/// Halves are folded in float32; what is then multiplied by the factor is an element of the dtype.
+/// Halves are folded in float32. The factor multiplies the sum after it was rounded to the dtype.
 template <class T>
 T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i, const kernels::Scale& by) {
   const auto scaled = [&](T value) { return by.factor == 1 ? value : reference_scale<T>(value, by.factor); };
@@ -140,7 +140,8 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
   for (std::size_t k = 0; k < count; ++k) operands.push_back(mixed_values<T>(length, 11 * length + k));
   std::vector<T> want;
   for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i, by));
-  for (std::size_t result = 0; result <= count; ++result) {  // into more and more operands, and beside them
+  // into more and more operands, and into other memory
+  for (std::size_t result = 0; result <= count; ++result) {
     std::vector<Misplaced> memory;
     for (std::size_t k = 0; k <= count; ++k) {
       const auto bytes = bytes_of(operands[k % count]);
@@ -148,7 +149,7 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
     }
     std::vector<const void*> from;
     for (std::size_t k = 0; k < count; ++k) from.push_back(memory[k].data());
-    std::vector<void*> into;  // that one, and those before it
+    std::vector<void*> into;  // that operand, and all before it
     for (std::size_t k = 0; k <= result; ++k) into.push_back(memory[result - k].data());
     kernels::reduce_many(dtype_of<T>, op, into, from, length, by);
     for (std::size_t k = 0; k <= result; ++k) {
@@ -240,8 +241,7 @@ TEST_CASE("a reduction with a factor equals reducing, rounding, scaling and roun
                                         {0.1, 3},
                                         {2.34, 4}}) {
           if (by.divisor != 1 && (op != ReduceOp::sum || !is_floating(dtype))) continue;
-          for (const std::size_t length :
-               {1, 33, 129, 9001}) {  // the last is more than one block of integers
+          for (const std::size_t length : {1, 33, 129, 9001}) {  // the last length is more than one block
             visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
               const std::size_t count = 2 + length % 4;
               if (error.empty()) error = reduce_many_errors<T>(op, count, length, sizeof(T), by);
@@ -264,7 +264,7 @@ TEST_CASE("an average of halves does not overflow where their sum would") {
     void* const into = mean.data();
     kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), {1, 2});
     CHECK(mean == std::vector<f16>(100, f16(50000.0f)));
-    // A sum with a factor is a sum first, which float16 does not have here.
+    // A sum with a factor is rounded to float16 before the factor. It exceeds float16 here.
     kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), 0.5);
     CHECK(mean == std::vector<f16>(100, f16(std::numeric_limits<float>::infinity())));
   }
@@ -309,7 +309,7 @@ TEMPLATE_TEST_CASE("every 16-bit float meets every special one exactly as in hal
   }
 }
 
-/// An element in `wide_dtype`, through narrow().
+/// An element in `wide_dtype`, converted by narrow().
 template <class T>
 T narrowed(float sum, const kernels::Scale& by) {
   T got;
@@ -343,7 +343,7 @@ TEMPLATE_TEST_CASE("a factor rounds by itself: it joins neither an average nor a
         wrong += !same(got, times(times(stored, factor), 2.34));
         if constexpr (kIsHalf<TestType>) {
           wrong += !same(narrowed<TestType>(sum, {factor, 3}), want);
-          const float between = sum * (1 + 0x1p-12f);  // no number of the dtype: rounded before the factor
+          const float between = sum * (1 + 0x1p-12f);  // not a number of the dtype: rounded before the factor
           wrong += !same(narrowed<TestType>(between, factor), times(TestType(between), factor));
         }
       }
@@ -351,7 +351,7 @@ TEMPLATE_TEST_CASE("a factor rounds by itself: it joins neither an average nor a
     INFO(target);
     CHECK(wrong == 0);
   }
-  CHECK(joins_differ > 0);  // one product would have been another number
+  CHECK(joins_differ > 0);  // a single product would have given another number
 }
 
 TEST_CASE("the average of equal numbers is that number, whatever their number") {
@@ -390,7 +390,7 @@ TEST_CASE("integers are scaled as integers") {
   CHECK(scaled((kOne << 53) + 1, {3}) == 3 * ((kOne << 53) + 1));
   CHECK(scaled((kOne << 62) + 3, {0x1p-60}) == 4);
   CHECK(scaled(49, {1.0 / 49}) == 1);
-  CHECK(scaled(7, {2, 2}) == 7);                // the factor and the divisor together, rounded once
+  CHECK(scaled(7, {2, 2}) == 7);                // factor and divisor are applied together, rounded once
   CHECK(scaled(std::int8_t{100}, {2}) == 127);  // stays within its type
   CHECK(scaled(std::int8_t{-100}, {2}) == -128);
   CHECK(scaled(std::uint8_t{100}, {-1}) == 0);

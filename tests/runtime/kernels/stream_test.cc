@@ -1,4 +1,4 @@
-// What goes past the caches: the bytes, and that they are there before what is stored next.
+// Stores that bypass the caches: the right bytes, and visible before later stores.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,8 +48,8 @@ TEST_CASE("what is streamed is copied whatever the alignment and the length, and
   kernels::use_target("");
 }
 
-// Streaming stores are not ordered by what orders all others on x86, and ThreadSanitizer does not see them: this fails where
-// stream_copy does without its fence.
+// On x86, streaming stores are not ordered like other stores, and ThreadSanitizer does not see them. This
+// test fails if stream_copy lacks its fence.
 TEST_CASE("another process that sees what is stored after a streamed copy sees the copy") {
   constexpr std::uint32_t kRounds = 100'000;
   auto* const shared = static_cast<Shared*>(

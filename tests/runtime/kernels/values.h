@@ -1,4 +1,4 @@
-// What the tests of the kernels compute with, and where they put it.
+// The numbers and the memory of the tests of the kernels.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline constexpr bool kIsReal = kIsHalf<T> || std::is_floating_point_v<T>;
 inline const std::size_t kLengths[] = {0,  1,  2,  3,  7,  8,  9,   15,  16,  17,  31,
                                        32, 33, 63, 64, 65, 66, 127, 128, 129, 1000};
 
-/// Tells the test runner which target failed, and goes back to the best one.
+/// Selects a target, and returns to the best one at the end.
 struct OnTarget {
   explicit OnTarget(const std::string& name) { kernels::use_target(name); }
   ~OnTarget() { kernels::use_target(""); }
@@ -69,7 +69,7 @@ std::vector<T> special_values() {
   }
 }
 
-/// Any bit pattern, and every fourth value a special one.
+/// Any bit patterns; every fourth value is a special one.
 template <class T>
 std::vector<T> mixed_values(std::size_t count, std::uint64_t seed) {
   const std::vector<T> special = special_values<T>();
@@ -86,7 +86,7 @@ std::vector<T> mixed_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// Memory at a chosen distance from an aligned address, with a guard on both sides that nobody may touch.
+/// Memory at a chosen distance from an aligned address, between two guards that must stay unchanged.
 class Misplaced {
  public:
   Misplaced(const void* from, std::size_t bytes, std::size_t offset)
@@ -109,11 +109,11 @@ class Misplaced {
   std::size_t start_ = 0;
 };
 
-/// What lies at the front of `got`, whatever lies behind.
+/// Compares the front of `got` with `want`, and ignores what follows.
 template <class T>
 std::string check_equal(Misplaced& got, const std::vector<T>& want) {
   if (!got.guards_hold()) return "wrote outside";
-  if constexpr (!std::is_same_v<T, bool>) {  // mostly all bits are the same, and NaNs too
+  if constexpr (!std::is_same_v<T, bool>) {  // mostly all bits are the same, even those of NaNs
     if (want.empty() || std::memcmp(got.data(), want.data(), want.size() * sizeof(T)) == 0) return "";
   }
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -125,7 +125,7 @@ std::string check_equal(Misplaced& got, const std::vector<T>& want) {
   return "";
 }
 
-/// vector<bool> has no data(); bools travel as bytes.
+/// The values as bytes: vector<bool> has no data().
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));

@@ -1,4 +1,4 @@
-// What a lane of a device promises, over fake devices.
+// The promises of a device's lane, on fake devices.
 #include <algorithm>
 #include <barrier>
 #include <numeric>
@@ -126,7 +126,7 @@ TEST_CASE("a stream of the program's waits for an operation on a device, and the
     must(has_read->wait());
     operation->wait_until(kNever);
     must(operation->status());
-    const bool has_end = operation->end_on_device() != nullptr;  // nothing is left to wait for
+    const bool has_end = operation->end_on_device() != nullptr;  // there is nothing left to wait for
     return std::tuple(was_done, read_there, has_end);
   });
   for (const auto& one : seen) CHECK(one == std::tuple(false, std::vector<float>{2, 4}, false));
@@ -137,7 +137,7 @@ TEST_CASE("a group is on its way to a device once the last of its batches is") {
     DeviceBuffer memory[2];
     const auto ready = std::make_shared<FakeEvent>();
     OperationRef operation = allreduce_of(on_device(self, memory[0], {1}), "group.0");
-    // 16-bit integers run on the host, when the input is there: a batch of their own, and a late one.
+    // 16-bit integers run on the host once the input is there: in a batch of their own, which is late.
     TensorView shorts = on_device(self, memory[1], {0});
     shorts.dtype = DType::i16;
     shorts.shape = Shape{2};
@@ -232,7 +232,7 @@ TEST_CASE(
     self.device()->hang();
     auto pending = self.allreduce_async(x, {.name = "stuck"});
     self.device()->wait_until_it_hangs();
-    const TimePoint start = Clock::now();  // before either has aborted
+    const TimePoint start = Clock::now();  // before either rank has aborted
     both.arrive_and_wait();
     if (self.rank() == 0) self.runtime().abort("the test has had enough");
     const Status status = pending.wait();
@@ -248,11 +248,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a device that goes on after the job has failed is waited for, also beyond 5 s") {
-  constexpr int kOperations = 12;  // of several batches
+  constexpr int kOperations = 12;  // operations of several batches
   Config config = quiet_config();
-  config.fusion_threshold = 0;  // a batch each
-  config.cycle_time =
-      1;  // else what comes once four batches are under way is held back until one of them ends
+  config.fusion_threshold = 0;  // one batch per tensor
+  config.cycle_time = 1;  // otherwise, once four batches are under way, the next wait until one of them ends
   Job job(kDevice, 2, config);
   std::barrier both(2);
   const auto seen = job.run([&](Rank& self) {
@@ -278,7 +277,7 @@ TEST_CASE("a device that goes on after the job has failed is waited for, also be
   for (const auto& [told, kept, seconds] : seen) {
     CHECK(told == 6);
     CHECK(kept == 0);
-    CHECK(seconds > 5.5);  // or this has shown nothing
+    CHECK(seconds > 5.5);  // otherwise the test has shown nothing
   }
 }
 
@@ -353,7 +352,7 @@ TEST_CASE("a rank that joins with a device that is not there takes part with the
       must(join->status());
       return x[0];
     });
-    CHECK(seen == std::vector{3.0f, 3.0f});  // the average of what takes part
+    CHECK(seen == std::vector{3.0f, 3.0f});  // the average over the ranks that take part
   }
 }
 

@@ -27,7 +27,8 @@ links::Trial tried(const World& by, Rank rank, const links::SocketAddress& addre
   return trials.front();
 }
 
-/// With a limit in which there was an answer: where the address does not count, the trials go on until it is over.
+/// The result within a limit that gives an answer. If an address does not
+/// count, trials go on until the limit.
 links::Trial answered(const World& by, Rank rank, const links::SocketAddress& address) {
   return with_enough_time(
       0.5, [&](double limit) { return tried(by, rank, address, limit); },

@@ -22,7 +22,7 @@ struct Outcome {
   bool both_done = false;
 };
 
-/// Moves bytes from one side to the other, at most `step` at a time; whether any moved.
+/// Moves bytes from one side to the other, at most `step` at a time. Returns whether any moved.
 bool move_bytes(links::Handshake& from, links::Handshake& to, std::size_t step, Status& status) {
   const auto out = from.outgoing();
   const std::size_t count = std::min({step, out.size(), to.wanted()});
@@ -32,7 +32,7 @@ bool move_bytes(links::Handshake& from, links::Handshake& to, std::size_t step, 
   return true;
 }
 
-/// Takes as much of `bytes` as is wanted.
+/// Feeds as many of `bytes` as the side wants.
 Status feed(links::Handshake& to, std::span<const std::byte> bytes) {
   Status status;
   while (status.is_ok() && to.wanted() > 0 && !bytes.empty()) {
@@ -43,7 +43,7 @@ Status feed(links::Handshake& to, std::span<const std::byte> bytes) {
   return status;
 }
 
-/// Everything that `from` has to say.
+/// Moves everything that `from` sends.
 void move_all(links::Handshake& from, links::Handshake& to, Status& status) {
   while (move_bytes(from, to, 1000, status)) {
   }
@@ -91,7 +91,7 @@ TEST_CASE("a side with another key is refused by both") {
   CHECK_FALSE(outcome.both_done);
   CHECK_THAT(outcome.connector.message(), Contains("DABKE_JOB_KEY"));
 
-  // One that does not mind the acceptor's proof fails with its own.
+  // A connector that ignores the acceptor's proof fails because of its own.
   auto connector = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
   auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
   Status status;
@@ -199,7 +199,7 @@ TEST_CASE("random bytes never finish a handshake and never break it") {
   for (int round = 0; round < 2000; ++round) {
     auto connector = links::Handshake::connect(self_of(world_of(3, kSize)), 0).take();
     auto acceptor = links::Handshake::accept(self_of(world_of(0, kSize)), kAnybody).take();
-    // Damage one byte of the real conversation in either direction, or feed noise from some point on.
+    // Damages one byte of the real conversation in one direction, or sends noise from some point on.
     const std::size_t damaged = random() % 400;
     const bool noise = random() % 2 == 0;
     std::size_t position = 0;

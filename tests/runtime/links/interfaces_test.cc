@@ -65,8 +65,7 @@ TEST_CASE("what the host's own name resolves to, such as 127.0.1.1, is advertise
     };
     CHECK(std::ranges::any_of(*interfaces, has_it));
   }
-  CHECK(
-      links::SocketAddress::of_host("127.0.1.1")->is_loopback());  // and goes last where an interface has it
+  CHECK(links::SocketAddress::of_host("127.0.1.1")->is_loopback());  // it goes last if an interface has it
 }
 
 TEST_CASE("a selection that this host lacks, or that makes no sense, is an error that says what there is") {

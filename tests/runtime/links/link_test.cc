@@ -1,4 +1,4 @@
-// What holds of every link, whatever it goes through.
+// Properties of every link, whatever carries it.
 #include "runtime/links/link.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ using Catch::Contains;
 
 namespace {
 
-/// A pair of each kind in turn.
+/// A connected pair of each kind in turn.
 std::unique_ptr<Pair> connected_pair() {
   const bool shared = GENERATE(false, true);
   auto pair = shared ? shm_pair() : tcp_pair();
@@ -59,7 +59,7 @@ TEST_CASE("what the peer sent before it broke the link is still received, even w
   Status status;
   for (const auto deadline = deadline_after(60); status.is_ok() && Clock::now() < deadline;) {
     status = pair->a->send(bytes_of("anybody there?"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the kernel tells of it when it comes to it
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the kernel reports it a little later
   }
   CHECK(status.code() == Code::peer_lost);
   Collected seen;
@@ -85,7 +85,7 @@ TEST_CASE("a link is in the fork guard for as long as it is open") {
   const int b = pair->b->descriptor();
   pair->a.reset();
   const int status = status_in_child([&] {
-    // The number of the closed link belongs to somebody else by now; that of the open one must go.
+    // The number of the closed link has another owner by now. That of the open link must be closed.
     const bool reused = ::dup2(2, a) == a;
     pair->guard.close_all_in_child();
     return reused && ::fcntl(a, F_GETFD) != -1 && ::fcntl(b, F_GETFD) == -1 ? 0 : 1;
@@ -105,7 +105,7 @@ TEST_CASE(
       return sent == kMessages && seen.frames.size() == kMessages && !link.wants_write();
     };
     while (!is_done() && Clock::now() < deadline) {
-      // Each answers each, and some are larger than what can be under way.
+      // Each rank answers each message. Some messages are larger than what can be under way.
       while (sent < kMessages && sent <= seen.frames.size())
         if (!link.send(bytes_of(std::string(sent % 50 == 0 ? 1'000'000 : 17 * sent, mark))).is_ok())
           return false;

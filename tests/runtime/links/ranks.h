@@ -1,4 +1,4 @@
-// The things that tests of ranks over links begin with: worlds, handshakes, addresses, and bytes as text.
+// Helpers for tests of ranks over links: worlds, handshakes, addresses, and bytes as text.
 #pragma once
 
 #include <unistd.h>
@@ -47,7 +47,7 @@ inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// An address of this host of which nobody else takes a port, also once it is closed.
+/// An address of this host on which no other process takes a port, even after it is closed.
 inline links::SocketAddress address_of_our_own() {
   const int process = ::getpid();
   return links::SocketAddress::of_host("127.83." + std::to_string(process >> 8 & 255) + "." +
@@ -55,7 +55,7 @@ inline links::SocketAddress address_of_our_own() {
       .take();
 }
 
-/// Open descriptors of this process.
+/// Counts the open descriptors of this process.
 inline std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;

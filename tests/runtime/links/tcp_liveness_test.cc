@@ -46,7 +46,8 @@ void fill(int fd) {
 }  // namespace
 
 TEST_CASE("a peer that reads nothing is not silent: its host answers") {
-  // The more seldom its host asks, the longer it is since it was answered: that counts where this thread had its turns.
+  // The less often the host asks, the older its last answer. A result counts
+  // only if this thread had its CPU time.
   Duration longest = Duration::max();
   for (int attempt = 0; attempt < 10 && longest >= 1s; ++attempt) {
     const Connection both = connected();
@@ -56,7 +57,7 @@ TEST_CASE("a peer that reads nothing is not silent: its host answers") {
     const TimePoint end = Clock::now() + 2s;
     while (Clock::now() < end) {
       fill(both.client.get());
-      pollfd never{both.server.get(), 0, 0};  // time passes
+      pollfd never{both.server.get(), 0, 0};  // lets time pass
       (void)::poll(&never, 1, 50);
       longest = std::max(longest, silence.silent_for(both.client.get(), Clock::now()));
     }

@@ -1,5 +1,5 @@
-// The tensors that travel together: decided by the root, and the same on every member of a process set
-// whatever else is ordered between them that others do not see.
+// The tensors of a batch. The root decides, and every member of a process set has the same batch, whatever
+// orders that others do not see lie in between.
 #include <catch2/catch.hpp>
 
 #include "runtime/negotiation/batching/batch_marks.h"
@@ -20,13 +20,14 @@ negotiation::Negotiator::Options fusing(std::size_t cache_capacity = 1000) {
 
 constexpr ProcessSetId kPair = 1;  // ranks 0 and 1
 
-/// What each of three ranks ran when all of it became ready while the data plane was busy, in this order.
+/// Makes all requests ready in this order while the data plane is busy. Returns
+/// the batches of each of three ranks.
 std::vector<Names> batches_when_ready_together(SimulatedJob& job, const std::vector<Request>& requests) {
   std::vector<std::size_t> before;
   for (Rank rank = 0; rank < 3; ++rank) before.push_back(job.batches(rank).size());
   job.negotiator(0).set_data_plane_busy(DeviceType::host, true);
   for (const Request& request : requests) {
-    for (const Rank rank : {0, 2, 1}) {  // rank 1 last, so that all is complete at the root with one message
+    for (const Rank rank : {0, 2, 1}) {  // rank 1 comes last, so one message makes all complete at the root
       if (request.process_set == kPair && rank == 2) continue;
       job.submit(rank, request);
     }

@@ -1,4 +1,4 @@
-// Slots: what has been seen once is a number from then on.
+// Slots: after its first use, a request travels as a number.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ TEST_CASE("every collective is cached: its second negotiation travels as a numbe
   request.kind = kind;
   all_submit(job, request);
   const std::size_t first = job.bytes();
-  CHECK(first > 400);  // the name went up and down
+  CHECK(first > 400);  // the name went up and down the tree
   all_submit(job, request);
   CHECK(job.bytes() - first < 50);
   CHECK(job.negotiator(1).cache_counts().hits == 1);
@@ -64,18 +64,18 @@ TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it
       CHECK(
           negotiation::difference_in_tables(job.negotiator(rank).state(), job.negotiator(0).state()).empty());
   }
-  // a: hit, hit; b: evicted by c, seen anew.
+  // a: hit, hit; b: evicted by c, so it is new again.
   CHECK(job.negotiator(1).cache_counts().hits == 2);
 }
 
 TEST_CASE("a report by slot that crosses the slot's eviction still counts") {
   SimulatedJob job(3, 1, with_slots(1));
   all_submit(job, allreduce("a"));
-  const negotiation::Token by_slot = job.submit(2, allreduce("a"));  // under way
+  const negotiation::Token by_slot = job.submit(2, allreduce("a"));  // still under way
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("b"));
   while (job.step_link(1, 0) || job.step_link(0, 1)) {
   }
-  job.run();  // b's order evicts a
+  job.run();  // the order of b evicts a
   job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
@@ -84,7 +84,8 @@ TEST_CASE("a report by slot that crosses the slot's eviction still counts") {
 }
 
 TEST_CASE("however many names come and go, no rank remembers more of them than reports may be under way") {
-  // Everybody works; rank 2 does not, which is a leaf of the flat tree and on the way of rank 6 in the other.
+  // All ranks work except rank 2. In the flat tree it is a leaf, in the other
+  // tree it is between rank 6 and the root.
   const auto [ranks, working] = GENERATE(table<int, std::string>(
       {{3, ""}, {3, "0,1"}, {3, "1,2"}, {7, ""}, {7, "0,1"}, {7, "0,1,3,4,6"}, {7, "6,1"}}));
   CAPTURE(ranks, working);
@@ -129,7 +130,7 @@ TEST_CASE("word that only says what was seen is rare, and nothing is said while 
     job.submit(1, allreduce("x", {4}, kWorldSet));
     job.run();
   }
-  CHECK(job.messages() == 4 * kSteps);  // two reports and two orders each
+  CHECK(job.messages() == 4 * kSteps);  // two reports and two orders per step
 }
 
 TEST_CASE("a report by slot still counts when thousands of evictions are on their way to who sent it") {

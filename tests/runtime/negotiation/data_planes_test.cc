@@ -1,4 +1,4 @@
-// The data planes of host and devices: what waits for one of them leaves the others alone.
+// The data planes of host and devices: an order that waits for one of them does not delay the others.
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/negotiation/simulated_job.h"
@@ -18,7 +18,7 @@ void submit_everywhere(SimulatedJob& job, const Request& request) {
   job.run();
 }
 
-/// All that rank 0 runs from now on, once nothing is busy any more.
+/// Lets rank 0 run everything: no data plane is busy any more.
 void let_all_go(SimulatedJob& job) {
   for (const DeviceType type : kDeviceTypes) job.negotiator(0).set_data_plane_busy(type, false);
   job.advance(milliseconds(0));
@@ -123,7 +123,7 @@ TEST_CASE("what waits for a device runs before the join completes that it began 
   job.run();
   CHECK(job.outcome(x).contributors == 2);
   CHECK(job.all_complete());
-  // The next request of the name is nobody's but its own.
+  // The next request of this name is independent of the earlier one.
   std::vector<negotiation::Token> next;
   for (Rank rank = 0; rank < 3; ++rank)
     next.push_back(job.submit(rank, on(DeviceType::cuda, allreduce("x"))));

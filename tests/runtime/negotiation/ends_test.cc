@@ -29,7 +29,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
                       "of steps? See join()"));
   const negotiation::Token later = job.submit(1, allreduce("y"));
   CHECK(job.outcome(later).status.code() == Code::shut_down);
-  job.kill(2);  // its link closes after the goodbye: no loss
+  job.kill(2);  // its link closes after the goodbye: this is not a loss
   job.run();
   const negotiation::Token pair = job.submit(0, allreduce("z", {4}, 1));
   job.submit(1, allreduce("z", {4}, 1));
@@ -73,7 +73,7 @@ TEST_CASE("who comes only when others have left as well is told who left first")
 TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, does not run") {
   SimulatedJob job(3);
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
-  job.run();  // so that it travels by slot
+  job.run();  // so that it travels by slot afterwards
   std::vector<negotiation::Token> tokens{job.submit(2, allreduce("x"))};
   job.negotiator(2).leave(job.now());
   job.advance(milliseconds(0));
@@ -81,7 +81,7 @@ TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, 
   tokens.push_back(job.submit(1, allreduce("x")));
   REQUIRE(job.deliver(2, 0));  // the report
   REQUIRE(job.deliver(2, 0));  // the goodbye
-  REQUIRE(job.deliver(1, 0));  // only now all have reported
+  REQUIRE(job.deliver(1, 0));  // only now all ranks have reported
   job.advance(milliseconds(0));
   job.run();
   for (const negotiation::Token token : tokens) CHECK(job.outcome(token).status.code() == Code::shut_down);

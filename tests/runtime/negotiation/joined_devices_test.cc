@@ -1,4 +1,4 @@
-// What becomes of a device's tensors once a rank without such a device has joined.
+// The fate of a device's tensors after a rank without such a device has joined.
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/negotiation/simulated_job.h"
@@ -16,7 +16,7 @@ Request on_cuda(const std::string& name, ProcessSetId set = kWorldSet) {
 
 Request join(ProcessSetId set = kWorldSet) { return plain(CollectiveKind::join, "join", set); }
 
-/// Submits it on all ranks but one.
+/// Submits the request on all ranks but one.
 std::vector<negotiation::Token> submit_without(SimulatedJob& job, Rank absent, const Request& request) {
   std::vector<negotiation::Token> tokens;
   for (Rank rank = 0; rank < job.size(); ++rank) {
@@ -32,7 +32,7 @@ TEST_CASE("a device's tensor is an error, on all ranks, once a rank without such
   SimulatedJob job(3, 1, {}, {2});
   std::vector<negotiation::Token> before = submit_without(job, -1, on_cuda("x"));
   for (const negotiation::Token token : before)
-    CHECK(job.outcome(token).contributors == 3);  // its slot is known from here on
+    CHECK(job.outcome(token).contributors == 3);  // it has a slot from here on
   job.submit(2, join());
   for (const negotiation::Token token : submit_without(job, 2, on_cuda("x"))) {
     CHECK(job.outcome(token).status.code() == Code::invalid_argument);
@@ -64,7 +64,7 @@ TEST_CASE(
   CAPTURE(seed);
   std::mt19937 random(seed);
   negotiation::Negotiator::Options options;
-  options.topology = tree_of(12, 3, 1);  // each host's leader reports to the one before
+  options.topology = tree_of(12, 3, 1);  // each host's leader reports to the leader before
   const Rank without = 1 + static_cast<Rank>(random() % 11);
   SimulatedJob job(12, seed, options, {without});
   std::vector<Rank> joining{without};

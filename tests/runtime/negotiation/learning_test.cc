@@ -1,4 +1,4 @@
-// Learned batches: found by the root, kept to by the ranks, and never a reason to wait for ever.
+// Learned batches: the root finds them, the ranks follow them, and they never make a rank wait for ever.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -16,14 +16,14 @@ negotiation::Negotiator::Options learning(std::size_t batch_bytes = 1 << 20) {
   return options;
 }
 
-/// Every rank submits the names in this order; all of them complete.
+/// Every rank submits the names in this order. All of them complete.
 void step(SimulatedJob& job, const std::vector<std::string>& names) {
   std::vector<negotiation::Token> tokens;
   for (const std::string& name : names) {
     for (Rank rank = 0; rank < job.size(); ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
   }
   job.run();
-  job.advance(milliseconds(50));  // as long as anything is ever kept back
+  job.advance(milliseconds(50));  // the longest time for which anything is deferred
   job.run();
   for (const negotiation::Token token : tokens) REQUIRE(job.outcome(token).ran);
 }
@@ -62,7 +62,7 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
   }
   job.run();  // no time passes
   for (const negotiation::Token token : tokens) CHECK(job.outcome(token).ran);
-  // And next time nobody keeps it back: the batch ends there.
+  // The next time, no rank defers it: the batch ends there.
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
   std::vector<negotiation::Token> next;
   for (Rank rank = 0; rank < 3; ++rank) next.push_back(job.submit(rank, allreduce("a")));
@@ -112,7 +112,7 @@ TEST_CASE("who has reported the whole batch and waits for one of it makes the ot
   }
   job.run();
   CHECK(job.all_complete());
-  // Ranks are often late; the step is still what it was.
+  // Ranks are often late, so the learned batch stays.
   REQUIRE(job.negotiator(2).has_learned_batches());
   const negotiation::Token next = job.submit(0, allreduce("a"));
   for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
@@ -128,7 +128,7 @@ TEST_CASE("word that somebody waits is of no effect once what is waited for has 
   }
   while (job.step_link(2, 0) || job.step_link(1, 0)) {
   }
-  job.negotiator(2).want(kWorldSet, "a", job.now());  // it crosses the order
+  job.negotiator(2).want(kWorldSet, "a", job.now());  // crosses the order
   job.advance(milliseconds(0));
   job.run();
   REQUIRE(job.all_complete());

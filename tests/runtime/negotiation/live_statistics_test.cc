@@ -16,7 +16,7 @@ TEST_CASE("a look gets the figures of every rank in any tree, and costs two mess
   const std::size_t before = job.messages();
   job.advance(std::chrono::seconds(100));
   job.run();
-  CHECK(job.messages() == before);  // while nobody looks nothing is sent
+  CHECK(job.messages() == before);  // nothing is sent while nobody watches
   CHECK(job.negotiator(0).figures().empty());
 
   job.negotiator(0).gather_figures();

@@ -1,4 +1,4 @@
-// Process sets that their members alone add and remove.
+// Process sets that only their members add and remove.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ Request remove(std::vector<Rank> ranks) {
   return change(CollectiveKind::remove_set_among_members, std::move(ranks));
 }
 
-/// What the call of all members comes to: the same on each.
+/// The outcome of a call of all members, which is the same on each of them.
 Outcome of_members(SimulatedJob& job, const Request& request) {
   std::vector<negotiation::Token> tokens;
   for (const Rank rank : request.ranks) tokens.push_back(job.submit(rank, request));
@@ -173,7 +173,7 @@ TEST_CASE("who has joined the world adds and removes sets, and is waited for") {
   const negotiation::Token queued = job.submit(1, add({1, 2})), again = job.submit(1, add({1, 2}));
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, plain(CollectiveKind::join, "join"));
   job.run();
-  CHECK(job.outcome(joined).completions == 1);  // what waits for members alone holds no join up
+  CHECK(job.outcome(joined).completions == 1);  // calls that wait for members delay no join
   CHECK(job.outcome(queued).completions == 0);
   job.submit(2, add({1, 2}));
   job.submit(2, add({1, 2}));

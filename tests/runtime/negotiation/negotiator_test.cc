@@ -224,8 +224,8 @@ TEST_CASE("ranks that join with something queued behind its own name do not wait
   negotiation::Negotiator::Options options;
   options.topology = topology;
   SimulatedJob job(4, seed, options);
-  // What rank 1 has queued waits for rank 3, and the other way round; rank 2 takes part in both, rank 0 in
-  // none.
+  // The queued requests of rank 1 wait for rank 3, and the other way round. Rank 2
+  // takes part in both, and rank 0 in none.
   std::vector<negotiation::Token> tokens;
   for (int i = 0; i < 3; ++i) {
     for (const Rank rank : {1, 2}) tokens.push_back(job.submit(rank, allreduce("c")));
@@ -289,7 +289,7 @@ TEST_CASE("process sets are added and removed in agreement, and disagreement is 
 TEST_CASE(
     "a name that is being failed as a mismatch does not run as well, when its last rank comes in the same "
     "round") {
-  // The root judges the mismatch and takes in what makes the name complete, before it gives any order.
+  // The root judges the mismatch, and receives the request that completes the name, before it gives an order.
   negotiation::Negotiator::Options options;
   options.static_sets = {{0, 1}};
   options.topology = tree_of(3, 3, 8);
@@ -303,16 +303,17 @@ TEST_CASE(
   REQUIRE(job.step_link(0, 1));
   REQUIRE(job.step_link(0, 2));
   while (job.deliver(1, 0)) {
-  }  // an answer
+  }  // one answer
   while (job.deliver(2, 0)) {
-  }                                                                // the last one: both names are to fail
-  const negotiation::Token late = job.hand_in(0, allreduce("x"));  // and one is complete
+  }                                                                // the last answer: both names must fail
+  const negotiation::Token late = job.hand_in(0, allreduce("x"));  // one name is complete
   job.advance(milliseconds(0));
   job.run();
   for (const negotiation::Token token : {in_set, in_world, third, late})
     CHECK(job.outcome(token).status.code() == Code::mismatch);
   for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank).empty());
-  CHECK(job.outcome(queued).completions == 0);  // it waits for the others, and for nobody's neutral data
+  // it waits for the other ranks, and for no rank's neutral data
+  CHECK(job.outcome(queued).completions == 0);
   job.submit(0, allreduce("x"));
   job.submit(2, allreduce("x"));
   job.run();
@@ -335,7 +336,7 @@ TEST_CASE("a report that waits to be sent when its name is failed does not count
     REQUIRE(job.step());  // then the error is on its way to rank 1
   REQUIRE(job.outcome(failed[1]).completions == 0);
   failed.push_back(job.submit(2, allreduce("x")));
-  REQUIRE(job.deliver(2, 1));  // completes what rank 1 has to report
+  REQUIRE(job.deliver(2, 1));  // completes the report of rank 1
   REQUIRE(job.deliver(0, 1));  // the error, in the same round
   job.advance(milliseconds(0));
   job.run();

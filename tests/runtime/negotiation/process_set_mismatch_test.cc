@@ -125,8 +125,8 @@ TEST_CASE("a mismatch of process sets is looked for no more while its error wait
   job.run();
   job.advance(milliseconds(500));  // the root asks about set 1
   for (const Rank rank : {1, 2}) REQUIRE(job.step_link(0, rank));
-  for (const Rank rank : {1, 2}) REQUIRE(job.deliver(rank, 0));  // both names are to fail
-  job.advance(milliseconds(500));  // and the world's has waited for a second as well
+  for (const Rank rank : {1, 2}) REQUIRE(job.deliver(rank, 0));  // both names must fail
+  job.advance(milliseconds(500));  // the request of the world has also waited for a second
   for (const Rank rank : {1, 2}) {
     while (job.step_link(0, rank)) {
     }

@@ -1,4 +1,4 @@
-// Random jobs against the invariants: one sequence, exactly-once completion, nothing left over.
+// Random jobs against the invariants: one sequence, exactly-once completion, and nothing left over.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -8,8 +8,7 @@
 namespace dabke::test {
 namespace {
 
-/// The part of what rank `of` ran, each with its set in front, that belongs to sets that it shares with the
-/// other, in order.
+/// The calls of rank `of`, in order, that belong to sets that both ranks are in. Each has its set in front.
 std::vector<std::string> shared(SimulatedJob& job, const std::vector<std::string>& ran, Rank of, Rank with) {
   std::vector<std::string> out;
   for (const std::string& one : ran) {
@@ -56,7 +55,8 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
         if (job.negotiator(rank).sets().contains(set, rank)) todo.emplace_back(rank, request);
       }
     }
-    // Each rank's order is its own, but equal names keep theirs: the n-th of a name is the same everywhere.
+    // Each rank has its own order, but equal names keep theirs: the n-th call
+    // of a name is the same on all ranks.
     std::ranges::shuffle(todo, random);
     for (auto& [rank, request] : todo) {
       job.submit(rank, std::move(request));

@@ -1,5 +1,5 @@
-// The negotiation of a few ranks, whose messages a test delivers one by one. The links keep their order, and
-// interleave as a seed decides. Simulation holds what happens against the invariants.
+// The negotiation of a few ranks. The test delivers the messages one by one. The links keep their order, and
+// a seed decides how they interleave. Simulation checks all actions against the invariants.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ struct Outcome {
 
 class SimulatedJob final : private ActionSink {
  public:
-  /// `without_devices`: these ranks have nothing but the host.
+  /// The ranks in `without_devices` have only the host.
   explicit SimulatedJob(int size, unsigned seed = 1, negotiation::Negotiator::Options options = {},
                         const std::vector<Rank>& without_devices = {});
 
@@ -34,44 +34,44 @@ class SimulatedJob final : private ActionSink {
 
   /// Submits and returns the token.
   negotiation::Token submit(Rank rank, Request request);
-  /// The same, but the rank does nothing about it yet.
+  /// The same, but the rank does not act on it yet.
   negotiation::Token hand_in(Rank rank, Request request);
   /// Delivers messages in random interleaving until there are none left.
   void run();
   /// Delivers one message of a random link, if there is any.
   bool step();
-  /// The rank dies: its messages still under way arrive, then its peers learn of it.
+  /// The rank dies: its messages under way still arrive, then its peers notice the loss.
   void kill(Rank rank);
-  /// The rank stands still: it does nothing, and what is sent to it is not read.
+  /// The rank stands still: it does nothing, and reads no message.
   void stop(Rank rank) { ranks_[static_cast<std::size_t>(rank)].stopped = true; }
 
   const Outcome& outcome(negotiation::Token token) const { return outcomes_.at(token); }
   /// Every token completed exactly once.
   bool all_complete() const;
-  /// Simulation::check_quiet().
+  /// Calls Simulation::check_quiet().
   void check_quiet() { simulation_.check_quiet(); }
   /// The calls that this rank ran, as "set:name" in order.
   const std::vector<std::string>& executed(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].executed;
   }
-  /// The batches that this rank ran, each as "set: name, name", in order; of a group each tensor.
+  /// The batches that this rank ran, each as "set: name, name", in order. Groups have all their tensors.
   const std::vector<std::string>& batches(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].batches;
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Of each warning what is logged where a launcher tells the rest.
+  /// For each warning, the short form that is logged if a launcher reports the rest.
   const std::vector<std::string>& briefs() const { return briefs_; }
-  /// What this rank was to dump, in order.
+  /// The dumps that this rank was asked for, in order.
   const std::vector<negotiation::DumpAction>& dumps(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].dumps;
   }
-  /// Those of this rank alone.
+  /// The warnings of this rank only.
   const std::vector<std::string>& warnings(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].warnings;
   }
-  /// How many stacks were wanted of this rank.
+  /// The number of stacks that were requested from this rank.
   int stacks_wanted(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].stacks_wanted; }
-  /// When this rank's timeline changed: the number of the last order that it had executed, and how.
+  /// The changes of this rank's timeline, each with the number of the last executed order.
   const std::vector<std::pair<std::uint64_t, wire::TimelineChange>>& timeline(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].timeline;
   }
@@ -80,7 +80,7 @@ class SimulatedJob final : private ActionSink {
   std::size_t bytes() const { return bytes_; }
   /// Delivers the next message of this link, if there is one.
   bool step_link(Rank from, Rank to);
-  /// The same, but `to` does nothing about it yet: a real rank takes several messages in at one time.
+  /// The same, but `to` does not act on it yet: a real rank reads several messages at a time.
   bool deliver(Rank from, Rank to);
 
  private:

@@ -43,7 +43,7 @@ TEST_CASE("ranks that come one after the other within the stall time are not rep
   negotiation::Negotiator::Options options;
   options.stall_check = seconds(60);
   SimulatedJob job(2, 1, options);
-  for (int step = 0; step < 10; ++step) {  // longer than the stall time as a whole
+  for (int step = 0; step < 10; ++step) {  // the whole loop takes longer than the stall time
     const negotiation::Token x = job.submit(0, allreduce("x"));
     job.run();
     job.advance(seconds(59));
@@ -75,7 +75,7 @@ TEST_CASE("a stall report says what else was submitted under the same name") {
 TEST_CASE("names that failed before everybody had come are not remembered once all have heard of it") {
   negotiation::Negotiator::Options options;
   options.static_sets = {{0, 2}, {0, 1, 2, 3}};
-  options.topology = tree_of(5, 1, 2);  // 3 and 4 report to 1; rank 4 never says anything
+  options.topology = tree_of(5, 1, 2);  // 3 and 4 report to 1; rank 4 never sends anything
   SimulatedJob job(5, 1, options);
   for (int i = 0; i < 10; ++i) {
     const std::string name = fmt::format("grad.{}", i);
@@ -154,7 +154,7 @@ TEST_CASE(
   job.run();
   job.advance(seconds(60));
   job.run();
-  CHECK(job.warnings().empty());  // not without the stacks
+  CHECK(job.warnings().empty());  // none without the stacks
   CHECK(job.stacks_wanted(0) == 0);
   CHECK(job.stacks_wanted(1) == 1);
   CHECK(job.stacks_wanted(2) == 1);
@@ -205,7 +205,7 @@ TEST_CASE("a stall is told in full once and when its story changes, else by a li
         "Stalled for 60 s: 'x' of process set 0 waits for rank 1; dabkerun tells the rest.");
   wait();
   REQUIRE(job.warnings().size() == 2);
-  CHECK(job.briefs().back().empty());  // it is short
+  CHECK(job.briefs().back().empty());  // the warning is short already
   CHECK(job.warnings()[1] ==
         "Still stalled, for 120 s: 'x' of process set 0 waits for rank 1, as reported 60 s ago.");
   job.submit(1, allreduce("other"));
@@ -331,8 +331,7 @@ TEST_CASE("a join is no stall as long as the others go on, and is one after that
 
 namespace {
 
-/// All ranks run order 7 for so long; `elsewhere` says what rank 1 is in instead, `silent` that it is
-/// stopped.
+/// All ranks run order 7 for so long, except that rank 1 may run `elsewhere`, or may be stopped (`silent`).
 struct LongRun {
   explicit LongRun(std::optional<negotiation::Negotiator::Running> elsewhere, bool silent, seconds age,
                    Rank teller)

@@ -11,12 +11,12 @@ const wire::TimelineChange kStartA{true, false, "a"};
 const wire::TimelineChange kStartB{true, false, "b"};
 const wire::TimelineChange kStop{};
 
-/// One rank that makes calls, each when it has followed the one before, as TimelineSwitch does.
+/// One rank that makes calls, each after it has followed the call before, as TimelineSwitch does.
 class Caller {
  public:
   Caller(SimulatedJob& job, Rank rank) : job_(job), rank_(rank) {}
 
-  /// Whether all of its calls are done.
+  /// Makes the next call if possible. Returns whether all calls are done.
   bool go_on(const std::vector<wire::TimelineChange>& calls) {
     const auto& followed = job_.timeline(rank_);
     while (done_ < calls.size()) {

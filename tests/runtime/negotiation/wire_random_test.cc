@@ -1,4 +1,4 @@
-// Random messages of every kind, written and read back.
+// Random messages of every kind, written and read again.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,7 @@ class Random {
 
   std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
   bool coin() { return below(2) == 0; }
-  /// A number of any magnitude, the edges included.
+  /// A number of any magnitude, including the limits.
   template <class T>
   T number() {
     switch (below(8)) {
@@ -47,7 +47,7 @@ class Random {
     for (T& one : all) one = number<T>();
     return all;
   }
-  /// Ascending, because a bitmap does not keep another order: none, one, neighbours, many with gaps.
+  /// Ascending slots, because a bitmap keeps no other order: none, one, neighbours, or many with gaps.
   std::vector<wire::Slot> slots() {
     std::vector<wire::Slot> all;
     wire::Slot slot = (below(3) << 32) + below(100'000);
@@ -66,10 +66,10 @@ class Random {
     const bool is_empty = below(8) == 0;
     std::vector<std::int64_t> dims(of<std::size_t>({0, 0, 1, 2, 5, 6, 9}));
     for (std::int64_t& dim : dims) dim = static_cast<std::int64_t>(below(40)) + (is_empty ? 0 : 1);
-    if (dims.size() == 2 && coin()) dims = {0, (1LL << 60) - 1};  // no element, and still a long way round
+    if (dims.size() == 2 && coin()) dims = {0, (1LL << 60) - 1};  // no elements, but a huge dimension
     return Shape(dims);
   }
-  /// A value of a call's field.
+  /// A value for a field of a call.
   template <class T>
   T any() {
     if constexpr (std::is_enum_v<T>) {
@@ -88,7 +88,7 @@ class Random {
       if (!field.is_each_tensors) request.*field.value = any<T>();
     });
     request.priority = number<std::int32_t>();
-    // Scalars without a name are the shortest that a group can hold: half of all groups are nothing else.
+    // Scalars without names are the shortest tensors of a group. Half of all groups have nothing else.
     const bool shortest = coin();
     for (std::size_t left = of<std::size_t>({0, 1, 1, 2, 3, 40, 1000}); left > 0; --left) {
       TensorSpec tensor;
@@ -189,7 +189,7 @@ wire::OrdersMessage Random::message() {
   wire::OrdersMessage message;
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
     message.orders.push_back(coin() ? cached_run() : order());
-    // Neighbours of a cached order travel as one range.
+    // Successive cached orders travel as one range.
     for (std::uint64_t more = below(5); more > 0 && message.orders.back().slot != wire::kNoSlot; --more) {
       wire::Order next = cached_run();
       next.number = message.orders.back().number + 1;
@@ -290,7 +290,7 @@ wire::Message any_message(Random& random, std::size_t kind) {
   }
 }
 
-// Equality of all that a message holds. What is new in a struct must be compared here too: the bindings below
+// Equality of everything in a message. A new field of a struct must be compared here, too. The bindings below
 // name every field, and do not compile with one more.
 
 bool same(const CallSpec& a, const CallSpec& b) {
@@ -300,7 +300,7 @@ bool same(const CallSpec& a, const CallSpec& b) {
          std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale;
 }
 
-// A class with a base has no bindings; its members are counted by how many a list of initial values may have.
+// A class with a base has no bindings. Its members are counted by the longest list of initial values.
 struct Anything {
   template <class T>
   operator T() const;
@@ -313,7 +313,7 @@ consteval std::size_t members_of() {
     return sizeof...(Values);
   }
 }
-static_assert(members_of<Request>() == 8, "compare the new member below");  // the base is one
+static_assert(members_of<Request>() == 8, "compare the new member below");  // the base is one of them
 
 bool same(const Request& a, const Request& b) {
   return same(static_cast<const CallSpec&>(a), b) && a.name == b.name && a.process_set == b.process_set &&
@@ -423,7 +423,7 @@ std::vector<std::byte> bytes_of(const wire::Message& message) {
   return out;
 }
 
-/// Empty when the message comes back as it was.
+/// Returns "" if the message comes back unchanged.
 std::string what_went_wrong(const wire::Message& message) {
   const auto back = wire::decode(bytes_of(message));
   if (!back) return back.status().message();
@@ -475,7 +475,8 @@ TEST_CASE("a list that claims more elements than bytes are left is refused befor
   wire::ReadyMessage ready;
   ready.joins.resize(1);
   auto bytes = bytes_of(ready);
-  const std::size_t count_at = bytes.size() - 3 - sizeof(ProcessSetId) - sizeof(Rank);  // and two empty lists
+  // two empty lists follow
+  const std::size_t count_at = bytes.size() - 3 - sizeof(ProcessSetId) - sizeof(Rank);
   REQUIRE(bytes[count_at] == std::byte{1});
   bytes[count_at] = std::byte{2};
   CHECK_FALSE(wire::decode(bytes));
@@ -483,7 +484,7 @@ TEST_CASE("a list that claims more elements than bytes are left is refused befor
 
 TEST_CASE("a message that stands for more slots or orders than there can be is refused") {
   const std::vector<std::byte> empty = bytes_of(wire::ReadyMessage{});
-  // The list of slots begins after the kind and the varint `seen`: its form, then what follows.
+  // The list of slots begins after the kind and the varint `seen`: its form, then the slots.
   const auto with_slots = [&](std::vector<int> slots) {
     std::vector<std::byte> bytes(empty.begin(), empty.begin() + 2);
     for (const int byte : slots) bytes.push_back(static_cast<std::byte>(byte));
@@ -492,10 +493,10 @@ TEST_CASE("a message that stands for more slots or orders than there can be is r
   };
   CHECK(wire::decode(with_slots({0, 1, 5, 3})));
   CHECK_FALSE(wire::decode(with_slots({0, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f})));  // 2^32 - 1 from 5 on
-  // 3 * 2^20 twice: each is possible, both together are not.
+  // 3 * 2^20 twice: each is possible, but not both together.
   CHECK(wire::decode(with_slots({0, 1, 5, 0x80, 0x80, 0xc0, 0x01})));
   CHECK_FALSE(wire::decode(with_slots({0, 2, 5, 0x80, 0x80, 0xc0, 0x01, 5, 0x80, 0x80, 0xc0, 0x01})));
-  // Slots past the last number there is: a run, and a bitmap.
+  // Slots beyond the last possible number: a run, and a bitmap.
   const std::vector<int> last = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
   std::vector<int> run = {0, 1}, bitmap = {1};
   run.insert(run.end(), last.begin(), last.end());

@@ -9,7 +9,7 @@ namespace {
 
 using Then = reports::RecordedSteps::Then;
 
-/// At the end of which steps it starts and stops, where each `stride`-th of 200 is marked.
+/// The steps at whose end the timeline starts and stops, if every `stride`-th of 200 steps is marked.
 std::map<std::uint64_t, Then> changes(StepRange range, std::uint64_t stride = 1) {
   reports::RecordedSteps steps(range);
   std::map<std::uint64_t, Then> found;

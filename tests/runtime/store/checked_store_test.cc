@@ -14,9 +14,9 @@ using namespace dabke::test;
 
 namespace {
 
-constexpr double kLong = 3600;  // nobody waits for so long
+constexpr double kLong = 3600;  // no test waits for so long
 
-/// A check that says stop when it is asked for the `last` time, and counts how often that was, and by others than this thread.
+/// A check that stops the wait at its `last` call. It counts its calls, and those from other threads.
 class Check {
  public:
   explicit Check(int last) : last_(last) {}
@@ -60,7 +60,8 @@ TEST_CASE("a check that says stop ends a wait in the store, however that is cut"
   CHECK(end.code() == Code::interrupted);
   CHECK(end.message() == "dabke_init was stopped by its check");
   CHECK(check.asked() == 2);
-  // It is not asked again: every later wait ends at once, and what is there can still be read, which says why others fail.
+  // The check is not called again, and every later wait ends at once. Keys can still be
+  // read, which explains why others fail.
   CHECK(checked->get("nothing", deadline_after(kLong)).status().code() == Code::interrupted);
   CHECK(checked->trouble().code() == Code::interrupted);
   CHECK(*checked->get("here", deadline_after(kLong)) == "value");

@@ -15,9 +15,9 @@ using Catch::Contains;
 
 namespace {
 
-constexpr double kLong = 3600;  // nobody waits for so long
+constexpr double kLong = 3600;  // no test waits for so long
 
-/// A process that lives until the test lets it go; nobody has asked for its end before that.
+/// A process that lives until the test ends it.
 struct Process : ChildProcess {
   Process()
       : ChildProcess([]() -> int {

@@ -93,7 +93,7 @@ std::string put_request(const std::string& nonce, const std::string& body, const
       proof, body.size(), body);
 }
 
-/// What the server says to a hand-made request.
+/// The server's answer to a hand-made request.
 std::string put(const std::string& url, const std::string& nonce, const std::string& body,
                 const std::string& seal, const std::string& proof) {
   const Fd fd = connect_to(url);
@@ -103,7 +103,7 @@ std::string put(const std::string& url, const std::string& nonce, const std::str
 
 int status_of(const std::string& answer) { return std::stoi(answer.substr(std::strlen("HTTP/1.1 "))); }
 
-/// The number of open descriptors that would live on in a program that is started.
+/// The number of open descriptors that a started program would inherit.
 int descriptors_without_cloexec() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -121,10 +121,10 @@ TEST_CASE("of several addresses that is taken at which this job's store answers,
       store::RendezvousServer::listen({"127.0.0.1", "127.0.0.2", "192.0.2.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   REQUIRE((*server)->start().is_ok());
-  const std::string both = (*server)->url();  // the third is no address of this host
+  const std::string both = (*server)->url();  // the third is not an address of this host
   const auto comma = both.find(',');
   REQUIRE(std::count(both.begin(), both.end(), ',') == 1);
-  // On a busy machine the likeliest may answer so late that the other counts, but not each time.
+  // On a busy machine, the likeliest may answer so late that another is taken, but not every time.
   const auto found_at = [&](const std::string& url) {
     std::string found;
     for (int attempt = 0; attempt < 20 && found != both.substr(0, comma); ++attempt)
@@ -186,7 +186,7 @@ TEST_CASE("64 clients wait at once for a value that comes later") {
       threads.emplace_back([&, i] {
         const auto store = store::open_http_store(server->url(), some_job(1), some_key(2));
         started.fetch_add(1);
-        // Each waits for the one before it, so all must be served at once.
+        // Each thread waits for the one before it, so all must be served at once.
         auto got = (*store)->get(std::to_string(i), in(60s));
         seen[static_cast<std::size_t>(i)] = got.is_ok() ? *got : got.status().message();
         (void)(*store)->set(std::to_string(i + 1), seen[static_cast<std::size_t>(i)] + "x");
@@ -328,10 +328,10 @@ TEST_CASE("the server takes no signal, gives no descriptor to a program and none
   auto server = serve();
   const std::string url = server->url();
   const Fd connected = connect_to(url);
-  REQUIRE(open(url)->set("k", "v").is_ok());  // so the connection before it has been accepted too
+  REQUIRE(open(url)->set("k", "v").is_ok());  // so the earlier connection has been accepted, too
   CHECK(descriptors_without_cloexec() == descriptors);
   {
-    // An answer that nobody reads any more.
+    // An answer that is never read.
     const Fd gone = connect_to(url);
     send_text(gone,
               fmt::format("GET {}k HTTP/1.1\r\nContent-Length: 0\r\n\r\n", store::protocol::kValuePath));
@@ -340,7 +340,7 @@ TEST_CASE("the server takes no signal, gives no descriptor to a program and none
   ::sigaction(SIGPIPE, nullptr, &after);
   CHECK(before.sa_handler == after.sa_handler);
 
-  // A child lives on without the sockets: who connects is refused, and who is connected sees the end.
+  // A child keeps no sockets. A new client is refused, and a connected one sees the end.
   int hold[2];
   REQUIRE(::pipe2(hold, O_CLOEXEC) == 0);
   ChildProcess child([&] {
@@ -392,7 +392,7 @@ TEST_CASE("without descriptors for more clients the server drops silent ones and
   for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200"));
 }
 
-/// So many connections at once, again and again, of clients that do not know the key.
+/// So many connections at a time, again and again, of clients without the key.
 class Strangers {
  public:
   Strangers(const std::string& url, std::size_t count)
@@ -401,7 +401,7 @@ class Strangers {
       while (!stop.stop_requested()) besiege();
     });
   }
-  /// All have connected once.
+  /// Waits until all have connected once.
   void wait_until_there() { rounds_.wait(0); }
   std::string learnt() {
     thread_.request_stop();
@@ -419,7 +419,7 @@ class Strangers {
           fd = Fd();
       }
       const std::string_view said = what_says(i);
-      // Those that say nothing, or little by little, stay.
+      // Clients that send nothing, or little by little, stay connected.
       const ssize_t sent = ::send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       std::array<char, 4096> answer;
       const ssize_t got = ::recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT);
@@ -446,7 +446,7 @@ class Strangers {
 
   const sockaddr_in address_;
   std::vector<Fd> connections_;
-  std::set<std::string> learnt_;  // each answer once: they are many, and take memory
+  std::set<std::string> learnt_;  // each answer only once: many would take much memory
   std::atomic<int> rounds_{0};
   std::jthread thread_;
 };
@@ -458,7 +458,7 @@ std::size_t resident_bytes() {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// What ranks do in init, all at once: each tells its address and reads all others'.
+/// Lets ranks meet as in init, all at once: each sets its address and reads all others.
 void meet(const std::string& url, const std::string& name) {
   constexpr int kRanks = 8;
   std::vector<std::jthread> ranks;

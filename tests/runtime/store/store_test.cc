@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The same tests for every kind of store; `open` gives each user an object of its own where there is such a
-/// thing.
+/// One kind of store; the same tests run for each. `open` gives each user an
+/// object of its own, if the kind has any.
 struct Kind {
   std::string name;
   TemporaryDirectory directory;
@@ -100,14 +100,14 @@ TEST_CASE("a prefix keeps two users of one store apart, and remove_all leaves th
   CHECK_FALSE(one->get("a/b", Clock::now()).is_ok());
   CHECK_FALSE(one->get("a", Clock::now()).is_ok());
   CHECK(*eleven->get("a/b", Clock::now()) == "y");
-  REQUIRE(one->remove_all("").is_ok());  // what is gone may be removed again
+  REQUIRE(one->remove_all("").is_ok());  // an absent key may be removed again
   REQUIRE(eleven->set("a", "z").is_ok());
   REQUIRE(eleven->remove_all("a").is_ok());
   CHECK_FALSE(eleven->get("a", Clock::now()).is_ok());
   REQUIRE(eleven->set("a", "z").is_ok());
   REQUIRE(store->remove_all("").is_ok());
   CHECK_FALSE(eleven->get("a", Clock::now()).is_ok());
-  CHECK(kind.directory.files() <= 1);  // the lock
+  CHECK(kind.directory.files() <= 1);  // one file: the lock
 }
 
 TEST_CASE("what is set while its prefix is removed is set before or after that, and neither is an error") {
@@ -155,8 +155,8 @@ TEST_CASE("a directory that cannot be a store is refused by name") {
 TEST_CASE("a directory that a store may not write is an error that names it") {
   TemporaryDirectory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0555) == 0);
-  // Root may write everywhere. This thread alone is somebody else for a moment, which libc's functions cannot
-  // do.
+  // Root may write everywhere. For a moment, only this thread becomes another user,
+  // which the functions of libc cannot do.
   constexpr uid_t kNobody = 65534;
   const bool is_root = ::geteuid() == 0;
   if (is_root) REQUIRE(::syscall(SYS_setresuid, kNobody, kNobody, 0) == 0);

@@ -1,4 +1,5 @@
-// docs/timeline.md has every event and argument of both traces in its tables, and the writers write those and no others.
+// The tables of docs/timeline.md have every event and argument of both
+// traces, and the writers write only those.
 #include "runtime/timeline/event_names.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ using Names = std::set<std::string>;
 using test::Json;
 using What = timeline::Record::What;
 
-/// The names of events, or the keys of arguments, that a trace has or a page tells of.
+/// The names of events and the keys of arguments, in a trace or on a page.
 struct Told {
   Names events, arguments;
 };
@@ -40,7 +41,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 Names quoted_in(const std::string& cell) {
   Names names;
   for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at)) {
@@ -52,7 +53,7 @@ Names quoted_in(const std::string& cell) {
   return names;
 }
 
-/// Of the tables of one section of docs/timeline.md: those with a column `event` or `events`, and with one `argument`.
+/// Reads the tables of one section of docs/timeline.md that have a column `event`, `events` or `argument`.
 Told tables_of(const std::string& section) {
   const std::string page = test::read_file(SOURCE_ROOT "/docs/timeline.md");
   const std::string title = "\n## " + section + "\n";
@@ -95,7 +96,7 @@ std::vector<CollectiveKind> all_kinds() {
   return kinds;
 }
 
-/// Of each collective that moves data, and of all, where the trace has them.
+/// The events of collectives in this trace, for those that move data or for all.
 Names collectives_of(timeline::TraceShape shape) {
   Names names;
   for (const CollectiveKind kind : all_kinds()) {
@@ -125,7 +126,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// A name that depends on the job: a step or a rank by its number, and what a backend calls its work.
+/// True for a name that depends on the job: the number of a step or rank, or a backend's name for its work.
 bool is_of_the_job(const std::string& name) {
   if (name.starts_with(timeline::kStepPrefix) && is_number(name.substr(timeline::kStepPrefix.size())))
     return true;
@@ -151,7 +152,7 @@ Told written_in(const Json& events) {
   return told;
 }
 
-/// Every record that there is, of each collective; the second rank's file has no end.
+/// Writes every kind of record, for each collective. The file of the second rank has no end.
 void write_everything(const std::string& base) {
   for (const Rank rank : {0, 1}) {
     test::Writer writer(base, rank, 2);

@@ -1,4 +1,4 @@
-// Records of a job that a test writes by itself, so that every time in the trace is known.
+// Records of a job that a test writes itself, so that every time in the trace is known.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace dabke::test {
 
 inline constexpr std::int64_t kBegin =
-    1'000'000'000'000;  // on the host's clock; times below are microseconds after it
+    1'000'000'000'000;  // on the host's clock; times below are in microseconds after it
 
-/// One rank's records, as they are put.
+/// The records of one rank, as the test puts them.
 class Writer {
  public:
   Writer(const std::string& base, Rank rank, int size, std::byte job = std::byte{7}, std::uint64_t epoch = 1)
@@ -34,7 +34,7 @@ class Writer {
   void submit(std::int64_t at_us, const std::string& name, std::uint64_t bytes = 400) {
     put(at_us, {.bytes = bytes, .name = timeline_->tensor(name), .what = timeline::Record::What::submit});
   }
-  /// From order to done: a batch with these tensors. It waits for 10 us and runs from then on.
+  /// Writes a batch with these tensors, from its order to its end. It waits for 10 us, and then runs.
   void run(std::int64_t order_us, std::int64_t done_us, std::uint64_t order,
            const std::vector<std::string>& names, std::uint64_t bytes = 400) {
     timeline::Record about{.order = order, .batch = order, .bytes = bytes, .dtype = DType::f32};
@@ -72,7 +72,7 @@ class Writer {
   std::unique_ptr<timeline::Timeline> timeline_;
 };
 
-/// Two ranks; the second submits `b` 300 us late. Both tensors are in one batch.
+/// Two ranks. The second one submits `b` 300 us late. Both tensors are in one batch.
 inline void write_job(const std::string& base) {
   for (const Rank rank : {0, 1}) {
     Writer writer(base, rank, 2);

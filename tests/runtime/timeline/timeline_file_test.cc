@@ -231,13 +231,13 @@ TEST_CASE("a full disk is told when it happens, and once") {
 
 TEST_CASE("a file size limit is reported like a full disk, and the file is whole up to there") {
   const bool several_flushes = GENERATE(true, false);
-  const rlim_t cut = GENERATE(range(0, test::kSanitized ? 1 : 4));  // may cut anywhere
+  const rlim_t cut = GENERATE(range(0, test::kSanitized ? 1 : 4));  // the limit may cut anywhere
   const rlim_t limit_bytes = 100'000 + cut;
   test::TemporaryDirectory folder;
   const std::string path = folder / "trace.json";
   const int status = test::status_in_child([&] {
     const struct rlimit limit = {limit_bytes, limit_bytes};
-    ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ would kill us, were it not blocked in the writer
+    ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ would kill the process if the writer did not block it
     const auto timeline = test::must_open({.path = path});
     const auto id = timeline->tensor("x");
     for (int i = 0; i < 100'000; ++i) {
@@ -281,7 +281,7 @@ TEST_CASE("a trace that a full disk has cut anywhere loads, and all that it begi
     CAPTURE(limit, text.size(), text.substr(text.size() - std::min<std::size_t>(text.size(), 300)));
     CHECK(status == 0);
     REQUIRE(text.size() <= static_cast<std::size_t>(limit));
-    if (limit < 4) continue;  // "[\n]" has no room
+    if (limit < 4) continue;  // "[\n]" does not fit
     const Json trace = Json::parse(text, nullptr, false);
     REQUIRE(trace.is_array());
     CHECK(test::form_faults(trace) == std::vector<std::string>());
@@ -315,7 +315,8 @@ TEST_CASE("a second timeline in the same process starts anew, over the old file"
   CHECK(events[0]["name"] == "19");
 }
 
-/// Waits until the file parses and holds `count` events of the first row; nothing when that takes too long.
+/// Waits until the file parses and has `count` events of the first row.
+/// Returns nothing if that takes too long.
 std::optional<Json> wait_for_events(const std::string& path, std::size_t count) {
   const auto deadline = Clock::now() + 60s;
   while (Clock::now() < deadline) {
@@ -352,7 +353,7 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
     for (int i = 0; i < 1000; ++i) test::rank_ready(*timeline, id, i);
     if (!wait_for_events(path, 1000)) return 1;
     static_cast<void>(::write(pipe_fds[1], "x", 1));
-    while (true) {  // and goes on, so that the kill comes in the middle of writing
+    while (true) {  // goes on, so that the kill comes during a write
       test::negotiate_start(*timeline, id, CollectiveKind::allreduce);
       test::negotiate_end(*timeline, id);
       if (timeline->tensor("x") == 0) break;
@@ -363,7 +364,7 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
   struct pollfd wait = {reader.get(), POLLIN, 0};
   char byte = 0;
   const bool flushed = ::poll(&wait, 1, 90'000) == 1 && ::read(reader.get(), &byte, 1) == 1;
-  // Goes on until it has written much more: the kill comes in the middle of that.
+  // Waits until much more has been written, so that the kill comes during a write.
   std::error_code none;
   const auto size = [&] { return std::filesystem::file_size(path, none); };
   const auto deadline = Clock::now() + 60s;
@@ -374,7 +375,8 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
   const int status = child.wait();
   REQUIRE(flushed);
   REQUIRE(WIFSIGNALED(status));
-  // A kill inside a write may cut the last event; trace viewers read what is whole, and so do we.
+  // A kill inside a write may cut the last event. Trace viewers read the
+  // complete events, and so does the test.
   std::string text = test::read_file(path);
   Json trace = Json::parse(text, nullptr, false);
   if (trace.is_discarded()) trace = Json::parse(text.substr(0, text.rfind("}") + 1) + "]", nullptr, false);

@@ -14,7 +14,7 @@ namespace {
 using test::Json;
 using Lines = std::vector<std::string>;
 
-/// What is in the file after `record` has recorded.
+/// The content of the file after `record` has recorded.
 template <class Record>
 Json trace_of(Record record, timeline::Timeline::Options options = {}) {
   test::TemporaryDirectory folder;
@@ -170,7 +170,7 @@ TEST_CASE("a negotiation that begins before the operation has ended is drawn aft
     test::rank_ready(timeline, id, 0);
     test::negotiate_end(timeline, id);
     test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
-    negotiate(timeline, id);  // complete before the operation's end
+    negotiate(timeline, id);  // complete before the end of the operation
     test::op_end(timeline, id, DType::f32, Shape{1});
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B ALLREDUCE", "B GLOO_ALLREDUCE", "X 1", "E", "E",  //
@@ -204,7 +204,7 @@ TEST_CASE("records in any order, of any tensor, give proper nesting") {
       return (state >> 16) % below;
     };
     for (int i = 0; i < 400; ++i) {
-      const timeline::Timeline::TensorId id = random(4);  // 0 and 3 are no tensors
+      const timeline::Timeline::TensorId id = random(4);  // 0 and 3 are not tensors
       switch (random(8)) {
         case 0: test::negotiate_start(timeline, id, CollectiveKind::allreduce); break;
         case 1: test::rank_ready(timeline, id, static_cast<int>(random(9))); break;

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using test::Json;
 
 constexpr int kRecords = 9;
-/// One whole life of a tensor, kRecords records.
+/// The whole life of one tensor, in kRecords records.
 void live(timeline::Timeline& timeline, timeline::Timeline::TensorId id, int i) {
   test::negotiate_start(timeline, id, CollectiveKind::allreduce);
   test::rank_ready(timeline, id, i);
@@ -128,7 +128,7 @@ TEST_CASE("close while others record ends, and leaves a valid file") {
   }
 }
 
-/// The value of a line of /proc/self/task/N/status, of the thread with this name.
+/// The value of a line in /proc/self/task/N/status, for the writer's thread.
 std::string writer_status(const std::string& key) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream in(task.path() / "status");
@@ -146,8 +146,8 @@ TEST_CASE("an idle timeline makes no wake-ups") {
   const auto timeline = test::must_open({.path = folder / "trace.json"});
   const auto switches = [] { return writer_status("voluntary_ctxt_switches"); };
   test::rank_ready(*timeline, timeline->tensor("x"), 0);
-  // The writer is idle once it has not switched for many naps. A thread that was stopped wakes as well, but not each
-  // time.
+  // The writer is idle once it has not switched for many naps. A stopped
+  // thread also wakes, but not every time.
   const auto sleeps = [] { return writer_status("State").starts_with('S'); };
   std::string before = switches();
   bool idle = false;
@@ -165,7 +165,7 @@ TEST_CASE("the writer thread blocks every signal that can be blocked") {
   const auto timeline = test::must_open({.path = folder / "trace.json"});
   std::string blocked;
   for (int i = 0; i < 20'000 && blocked.empty(); ++i) {
-    std::this_thread::sleep_for(1ms);  // until the thread has given itself its name
+    std::this_thread::sleep_for(1ms);  // until the thread has set its name
     blocked = writer_status("SigBlk");
   }
   REQUIRE_FALSE(blocked.empty());

@@ -1,4 +1,4 @@
-// Reads traces back, for the tests.
+// Reads traces, for the tests.
 #pragma once
 
 #include <fstream>
@@ -30,7 +30,7 @@ inline std::unique_ptr<timeline::Timeline> must_open(timeline::Timeline::Options
   return timeline.take();
 }
 
-// One record each. A batch is named by its first tensor.
+// One record each. The first tensor names a batch.
 inline void negotiate_start(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor,
                             CollectiveKind kind) {
   timeline.ready(tensor, kind, kWorldSet, timeline::Record::kNobody, timeline::Record::kFirst);
@@ -72,7 +72,7 @@ inline void activity_end(timeline::Timeline& timeline,
   record.flags = timeline::Record::kEnd;
   timeline.put(record);
 }
-/// `first`: the batch's first tensor.
+/// `first` is the batch's first tensor.
 inline void op_end(timeline::Timeline& timeline, timeline::Timeline::TensorId tensor, DType dtype,
                    const Shape& shape, timeline::Timeline::TensorId first) {
   timeline::Record record = of_batch({&first, 1});
@@ -90,7 +90,7 @@ inline void op_error(timeline::Timeline& timeline, timeline::Timeline::TensorId 
   timeline.error({.name = tensor}, status);
 }
 
-/// The events of one row without its metadata.
+/// The events of one row, without its metadata.
 inline std::vector<Json> events_of(const Json& trace, int pid) {
   std::vector<Json> found;
   for (const Json& event : trace) {
@@ -110,8 +110,8 @@ inline std::vector<std::string> outline_of(const Json& trace, int pid) {
   return lines;
 }
 
-/// "" when every row's begins and ends are properly nested,
-/// all ended, and never go back in time; else what is wrong.
+/// Returns "" if the begins and ends of every row are properly nested, all ended, and never go back in
+/// time. Otherwise, returns what is wrong.
 inline std::string nesting_fault(const Json& trace) {
   struct Row {
     int depth = 0;

@@ -29,7 +29,7 @@ std::string refusal(const std::string& name, const std::string& value) {
   return config ? "" : config.status().message();
 }
 
-/// That the range takes.
+/// A text that the range accepts.
 const char* some_text(const Range& range) {
   for (const char* text : {"some text", "USR1", "1:2", "4711"}) {
     if (range.takes == nullptr || range.takes(text)) return text;

@@ -82,13 +82,13 @@ TEST_CASE("of the dumps in a shared folder those of this job and of the newest o
             (job < diagnosis::kKeptDumps));
   }
   CHECK(directory.files() == 2 * diagnosis::kKeptDumps + 5);
-  diagnosis::remove_old_dumps("/nowhere/at/all", "0");  // is no error
+  diagnosis::remove_old_dumps("/nowhere/at/all", "0");  // this is not an error
 }
 
 TEST_CASE("a rank that is killed while it writes its dump leaves no file") {
   TemporaryDirectory directory;
   const int status = status_in_child([&] {
-    const rlimit least{4096, 4096};  // of the size of a file: who writes more is killed
+    const rlimit least{4096, 4096};  // limits the size of a file: a process that writes more is killed
     ::setrlimit(RLIMIT_FSIZE, &least);
     ::signal(SIGXFSZ, SIG_DFL);
     return diagnosis::write_dump_in_shared_folder(directory / "dabke-dump.1.rank0.json",

@@ -52,7 +52,8 @@ TEST_CASE("a dump comes back from its JSON as it was") {
   CHECK(parsed->process_sets == wanted.process_sets);
   REQUIRE(parsed->events.size() == 2);
   CHECK(parsed->events[0].number == 99);
-  CHECK_THAT(parsed->events[1].name, Contains("odd") && Contains("text"));  // what is no UTF-8 is replaced
+  // bytes that are not UTF-8 are replaced
+  CHECK_THAT(parsed->events[1].name, Contains("odd") && Contains("text"));
   CHECK(parsed->events_before == 7);
   CHECK(parsed->stacks.at(0).frames == wanted.stacks[0].frames);
   CHECK(parsed->application_stack == wanted.application_stack);

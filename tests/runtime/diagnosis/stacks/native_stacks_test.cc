@@ -20,8 +20,8 @@
 #include "tests/patience.h"
 
 namespace {
-/// The seconds by which the wall clock that this program reads is behind the kernel's: as if somebody set it
-/// between reading and waiting.
+/// The seconds by which this program's wall clock is behind the kernel's, as if it
+/// were set between a reading and a wait.
 std::atomic<time_t> wall_clock_behind{0};
 }  // namespace
 
@@ -38,7 +38,7 @@ namespace {
 
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 
-/// A thread that waits in a function of a name to find.
+/// A thread that waits in a function whose name the test can find.
 class Waiter {
  public:
   explicit Waiter(bool blocks_signals = false) {
@@ -66,7 +66,8 @@ class Waiter {
   int id() const { return id_; }
 
  private:
-  // Not on a semaphore: ThreadSanitizer hands signals to threads in calls that it knows, and a futex is none.
+  // Not a semaphore: ThreadSanitizer delivers signals to threads only in calls that
+  // it intercepts, which a futex is not.
   __attribute__((noinline)) void wait_for_the_end() {
     std::unique_lock lock(mutex_);
     end_.wait(lock, [this] { return ended_; });
@@ -181,7 +182,7 @@ TEST_CASE("a signal that the application has taken is left to it") {
 
 TEST_CASE("a library that is loaded while stacks are taken does not take their signal away") {
   CHECK(status_in_child([] {
-          ::signal(SIGRTMIN + 1, SIG_DFL);  // the tests before this one have taken it
+          ::signal(SIGRTMIN + 1, SIG_DFL);  // earlier tests have installed handlers for it
           struct sigaction theirs {};
           theirs.sa_handler = [](int) {};
           {
@@ -192,7 +193,7 @@ TEST_CASE("a library that is loaded while stacks are taken does not take their s
           struct sigaction now {};
           ::sigaction(SIGUSR1, nullptr, &now);
           if (now.sa_handler != SIG_DFL) return 1;
-          return ::raise(SIGRTMIN + 1);  // ends the process where nobody handles it
+          return ::raise(SIGRTMIN + 1);  // ends the process if there is no handler
         }) == 0);
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("a stack provider that hangs delays nobody and is not called again mea
   gate->entered.acquire();
   CHECK(gate->calls == 1);
   gate->open.release();
-  // There are answers again once the first call has ended.
+  // Answers come again once the first call has ended.
   gate->open.release();
   std::string text;
   const auto deadline = Clock::now() + std::chrono::seconds(20);

@@ -22,7 +22,7 @@ namespace {
 
 using Catch::Contains;
 
-/// A thread that runs a function; the test knows its number once it has started.
+/// A thread that runs a function. The test has its number once it has started.
 class Subject {
  public:
   explicit Subject(std::function<void()> body)
@@ -50,7 +50,7 @@ std::string place_of(int thread) {
   return text;
 }
 
-/// The place once it contains `part`: a thread needs a moment to come where it waits.
+/// The place, once it contains `part`: a thread needs a moment to reach the place where it waits.
 std::string place_with(int thread, const std::string& part) {
   std::string place;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -59,7 +59,7 @@ std::string place_with(int thread, const std::string& part) {
   return place;
 }
 
-// Not static, so that a build without libdw knows them too.
+// Not static, so that a build without libdw also finds the names.
 __attribute__((noinline)) int sleep_here() {
   const timespec long_time{3600, 0};
   const int slept = ::nanosleep(&long_time, nullptr);
@@ -103,7 +103,7 @@ TEST_CASE("a thread that sleeps is told with its callers, and sleeps on") {
       if (HAVE_LIBDW) CHECK_THAT(place, Contains("sleep_here"));
     }
     is_over = true;
-    while (is_over) {  // the signal may come between the question and the sleep
+    while (is_over) {  // the signal may come between the check and the sleep
       ::pthread_kill(sleeper.handle(), SIGUSR1);
       std::this_thread::yield();
     }
@@ -136,7 +136,7 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
   {
     Subject runner([&] { spin_here(ended); });
     error = diagnosis::sample_threads({runner.id()}).front().error;
-    // Without libdw only the address is known of what is not exported.
+    // Without libdw, only the address of a function that is not exported is known.
     const std::string known = HAVE_LIBDW ? "spin_here" : "(running";
     place = place_with(runner.id(), error.empty() ? known : "perf_event_open");
     ended = true;

@@ -55,7 +55,7 @@ class Collected final : public links::FrameSink {
   std::vector<std::string> frames;
 };
 
-/// Receives until `count` frames have come or the link ends; the error text, if any.
+/// Receives until `count` frames have come or the link ends. Returns the error, if any.
 std::string receive_frames(links::Link& link, Collected& sink, std::size_t count) {
   const auto deadline = Clock::now() + 60s;
   while (sink.frames.size() < count && Clock::now() < deadline) {
@@ -69,7 +69,7 @@ std::string receive_frames(links::Link& link, Collected& sink, std::size_t count
   return "";
 }
 
-/// A plain client of rank 0's listener, which it finds in the store.
+/// A plain client of rank 0's listener, whose address is in the store.
 Fd client_of(store::Store& store) {
   const auto address = links::SocketAddress::parse(*store.get("links/0", Clock::now() + 60s)).take();
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -108,7 +108,7 @@ TEST_CASE("garbage, silent, half-open and vanishing clients keep no rank out") {
   std::atomic<bool> strangers_there = false;
   const auto seen = run_ranks(3, [&](Rank self) -> std::string {
     ForkGuard guard;
-    if (self == 2) {  // the strangers come first, and rank 1 only when all of them are connected
+    if (self == 2) {  // the strangers come first, and rank 1 only once all of them are connected
       std::vector<Fd> strangers;
       std::mt19937 random(5);
       for (int i = 0; i < 200; ++i) {
@@ -120,8 +120,9 @@ TEST_CASE("garbage, silent, half-open and vanishing clients keep no rank out") {
         const auto real = hello.outgoing();
         if (i % 5 == 1) (void)::send(client.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
         if (i % 5 == 2)
-          (void)::send(client.get(), real.data(), real.size() / 2, MSG_NOSIGNAL);  // and then nothing
-        if (i % 5 == 3) (void)::send(client.get(), real.data(), real.size(), MSG_NOSIGNAL);  // and no proof
+          (void)::send(client.get(), real.data(), real.size() / 2, MSG_NOSIGNAL);  // nothing after that
+        // no proof after that
+        if (i % 5 == 3) (void)::send(client.get(), real.data(), real.size(), MSG_NOSIGNAL);
         if (i % 5 == 4) client = Fd();
         strangers.push_back(std::move(client));
       }
@@ -134,7 +135,7 @@ TEST_CASE("garbage, silent, half-open and vanishing clients keep no rank out") {
     }
     if (self == 1) strangers_there.wait(false);
     const auto begun = Clock::now();
-    // Whoever waited for a stranger to say more would be late.
+    // A rank that waited for more from a stranger would be late.
     auto opened = open_links(world_of(self, 2), {1 - self}, store, guard, {.limit = 100s, .patience = 60s});
     if (!opened.status.is_ok()) return opened.status.message();
     if (self == 1 && Clock::now() - begun > 30s) return "it took too long";
@@ -235,7 +236,7 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
   ForkGuard guard;
   const Fd taken = links::tcp_listen(kLoopback).take();
   const auto port = links::SocketAddress::local_of(taken.get()).take();
-  const auto closed = [&] {  // a port at which nobody listens
+  const auto closed = [&] {  // a port without a listener
     const Fd fd = links::tcp_listen(address_of_our_own()).take();
     return links::SocketAddress::local_of(fd.get()).take();
   }();

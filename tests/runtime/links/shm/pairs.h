@@ -19,7 +19,7 @@ struct Pair {
   std::unique_ptr<links::Link> a, b;
 };
 
-/// Nothing where shared memory is not to be had.
+/// Returns null if there is no shared memory.
 inline std::unique_ptr<Pair> shm_pair() {
   auto pair = std::make_unique<Pair>();
   int ends[2];
@@ -54,7 +54,7 @@ class Collected final : public links::FrameSink {
   std::vector<std::string> frames;
 };
 
-/// Moves bytes until `link` has nothing more to receive for a while; how it ended.
+/// Moves bytes until `link` has nothing to receive for a while. Returns how it ended.
 inline std::string drain(links::Link& link, links::FrameSink& sink, links::Link* sender = nullptr) {
   const auto deadline = deadline_after(60);
   while (true) {

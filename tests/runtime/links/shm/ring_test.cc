@@ -48,7 +48,7 @@ TEST_CASE("a ring is a queue of bytes, whatever the sizes of reads and writes") 
 TEST_CASE("two threads move a stream through a ring, each asleep at times, and no wake-up is lost") {
   const auto memory = std::make_unique<shm::RingMemory>();
   constexpr std::uint64_t kTotal = 8 << 20;
-  std::atomic<int> reader_event = 0, writer_event = 0;  // what an eventfd is to two processes
+  std::atomic<int> reader_event = 0, writer_event = 0;  // as an eventfd between two processes
   const auto signal = [](std::atomic<int>& event) {
     ++event;
     event.notify_one();

@@ -23,7 +23,7 @@ std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
-/// So much of the file is there.
+/// The size of the part of the file that has memory.
 std::size_t reserved_bytes(const shm::SharedHeap& heap) {
   struct stat info {};
   return ::fstat(heap.descriptor(), &info) == 0 ? static_cast<std::size_t>(info.st_blocks) * 512 : 0;
@@ -46,7 +46,7 @@ TEST_CASE("free stretches are found by size and alignment, and join their neighb
   CHECK_FALSE(ranges.take(1, 1));
   ranges.give(100, 50);
   ranges.give(200, 10);
-  CHECK(*ranges.take(10, 1) == 200);  // the tightest
+  CHECK(*ranges.take(10, 1) == 200);  // the tightest fit
   CHECK(*ranges.take(20, 64) == 128);
   CHECK_FALSE(ranges.take(29, 1));  // 28 and 2 are left
   ranges.give(128, 20);
@@ -126,7 +126,7 @@ TEST_CASE("memory that is in use is freed once the last use is over") {
     const bool is_well = heap.free(memory).is_ok();
     return is_well && is_over;
   });
-  while (heap.place_of(memory, 1)) std::this_thread::yield();  // until it is to be freed
+  while (heap.place_of(memory, 1)) std::this_thread::yield();  // until its free has begun
   CHECK(heap.free(memory).code() == Code::invalid_argument);
   first = {};
   is_over = true;

@@ -60,7 +60,7 @@ TEST_CASE("a learned batch may be larger than what several are run together to")
   for (negotiation::PlanItem& i : items) i.key.learned = 1;
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}});
   items.push_back(item(64));
-  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // the last belongs to no learned batch
+  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // the last is not in the learned batch
 }
 
 TEST_CASE("large tensors and alltoalls travel alone") {
@@ -102,7 +102,7 @@ TEST_CASE("the plan of one process set does not depend on other sets' tensors") 
     both.push_back(item(random() % 4000, DType::f32, static_cast<int>(random() % 2)));
   for (const ProcessSetId set : {0, 1}) {
     std::vector<negotiation::PlanItem> alone;
-    std::map<std::size_t, std::size_t> place;  // its place in `both` -> in `alone`
+    std::map<std::size_t, std::size_t> place;  // from the place in `both` to the place in `alone`
     for (std::size_t i = 0; i < both.size(); ++i) {
       if (both[i].key.process_set != set) continue;
       place[i] = alone.size();

@@ -1,4 +1,4 @@
-// A neighbour says what is well-formed and cannot be.
+// A neighbour sends messages that are well-formed, but impossible.
 #include "runtime/negotiation/tables/message_check.h"
 
 #include <array>
@@ -18,7 +18,7 @@ std::shared_ptr<const negotiation::Topology> two_hosts() {
                                                        1);
 }
 
-/// The cause with which the job of `rank` ends when `peer` says this; ok: it goes on.
+/// The cause with which the job of `rank` ends after this message of `peer`. Ok: the job goes on.
 Status cause_after(Rank rank, Rank peer, const wire::Message& message) {
   negotiation::Negotiator::Options options;
   options.rank = rank;
@@ -144,13 +144,13 @@ TEST_CASE(
       completed += static_cast<int>(done->token);
   }
   CHECK(over == 1);
-  CHECK(completed == 2);  // the second; the first is a part of what is run
+  CHECK(completed == 2);  // only the second; the first is a part of the run
   CHECK(negotiator.cause().code() == Code::internal);
 }
 
 TEST_CASE("a dozen bytes do not stand for more cached orders than the largest cache has slots") {
-  // Orders; a run of cached ones from order 1 and slot 0 on, 2^20 of them or one more, all of batch 0; the
-  // end.
+  // Orders: a run of cached ones from order 1 and slot 0 on, 2^20 of them or one
+  // more, all of batch 0. Then the end.
   const auto decoded = [](std::uint8_t low) {
     const std::array<std::uint8_t, 9> bytes{3, 0, 1, 0, low, 0x80, 0x40, 0, 2};
     return wire::decode(std::as_bytes(std::span(bytes)));

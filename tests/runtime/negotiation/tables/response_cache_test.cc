@@ -28,7 +28,7 @@ TEST_CASE("a slot means a tensor until it is bound to another, unbound, or its p
   cache.bind(b, 4, request_named("b"));
   CHECK(cache.find(3) == &a);
   CHECK(cache.find(wire::Slot{1} << 32 | 3) ==
-        nullptr);  // the index was given again, and this rank has not heard yet
+        nullptr);  // the index has a new tensor, and this rank does not know yet
   cache.bind(a, 7, request_named("a of another shape"));
   CHECK(cache.find(3) == nullptr);
   CHECK(cache.find(7) == &a);

@@ -43,7 +43,7 @@ TEST_CASE("the table of names holds what was put in and not dropped, whatever wa
       REQUIRE(&got == tensors.find(set, name));
       known.emplace(set, name);
     } else if (negotiation::TensorEntry* const found = tensors.find(set, name); found != nullptr) {
-      tensors.tidy(*found);  // nothing is known of it
+      tensors.tidy(*found);  // the entry holds nothing
       known.erase({set, name});
       REQUIRE(tensors.find(set, name) == nullptr);
     }
@@ -65,7 +65,7 @@ TEST_CASE("a name stays where it is while others come and go, and its slot finds
   for (int i = 0; i < 1000; ++i) tensors.tidy(*tensors.find(kWorldSet, fmt::format("other.{}", i)));
   CHECK(tensors.find(kWorldSet, "kept") == &kept);
   CHECK(cache.find(7) == &kept);
-  tensors.tidy(kept);  // its slot is known
+  tensors.tidy(kept);  // it has a slot
   CHECK(tensors.find(kWorldSet, "kept") == &kept);
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("names are found whether they come in the order of their slots or not,
     cache.unbind(dropped);
     tensors.tidy(dropped);
     REQUIRE(cache.find(slots[static_cast<std::size_t>(gone)]) == nullptr);
-    if (random() % 2 == 0) REQUIRE(tensors.get(1, name_of(gone)).process_set == 1);  // another set's
+    if (random() % 2 == 0) REQUIRE(tensors.get(1, name_of(gone)).process_set == 1);  // of another set
     bind(gone);
   }
 }

@@ -39,7 +39,7 @@ TEST_CASE("a drifting clock follows the line between two comparisons, and stays 
       {rank_on(0, "a"), rank_on(1, "b", {{10 * kSecond, kHour, 50, 0}, {20 * kSecond, kHour + 1000, 70, 0}}),
        rank_on(2, "b")});
   for (const std::size_t rank :
-       {std::size_t{1}, std::size_t{2}}) {  // the second one's neighbour has compared
+       {std::size_t{1}, std::size_t{2}}) {  // the neighbour of the second one has compared clocks
     const timeline::AlignedClock& clock = clocks[rank];
     CHECK(clock.source() == Source::compared);
     CHECK(clock.at(15 * kSecond) == 15 * kSecond + kHour + 500);
@@ -50,7 +50,7 @@ TEST_CASE("a drifting clock follows the line between two comparisons, and stays 
 }
 
 TEST_CASE("comparisons lead from host to host, and their errors add up") {
-  // Written in an order in which the way to the first clock is not known yet.
+  // The order is one in which the path to the first clock is not known at first.
   const auto clocks = timeline::align_clocks(
       {rank_on(0, "a"), rank_on(1, "c", {{0, -30, 5, 2}}), rank_on(2, "b", {{0, 100, 7, 0}})});
   CHECK(clocks[2].at(1000) == 1100);

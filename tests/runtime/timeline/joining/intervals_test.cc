@@ -12,7 +12,7 @@ namespace dabke::test {
 namespace {
 
 constexpr std::size_t kMoments = 96;
-/// The moments of a small world, one nanosecond each.
+/// The moments of a small world, of one nanosecond each.
 using Moments = std::bitset<kMoments>;
 
 Moments moments_of(const timeline::Intervals& intervals) {
@@ -23,7 +23,7 @@ Moments moments_of(const timeline::Intervals& intervals) {
   return moments;
 }
 
-/// As the functions promise: none empty, in order, with gaps between them.
+/// True if the intervals are as the functions promise: none empty, in order, with gaps between them.
 bool is_united(const timeline::Intervals& intervals) {
   for (std::size_t i = 0; i < intervals.size(); ++i) {
     if (intervals[i].begin_ns >= intervals[i].end_ns) return false;
@@ -32,7 +32,7 @@ bool is_united(const timeline::Intervals& intervals) {
   return true;
 }
 
-/// Up to a dozen; some are empty, some end before they begin, some touch.
+/// Up to a dozen intervals. Some are empty, some end before they begin, some touch.
 timeline::Intervals random_intervals(std::mt19937& random) {
   timeline::Intervals any(random() % 13);
   for (timeline::Interval& one : any) {

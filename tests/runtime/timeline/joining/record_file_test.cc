@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 const timeline::TimelineOrigin kOrigin{
     .job_id = {std::byte{7}}, .epoch = 9, .rank = 3, .size = 5, .host = "node-b"};
 
-/// All that a file has.
+/// The whole content of a file.
 struct Seen {
   std::optional<timeline::RecordFile> file;  // nothing: it could not be opened
   std::vector<timeline::Record> records;
@@ -65,7 +65,7 @@ std::string must_close(timeline::Timeline& timeline, test::TemporaryDirectory& f
   return folder / "trace.rank3";
 }
 
-/// Some of everything.
+/// Records something of every kind.
 void record_all(timeline::Timeline& timeline) {
   const auto id = timeline.tensor("layer.1");
   timeline::Record about{.order = 17,
@@ -119,7 +119,7 @@ TEST_CASE(
   test::TemporaryDirectory folder;
   timeline::Timeline::Options options = options_for(folder, 1 << 15);
   options.max_bytes = limit;
-  int called = 0;  // by the writer's thread, which close() waits for
+  int called = 0;  // called by the writer's thread, for which close() waits
   options.on_full = [&] { ++called; };
   const auto timeline = test::must_open(options);
   int nears = 0;
@@ -266,12 +266,12 @@ TEST_CASE("whatever is in a file, reading it ends, and an error names the file a
   }
 }
 
-/// The content of a block is made new, and its check after it.
+/// A file with changed content in a block, and a correct check.
 class Forged {
  public:
   explicit Forged(std::string bytes) : bytes_(std::move(bytes)) { join_blocks(); }
 
-  /// Where the content of the first block of this kind begins.
+  /// The position of the content of the first block of this kind.
   std::size_t find(timeline::BlockKind kind) const {
     std::size_t at = sizeof(timeline::FilePreface);
     while (head(at).kind != kind) at += sizeof(timeline::BlockHead) + head(at).bytes;
@@ -291,7 +291,8 @@ class Forged {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  /// The writer writes what there is, whenever it looks. Here all names are in one block, and then all records.
+  /// Joins blocks of a kind: first all names, then all records. The writer
+  /// writes whatever is there each time.
   void join_blocks() {
     std::map<timeline::BlockKind, std::pair<timeline::BlockHead, std::string>> blocks;
     for (std::size_t at = sizeof(timeline::FilePreface); at < bytes_.size();) {
@@ -516,7 +517,7 @@ TEST_CASE("records after kill -9 are there up to the last flush") {
   test::ChildProcess child([&]() -> int {
     const auto timeline = test::must_open(options_for(folder, 1 << 16));
     const auto id = timeline->tensor("x");
-    ::alarm(240);  // whatever happens to the test
+    ::alarm(240);  // ends even if the test does not
     for (;;) test::rank_ready(*timeline, id, 0);
   });
   const auto deadline = Clock::now() + 90s;

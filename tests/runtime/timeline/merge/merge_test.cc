@@ -1,4 +1,4 @@
-// Jobs whose records are written here, so that every time in the trace is known.
+// Jobs whose records the tests write, so that every time in the trace is known.
 #include "runtime/timeline/merge/merge.h"
 
 #include <filesystem>
@@ -37,7 +37,7 @@ std::vector<Json> events(const Json& trace, const std::string& phase, const std:
   return found;
 }
 
-/// The row's name of each event's pid and tid.
+/// The name of the row for each event's pid and tid.
 std::map<std::pair<int, int>, std::string> rows_of(const Json& trace) {
   std::map<std::pair<int, int>, std::string> rows;
   for (const Json& event : events(trace, "M", "thread_name"))
@@ -60,7 +60,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   const Status unseen = timeline::merge_closed_records(base, job, 3, notes);
   CHECK_THAT(unseen.message(), Contains("rank 0 does not see '" + base + ".rank2'"));
 
-  // Cut before its end, as by a kill: it is waited for, and merged up to there.
+  // The file is cut before its end, as by a kill. The merge waits for it, and then uses what is there.
   const std::string whole = test::read_file(base + ".rank1");
   const auto cut = [&] { std::filesystem::resize_file(base + ".rank1", whole.size() - 8); };
   cut();
@@ -70,7 +70,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0], Contains("rank 1"));
 
-  // A busy machine may keep the other for longer than it is waited for.
+  // A busy machine may delay the other rank for longer than the merge waits.
   for (int i = 0; i < 5 && !notes.empty(); ++i) {
     cut();
     std::jthread late([&] {
@@ -259,11 +259,11 @@ TEST_CASE("spans and waits lie within each other where records of their ends are
     timeline.begin_span("first");
     timeline.begin_wait();  // its end is lost
     timeline.end_span();
-    timeline.begin_wait();  // forgotten as the next begins
+    timeline.begin_wait();  // dropped when the next one begins
     timeline.begin_span("second");
     timeline.begin_wait();
     timeline.end_wait();
-    timeline.end_wait();    // of none that is known
+    timeline.end_wait();    // of an unknown wait
     timeline.begin_wait();  // its end is lost
     timeline.end_span();
   }
@@ -283,12 +283,12 @@ TEST_CASE("steps of a batch lie within or beside each other, whatever times a de
         .order = 1, .batch = 1, .name = writer.timeline().tensor("a"), .what = What::order};
     writer.put(0, about);
     writer.step(0, 10, 1, What::queue);
-    writer.put(9, {.order = 1, .batch = 1, .what = What::pack});  // before the queue's end
+    writer.put(9, {.order = 1, .batch = 1, .what = What::pack});  // before the end of the queue
     writer.put(20, {.order = 1, .batch = 1, .what = What::run});
     writer.put(30, {.order = 1,
                     .batch = 1,
                     .what = What::pack,
-                    .flags = timeline::Record::kEnd});  // after the run's beginning
+                    .flags = timeline::Record::kEnd});  // after the beginning of the run
     writer.put(40, {.order = 1, .batch = 1, .what = What::run, .flags = timeline::Record::kEnd});
     about.time_ns = kBegin + 50'000;
     writer.timeline().done(about, Shape{1});
@@ -315,7 +315,7 @@ TEST_CASE("no nanosecond of a trace is lost by a reader that multiplies and cuts
     }
   }
   CHECK(wrong == 0);
-  CHECK(longer > 0);  // 1.001 is one
+  CHECK(longer > 0);  // for example, 1.001
   CHECK(fmt::format("{}", timeline::Micros{1001}) == "1.0011");
   CHECK(fmt::format("{}", timeline::Micros{1000}) == "1.000");
 }
