@@ -1,9 +1,8 @@
-// Allreduce of float32 between hosts: what Dabke would choose for each size beside Gloo alone, in one process
-// set.
+// Allreduce of float32 between hosts: Dabke's choice for each size beside Gloo alone, in one process set.
 //
-// Run by benchmarks/between_hosts.py, which makes the hosts. All contenders take turns in every round, so
-// that a noisy machine disturbs all alike; times are medians over the rounds, ratios are medians of each
-// round's ratio.
+// benchmarks/between_hosts.py makes the hosts and runs this. All contenders take turns in every round,
+// so a noisy machine disturbs all of them equally. Times are medians over the rounds, and ratios are
+// medians of the ratios of each round.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -79,7 +78,7 @@ class Bench {
     std::vector<float> data(elements);
     for (int round = -1; round < rounds; ++round) {  // the first warms up
       for (std::size_t i = 0; i < contenders_.size(); ++i) {
-        // The connections that will be measured have rested while the others had their turn.
+        // The connections to measure have rested while the other contenders ran.
         DABKE_RETURN_IF_ERROR(contenders_[i].allreduce(data.data(), elements));
         std::ranges::fill(data, 1.0f);
         float barrier = 0;

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Allreduce between hosts made of network namespaces: Dabke's choice beside Gloo's own algorithms, as a table.
+"""Runs allreduces between hosts made of network namespaces, and prints a table.
+
+Dabke's choice is beside Gloo's own algorithms.
 
 sudo benchmarks/between_hosts.py                          # two hosts of one rank, then two of two
 sudo benchmarks/between_hosts.py --ranks 0,0,1,1          # the host of each rank

@@ -1,10 +1,10 @@
-// Round trips of 16 bytes over the control channel: rank 0 asks each other rank and waits for all answers,
-// over each channel in turn, so that a noisy machine disturbs all alike. Prints the median and the 99th
-// percentile.
+// Round trips of 16 bytes over the control channel: rank 0 sends to each other rank, and waits for
+// all answers. The channels take turns, so a noisy machine disturbs all of them equally. Prints
+// the median and the 99th percentile.
 //
 //   control_latency                 shared memory and TCP, with 2 and with 4 ranks
-//   mpirun -np 4 control_latency    MPI as well, with the ranks that it starts; DABKE_MODULE_PATH may be
-//   needed
+//   mpirun -np 4 control_latency    MPI as well, with the ranks that mpirun
+//   starts; this may need DABKE_MODULE_PATH
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class Counter final : public control::ControlSink {
 
 using Channels = std::vector<std::unique_ptr<control::ControlChannel>>;
 
-/// What this process knows of its job: its place in it, and who serves it.
+/// The place of this process in its job, and the store of the job.
 struct Place {
   World world;
   std::shared_ptr<store::Store> store;
@@ -55,7 +55,7 @@ Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkG
   for (const std::string& name : names) {
     Config config;
     config.controller = name == "mpi" ? Controller::mpi : name == "shm" ? Controller::shm : Controller::tcp;
-    ++place.world.epoch;  // or the links would find those of the channel before
+    ++place.world.epoch;  // otherwise the links would find those of the channel before
     const auto store = store::with_prefix(place.store, name);
     auto opened =
         name == "mpi"
@@ -67,8 +67,8 @@ Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkG
   return channels;
 }
 
-/// The rank that answers, until the channels are closed: whoever asks waits for nobody else, so each in turn
-/// is polled until rank 0 goes to the next.
+/// Runs a rank that answers, until the channels are closed. Only one channel is in use at a time, so it polls
+/// each channel until rank 0 goes on to the next one.
 void answer(Channels& channels) {
   for (std::size_t round = 0; round < kRounds * channels.size(); ++round) {
     auto& channel = *channels[round % channels.size()];

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long it takes until everybody knows that a rank is dead: kill -9 of a rank at a random moment.
+"""Measures how soon all others notice that a rank is dead: kill -9 of a rank at a random moment.
 
   benchmarks/faults.py                     # 3 ranks, 50 kills a row
   benchmarks/faults.py -np 8 --kills 10
 
-Survivors know when their collective has returned an error that names the dead rank; they run without dabkerun there,
-which would end them. dabkerun's time is from the kill to its own end, with every rank gone. Ends with code 1 where one
-of them takes longer than is promised, or blames another rank.
+A survivor has noticed once its collective has returned an error that names the dead rank. Survivors are measured
+without dabkerun, which would end them. dabkerun's time is from the kill to its own end, with every rank gone.
+Ends with code 1 if one of them takes longer than promised, or blames another rank.
 """
 
 import argparse
@@ -24,10 +24,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROMISED_TO_SURVIVORS = 2.0  # seconds
 PROMISED_OF_DABKERUN = 5.0
-PATIENCE = 60.0  # what takes longer hangs
+PATIENCE = 60.0  # whatever takes longer hangs
 
 LARGE = str(64 << 20)
-ROWS = {  # what runs: the environment, the rank's arguments
+ROWS = {  # the label: environment, arguments of the rank
     "4 KB, shared memory": ({}, []),
     "4 KB, TCP": ({"DABKE_CONTROLLER": "tcp", "DABKE_CPU_OPERATIONS": "tcp"}, []),
     "4 KB, Gloo": ({"DABKE_CONTROLLER": "tcp", "DABKE_CPU_OPERATIONS": "gloo"}, []),
@@ -67,7 +67,7 @@ class Bench:
         time.sleep(self.random.random() * 0.1)  # anywhere in a collective
 
     def survivors(self, variables, options):
-        """Seconds until the last survivor knew."""
+        """Returns the seconds until the last survivor knew."""
         victim = self.random.randrange(self.ranks)
         with tempfile.TemporaryDirectory(prefix="faults-") as place:
 
@@ -114,7 +114,7 @@ class Bench:
         return max(knew) - killed if knew else PATIENCE
 
     def launcher_time(self, variables, options):
-        """Seconds until dabkerun had ended."""
+        """Returns the seconds until dabkerun had ended."""
         victim = self.random.randrange(self.ranks)
         command = [str(self.launcher), "-np", str(self.ranks), *self.command(options, victim)]
         job = subprocess.Popen(

@@ -1,12 +1,12 @@
-// Training steps of a model without the training: gradients become ready one after the other, as in a
-// backward pass on an accelerator (the thread sleeps meanwhile), each is given to allreduce at once, and the
-// step ends when all are reduced.
+// Training steps of a model without the training. Gradients become ready one after the other, as in a
+// backward pass on an accelerator (the thread sleeps meanwhile). Each is given to allreduce at once, and
+// the step ends when all are reduced.
 //
 //   dabkerun -np 2 build/benchmarks/gradient_steps --model benchmarks/models/resnet50.txt --backward-ms 60
 //
-// Prints, for each way of making batches, the time of a step beyond the backward pass ("exposed": what
-// training waits for). The ways take turns in one run, each in an init of its own, so that a noisy machine
-// disturbs all alike.
+// Prints, for each way of making batches, the time of a step beyond the backward pass ("exposed": the time
+// for which training waits). The ways take turns in one run, each in an init of its own, so a noisy
+// machine disturbs all of them equally.
 #include <time.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ double run_step(Job& job) {
   std::vector<dabke::Handle> pending;
   pending.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    // Half of the backward pass goes by the number of parameters, half by layer.
+    // Half of the backward pass is divided by the number of parameters, half by layer.
     elements += job.model[i].elements;
     const double share = 0.5 * static_cast<double>(elements) / static_cast<double>(elements_all) +
                          0.5 * static_cast<double>(i + 1) / static_cast<double>(count);

@@ -1,15 +1,15 @@
-// How fast the CPU kernels are, beside memcpy.
+// The speed of the CPU kernels, beside memcpy.
 //
-//   build/benchmarks/kernel_bench                                all of it
-//   build/benchmarks/kernel_bench --benchmark_filter=reduce2     and whatever else Google Benchmark takes
+//   build/benchmarks/kernel_bench                                everything
+//   build/benchmarks/kernel_bench --benchmark_filter=reduce2     and all other options of Google Benchmark
 //   build/benchmarks/kernel_bench --target=AVX2                  on this instruction set
 //   build/benchmarks/kernel_bench --malloc                       operands 16 bytes off a page, as malloc
-//   places them
+//                                                                places them
 //
-// Names are kernel/dtype/operand size. All runs are interleaved at random, so that what else the machine does
-// meets all alike. Bytes per second count everything that is read and written; times are CPU time of the
-// thread. At the end it prints how many elements of 16 bits are reduced in the time of one of float32:
-// medians and quartiles over pairs of runs with the same number.
+// Names are kernel/dtype/operand size. All runs are interleaved at random, so other work of the machine
+// disturbs all of them equally. Bytes per second count everything that is read and written. Times are CPU
+// time of the thread. At the end, a table compares 16-bit elements with float32: how many of them are reduced
+// in the time of one float32. It has medians and quartiles over pairs of runs with the same number.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -32,8 +32,8 @@ namespace {
 struct Size {
   const char* name;
   const char* fits;
-  std::size_t bytes;  // an operand's
-  double target;      // elements of a 16-bit float reduced per second, beside float32
+  std::size_t bytes;  // size of an operand
+  double target;      // elements of a 16-bit float reduced per second, relative to float32
 };
 constexpr Size kSizes[] = {{"256KB", "L2", 256UL << 10, 0.7}, {"64MB", "DRAM", 64UL << 20, 1.7}};
 constexpr DType kBenchedDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i8};
@@ -41,12 +41,12 @@ constexpr std::size_t kOperands = 4;
 /// The distance from a page at which malloc gives large blocks.
 constexpr std::size_t kMallocOffset = 16;
 
-/// The operands and a place for the result, the same memory for all benchmarks.
+/// The operands and a place for the result. All benchmarks use the same memory.
 class Memory {
  public:
   Memory() {
     std::minstd_rand random;
-    // Read as whatever floating dtype, each element is a number of about 1 or a hundredth.
+    // Read as any floating dtype, each element is a number of about 1 or a hundredth.
     std::vector<std::uint16_t> page(kPage / 2);
     for (std::uint16_t& word : page) word = static_cast<std::uint16_t>(0x3c00 + random() % 256);
     for (auto& block : blocks_) {
@@ -96,7 +96,7 @@ struct Row {
   const char* name;
   Kernel kernel;
   std::size_t operands;  // read
-  bool is_judged;        // the targets of kSizes hold for it
+  bool is_judged;        // the targets of kSizes apply
 };
 constexpr Row kRows[] = {
     {"reduce2", reduce<ReduceOp::sum, 2>, 2, true},
@@ -126,7 +126,7 @@ class Benches {
   Memory& memory() { return memory_; }
 
  private:
-  /// An operand of a conversion to wider elements is as much smaller, so that the result fits too.
+  /// In a conversion to wider elements, the operand is smaller by that factor, so that the result also fits.
   void add(const Row& row, DType dtype, DType into, const Size& size) {
     const std::size_t elements = size.bytes / std::max(size_of(dtype), size_of(into));
     const auto bytes = static_cast<double>(elements * (row.operands * size_of(dtype) + size_of(into)));
@@ -148,7 +148,7 @@ class Benches {
   Memory memory_;
 };
 
-/// Shows what Google Benchmark has made of the runs, and remembers these for the table.
+/// Prints the results of Google Benchmark, and keeps them for the table.
 class Reporter : public benchmark::ConsoleReporter {
  public:
   Reporter() : ConsoleReporter(OO_Tabular) {}
@@ -210,7 +210,7 @@ std::string cpu_model() {
 }  // namespace dabke::perf
 
 int main(int argc, char** argv) {
-  // Ours come first, so that the command line may change them.
+  // Our options come first, so that the command line can override them.
   std::vector<std::string> arguments = {argv[0], "--benchmark_enable_random_interleaving=true",
                                         "--benchmark_repetitions=15", "--benchmark_min_time=0.02"};
   arguments.insert(arguments.end(), argv + 1, argv + argc);

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Counts the cache lines that one blocking allreduce of 8 bytes touches, on its way from submit to the end of its wait.
+"""Counts the cache lines that one blocking allreduce of 8 bytes touches, from submit to the end of its wait.
 
-Starts a job over shared memory, lets it make some calls, and then steps the calling threads of all ranks through a call, one
-instruction of each rank in turn, as if each had a core of its own. Prints what rank 0 touched, function by function, and what
-passes between the ranks: lines of shared memory that one reads after another has written them.
+Starts a job over shared memory and lets it make some calls. Then it steps the calling threads of all ranks
+through a call, one instruction of each rank in turn, as if each had a core of its own. Prints what rank 0
+touched, function by function. Also prints what passes between the ranks: lines of shared memory that one rank
+reads after another has written them.
 
-  benchmarks/lines_of_a_call.py build-release                    a build of --buildtype=release; ninja benchmarks/one_call
-  benchmarks/lines_of_a_call.py build-release -np 4 --top 0      totals alone
-  benchmarks/lines_of_a_call.py build-release --data             each line of data too, in the order of first touch
-  benchmarks/lines_of_a_call.py build-release --files            each source file too; a build with line numbers, -Dcpp_args=-g1
+  benchmarks/lines_of_a_call.py build-release                a build of --buildtype=release; needs
+                                                             ninja benchmarks/one_call
+  benchmarks/lines_of_a_call.py build-release -np 4 --top 0  totals only
+  benchmarks/lines_of_a_call.py build-release --data         also each line of data, in the order of first
+                                                             touch
+  benchmarks/lines_of_a_call.py build-release --files        also each source file; needs a build with line
+                                                             numbers, -Dcpp_args=-g1
   benchmarks/lines_of_a_call.py build-release --write-order bindings/c/order_of_call.ld
-                                                                 lays these functions side by side in what is linked next
+                                                             the next link puts these functions side by side
 
-What the kernel touches within system calls is not seen, nor what the other threads of a rank do. Decoding needs capstone
-(Debian: python3-capstone, then run this by /usr/bin/python3), tracing an x86-64 Linux.
+Accesses of the kernel within system calls are not counted, nor those of the other threads of a rank. Decoding
+needs capstone (Debian: python3-capstone, then run this by /usr/bin/python3). Tracing needs Linux on x86-64.
 """
 
 import argparse
@@ -85,7 +89,8 @@ def ptrace(request, pid, address=None, data=None):
     if libc.ptrace(request, pid, address, data) == -1:
         error = ctypes.get_errno()
         hint = (
-            "; where tracing is forbidden, run this as root, in a container with --cap-add=SYS_PTRACE, and look at "
+            "; where tracing is forbidden, run this as root, in a container with --cap-add=SYS_PTRACE, "
+            "and look at "
             "/proc/sys/kernel/yama/ptrace_scope (0 or 1)"
             if request == PTRACE_SEIZE
             else ""
@@ -94,7 +99,7 @@ def ptrace(request, pid, address=None, data=None):
 
 
 class Decoder:
-    """What an instruction touches, from its bytes."""
+    """Finds the memory that an instruction touches, from its bytes."""
 
     IMPLICIT = {
         "push": (-8, True),
@@ -108,7 +113,8 @@ class Decoder:
             import capstone
         except ImportError:
             sys.exit(
-                "lines_of_a_call: Python's module 'capstone' is missing; install Debian's python3-capstone and run this by "
+                "lines_of_a_call: Python's module 'capstone' is missing; "
+                "install Debian's python3-capstone and run this by "
                 "/usr/bin/python3, or pip install capstone"
             )
         self.x86, self.written = capstone.x86, capstone.CS_AC_WRITE
@@ -116,7 +122,7 @@ class Decoder:
         self.engine.detail = True
 
     def decode(self, code, ip):
-        """(size, [(base, index, scale, displacement, segment, bytes, writes)], whether it is a system call)"""
+        """Returns (size, [(base, index, scale, displacement, segment, bytes, writes)], is a system call)."""
         one = next(self.engine.disasm(code, ip, 1), None)
         if one is None:
             sys.exit(f"lines_of_a_call: capstone cannot decode {code.hex()} at {ip:#x}; try a newer one")
@@ -173,7 +179,8 @@ class Rank:
             self.space = Space(parse_maps(file.read()), self.registers.rsp, self.registers.fs_base)
 
     def stopped(self, may_wait):
-        """Whether it has stopped; a signal that is not the step's own is given to it with the next step."""
+        """True if the thread has stopped. A signal that is not the step's own
+        is delivered with the next step."""
         pid, status = os.waitpid(self.pid, WALL | (0 if may_wait else os.WNOHANG))
         if pid == 0:
             return False
@@ -185,7 +192,7 @@ class Rank:
         return True
 
     def go_on_to_signal(self):
-        """Until the SIGTRAP that it raises itself."""
+        """Runs until the thread raises its SIGTRAP."""
         while True:
             if self.is_stopped:
                 ptrace(PTRACE_CONT, self.pid, None, self.signal)
@@ -195,7 +202,7 @@ class Rank:
                 return
 
     def step(self):
-        """Starts the next instruction, and says what it is."""
+        """Starts the next instruction, and returns it as a Step."""
         registers = self.registers
         ptrace(PTRACE_GETREGS, self.pid, None, ctypes.byref(registers))
         ip = registers.rip
@@ -226,7 +233,7 @@ class Rank:
 
 
 class Symbols:
-    """Which function an address belongs to."""
+    """Finds the function of an address."""
 
     def __init__(self, demangled=True):
         self.files, self.options = {}, ["--defined-only"] + ["-C"] * demangled
@@ -277,12 +284,12 @@ class Tracing:
         return self.entries[rank.rank]
 
     def one_call(self):
-        """The steps of each rank within the call."""
+        """Returns the steps of each rank within the call."""
         for rank in self.ranks:
             rank.look_at_maps()
         steps = {one.rank: [] for one in self.ranks}
         last_seen = time.monotonic()
-        back = {}  # rank: where the call returns to, and its stack pointer there
+        back = {}  # rank: the return address of the call, and the stack pointer there
         going, asleep = list(self.ranks), set()
         while going:
             for rank in [one for one in going if one.rank not in asleep]:
@@ -313,14 +320,15 @@ class Tracing:
 
 
 def traced_calls(arguments):
-    """Runs the job; the steps of each traced call, the ranks and the hand-overs of the last call."""
+    """Runs the job. Returns the steps of each traced call, the ranks, and the hand-overs of the last call."""
     decoder, symbols = Decoder(), Symbols()
     program = os.path.join(arguments.build, "benchmarks", "one_call")
     launcher = os.path.join(arguments.build, "launcher", "dabkerun")
     for path in (program, launcher):
         if not os.access(path, os.X_OK):
             sys.exit(
-                f"lines_of_a_call: there is no {path}; ninja -C {arguments.build} benchmarks/one_call launcher/dabkerun"
+                f"lines_of_a_call: there is no {path}; "
+                f"ninja -C {arguments.build} benchmarks/one_call launcher/dabkerun"
             )
     folder = tempfile.mkdtemp(prefix="lines_of_a_call.")
     for rank in range(arguments.np):
@@ -384,7 +392,8 @@ def pid_of(folder, rank, job):
 def print_functions(steps, space, symbols, top):
     sums = sum_by(steps, lambda step: symbols.name(space, step.ip))
     print(
-        f"{'code':>5} {'data':>5} {'instr.':>7}  function                    (lines of 64 bytes, each counted in all that touch it)"
+        f"{'code':>5} {'data':>5} {'instr.':>7}  "
+        "function                    (lines of 64 bytes, each counted in all that touch it)"
     )
     order = sorted(sums.items(), key=lambda one: -len(one[1].code) - len(one[1].data))
     for name, one in order[:top]:
@@ -415,7 +424,8 @@ def print_totals(total, space):
     print(f"{len(total.data):7} {pages(total.data):6} {sum(total.data.values()):8}  data")
     calls = ", ".join(f"{count} x {call}" for call, count in total.calls.items()) or "none"
     print(
-        f"{len(total.code) + len(total.data):7} lines in all, {total.instructions} instructions, system calls: {calls}"
+        f"{len(total.code) + len(total.data):7} lines in all, {total.instructions} instructions, "
+        f"system calls: {calls}"
     )
 
 
@@ -436,7 +446,7 @@ def print_data(steps, space, symbols):
 
 
 def sources_of(call, space):
-    """The product's source files that these steps have run."""
+    """Returns the product's source files that these steps have run."""
     library = next(one.path for one in space.mappings if "/libdabke.so" in one.path)
     base = min(one.begin - one.offset for one in space.mappings if one.path == library and one.inode)
     mappings = {id(one) for one in space.mappings if one.path == library}
@@ -469,17 +479,20 @@ def print_files(sources):
 def print_hand_overs(hand_overs):
     keys = hand_overs.reads | hand_overs.writes
     print(
-        f"between the ranks: {len(keys)} lines; read {hand_overs.reads.total()} times after another rank had written them, "
+        f"between the ranks: {len(keys)} lines; "
+        f"read {hand_overs.reads.total()} times after another rank had written them, "
         f"written {hand_overs.writes.total()} times while another rank had them"
     )
     for path, inode, offset in sorted(keys):
         key = path, inode, offset
         print(
-            f"  {os.path.basename(path)} + {offset:#x}: read {hand_overs.reads[key]}, written {hand_overs.writes[key]}"
+            f"  {os.path.basename(path)} + {offset:#x}: "
+            f"read {hand_overs.reads[key]}, written {hand_overs.writes[key]}"
         )
 
 
-ORDER = """/* The functions of a blocking call on their way from submit to wait, in that order: side by side they lie in a third of the
+ORDER = """/* The functions of a blocking call on their way from submit to wait, in that order: \
+side by side they lie in a third of the
    pages. What is not there, or has another name, lies where it did. Written, and to be renewed, by
    benchmarks/lines_of_a_call.py BUILD --write-order THIS. */
 SECTIONS {{
@@ -491,7 +504,10 @@ SECTIONS {{
 
 
 def section_of(name):
-    """The sections of a function, whatever the compiler has made of it, and whatever processor Highway made it for."""
+    """Returns the sections of a function.
+
+    They include what the compiler has made of it, and the versions of Highway for any processor.
+    """
     name = re.sub(
         r"(\d+)(N_[A-Z][A-Z0-9_]*)", lambda found: "*" + found[2][int(found[1]) :], name.split(".")[0]
     )
@@ -499,7 +515,7 @@ def section_of(name):
 
 
 def write_order(path, calls, ranks):
-    """The linker's script that lays out what any rank has called, in the order of the first call of each."""
+    """Writes the linker's script: the functions that any rank has called, in the order of first calls."""
     order = {}
     for rank in ranks:
         library = next(one.path for one in rank.space.mappings if "/libdabke.so" in one.path)
@@ -541,7 +557,8 @@ def main():
     chosen = parser.parse_args()
     if chosen.calls < 1 or not 0 <= chosen.rank < chosen.np:
         parser.error(
-            f"--calls {chosen.calls} --rank {chosen.rank}: at least one call, and a rank from 0 to {chosen.np - 1}"
+            f"--calls {chosen.calls} --rank {chosen.rank}: "
+            f"at least one call, and a rank from 0 to {chosen.np - 1}"
         )
     calls, ranks, hand_overs, symbols = traced_calls(chosen)
     if chosen.write_order:

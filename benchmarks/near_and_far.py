@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What shared memory does where cores are near and where they are far, from what dabke-perf has written.
+"""Compares shared memory with cores near and far apart, from results of dabke-perf.
 
-The phases of a machine come and go, so runs of one job may be of either. Each run says how long a line took meanwhile: this sorts
-them by it, and compares each with what took turns with it. Medians of the runs in all files; what has fewer than three is left out.
+The phases of a machine come and go, so the runs of one job may be in either phase. Each run has the time of a
+cache line meanwhile. This program sorts the runs by that time, and compares each run with those that took
+turns with it. It prints medians of the runs in all files, and leaves out what has fewer than three runs.
 
-  dabke-perf allreduce -np 2 --raw --backends shm,shm-plain,shm-streaming --peers mpi -b 64K -f 4 --runs 15 --json seen.json
+  dabke-perf allreduce -np 2 --raw --backends shm,shm-plain,shm-streaming --peers mpi -b 64K -f 4 --runs 15 \\
+    --json seen.json
   benchmarks/near_and_far.py seen.json...
 """
 
@@ -18,7 +20,7 @@ OWN = "dabke shm"
 
 
 def phases_of(row, least):
-    """The runs of a row of shared memory in each phase, by their numbers; what could not be told is in neither."""
+    """Returns the numbers of a row's runs in each phase. A run without a time for a line is in neither."""
     lines = row["more"].get("line_ns", [])
     return {
         "near": [i for i, ns in enumerate(lines) if 0 < ns < least],
@@ -27,7 +29,7 @@ def phases_of(row, least):
 
 
 def table(files, least):
-    """A dictionary for each phase, job and size, of the runs in all files."""
+    """Returns a dictionary for each phase, job and size, of the runs in all files."""
     seen = collections.defaultdict(lambda: collections.defaultdict(list))
     for results in files:
         jobs = collections.defaultdict(dict)
@@ -97,7 +99,8 @@ def main():
     rows = table(files, chosen.least)
     if not rows:
         sys.exit(
-            "near_and_far.py: no row says how long a line took in three runs of a phase: give --raw to dabke-perf, with "
+            "near_and_far.py: no row says how long a line took in three runs of a phase: "
+            "give --raw to dabke-perf, with "
             "shm among its backends and 2 ranks or more"
         )
     columns = [

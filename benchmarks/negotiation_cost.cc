@@ -1,13 +1,14 @@
-// What the negotiation costs a job, over each control channel in turn.
+// The cost of the negotiation for a job, over each control channel in turn.
 //
 //   dabkerun -np 2 build/benchmarks/negotiation_cost        (shared memory and TCP)
 //   mpirun -np 2 build/benchmarks/negotiation_cost          (MPI as well)
 //
-// 1. Latency: blocking allreduces of 8 bytes. "call" is the whole of one; "to order" is from submit to the
-//    order's arrival, at its shortest (this rank was the last to submit) and on average.
-// 2. Work: steps of many tensors of 1 KB. CPU time of the coordinator thread for each, and the time of a
-//    step.
-// Prints what rank 0 saw, medians over the rounds.
+// 1. Latency: blocking allreduces of 8 bytes. "call" is the whole of one. "to order" is from the submit to
+//    the arrival of the order: the shortest (this rank was the last to submit) and the average.
+// 2. Work: steps of many tensors of 1 KB. CPU time of the coordinator thread for
+//    each tensor, and the time of a step.
+//
+// Prints the results of rank 0: medians over the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -42,7 +43,7 @@ dabke_statistics statistics() {
   return now;
 }
 
-/// The time that the thread of this name has spent on a core until now.
+/// The time that the thread of this name has spent on a core so far.
 double cpu_seconds(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string comm;

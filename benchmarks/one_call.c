@@ -1,4 +1,5 @@
-/* What lines_of_a_call.py looks at: allreduces of 8 bytes, the last of which begin with a signal for whoever traces.
+/* The program that lines_of_a_call.py traces: allreduces of 8 bytes. The last ones begin with a signal for
+ * the tracer.
  *
  *   one_call FOLDER WARM TRACED PAUSE_MS
  *
@@ -18,7 +19,7 @@ static void must(dabke_status status) {
   exit(1);
 }
 
-/* Says who is to be traced, and waits until that is so. */
+/* Writes the id of this process for the tracer, and waits until it has attached. */
 static void wait_for_tracer(const char* folder) {
   char path[4096];
   snprintf(path, sizeof path, "%s/pid.%d", folder, dabke_rank());

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares two builds of Dabke: is one of them faster?
 
-Runs dabke-perf of both, taking turns, and prints for each figure the median of the paired ratios (after / before, so less
-than 1 is faster) with a 96 % interval that assumes nothing of their distribution. Where the interval includes 1 the two are
-not told apart.
+Runs dabke-perf of both builds, taking turns. Prints for each figure the median of the paired ratios
+(after / before, so less than 1 is faster). The 96 % interval assumes no distribution. If it includes 1,
+the builds do not differ measurably.
 
-  benchmarks/paired.py BUILD_BEFORE BUILD_AFTER            both of --buildtype=release, on a machine that does nothing else
+  benchmarks/paired.py BUILD_BEFORE BUILD_AFTER            both of --buildtype=release, on an idle machine
   benchmarks/paired.py --rounds 31 --only P3 before/build build
 """
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ALONE = ["--backends", "shm", "--peers", "none", "--mpi", "none", "--check", "0", "--quiet", "--runs", "1"]
-# What each of the targets of docs/performance.md is measured by.
+# The measurement for each target of docs/performance.md.
 MEASURES = {
     "P1": ["allreduce", "-np", "2", "--raw", "-b", "8", "-e", "16M", "-f", "128", "--seconds", "0.05"],
     "P2": [
@@ -45,7 +45,7 @@ MEASURES = {
 
 
 def run(build, arguments):
-    """What one run took, by what it measured, in us."""
+    """Returns the times of one run, in us, by what was measured."""
     program = os.path.join(build, "benchmarks", "perf", "dabke-perf")
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
@@ -62,7 +62,8 @@ def run(build, arguments):
 
 
 def interval(ratios):
-    """Between which two of the sorted ratios the median lies, with at least 96 % (or all that there are)."""
+    """Returns the two sorted ratios between which the median lies, with at
+    least 96 % (or all that there are)."""
     ordered, n = sorted(ratios), len(ratios)
     low = 0
     while low + 1 < n // 2 and 2 * sum(math.comb(n, k) for k in range(low + 2)) / 2**n <= 0.04:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long a job takes that only starts and ends: dabkerun beside the mpirun of every MPI that is installed.
+"""Measures a job that only starts and ends: dabkerun beside the mpirun of every installed MPI.
 
   benchmarks/start_up.py                    # 4 ranks, 15 jobs of each, taking turns
   benchmarks/start_up.py -np 2 --runs 40
@@ -28,7 +28,7 @@ def positive(text):
 
 
 def jobs(build, ranks):
-    """The commands, by who starts the job. Those are left out whose MPI, or whose program, is not there."""
+    """Returns the commands, by what starts the job. Leaves out MPIs and programs that do not exist."""
     commands = {
         "dabkerun": [build / "launcher/dabkerun", "-np", ranks, build / "benchmarks/start_up/start_up_dabke"]
     }
@@ -71,9 +71,10 @@ def main():
     for command in commands.values():
         if not pathlib.Path(command[0]).exists():
             sys.exit(
-                f"'{command[0]}' is not there: build it with `meson compile -C {arguments.build}`, or name the build by --build"
+                f"'{command[0]}' is not there: build it with `meson compile -C {arguments.build}`, "
+                "or name the build by --build"
             )
-        seconds_of(command)  # what the first start reads from disk is read now
+        seconds_of(command)  # everything that the first start reads from disk is read now
     seen = {name: [] for name in commands}
     for _ in range(arguments.runs):
         for name, command in commands.items():
@@ -86,11 +87,13 @@ def main():
         quarters = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
         ratio = statistics.median(ours / theirs for ours, theirs in zip(seen["dabkerun"], times))
         print(
-            f"| {name} | {statistics.median(times):.3f} | {quarters[0]:.3f} to {quarters[2]:.3f} | {ratio:.2f} |"
+            f"| {name} | {statistics.median(times):.3f} | {quarters[0]:.3f} to {quarters[2]:.3f} "
+            f"| {ratio:.2f} |"
         )
     met = statistics.median(seen["dabkerun"]) <= TARGET_SECONDS
     print(
-        f"\nTarget for dabkerun: at most {TARGET_SECONDS} s ({'met' if met else 'MISSED'}), and not slower than Open MPI."
+        f"\nTarget for dabkerun: at most {TARGET_SECONDS} s ({'met' if met else 'MISSED'}), "
+        "and not slower than Open MPI."
     )
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What does `dabke-timeline report` of a large trace cost?
+"""Measures the cost of `dabke-timeline report` for a large trace.
 
-Records a real job (four ranks of examples/digits), repeats its steps, each time later and with orders, batches, arrows and steps
-of their own, until the trace has the wanted size, and reports it. Prints what the process took of the processor (user and system
-time, whatever else the machine does), the clock beside it, and its memory. The limits are 30 s and 2 GB for 1 GB.
+Records a real job (four ranks of examples/digits). Repeats its steps until the trace has the wanted size:
+each time later, with orders, batches, arrows and steps of their own. Then reports the trace. Prints the
+processor time of the process (user and system, independent of other work of the machine), the clock time, and
+the memory. The limits are 30 s and 2 GB for 1 GB.
 
-  benchmarks/timeline_report.py BUILD                   a release build; the trace goes to a folder in $TMPDIR and is removed
+  benchmarks/timeline_report.py BUILD                   a release build; the trace goes to a folder in
+                                                        $TMPDIR, which is removed
   benchmarks/timeline_report.py BUILD --gigabytes 0.1 --runs 3
 """
 
@@ -22,7 +24,7 @@ import time
 
 RANKS = 4
 MOST_CPU_SECONDS, MOST_BYTES = 30, 2e9  # of 1 GB
-# What differs between two repetitions of an event.
+# The numbers that differ between two repetitions of an event.
 MOVING = re.compile(r'("ts":|"order":|"batch":"|"id":|"step":|"name":"step )(\d+(?:\.\d+)?)')
 
 
@@ -48,7 +50,7 @@ def record(build, folder):
 
 
 class Event:
-    """An event's text, cut where a number moves from one repetition to the next."""
+    """The text of an event, cut where a number changes from one repetition to the next."""
 
     def __init__(self, line, spans):
         self.texts, self.numbers = [], []
@@ -56,7 +58,7 @@ class Event:
         for found in MOVING.finditer(line):
             self.texts.append(line[at : found.start(2)])
             kind, number = found[1], found[2]
-            if kind == '"batch":"':  # 12.0: of order 12
+            if kind == '"batch":"':  # 12.0: batch 0 of order 12
                 order, dot, part = number.partition(".")
                 self.numbers.append((int(order), spans["order"], dot + part))
             elif kind == '"ts":':
@@ -77,10 +79,10 @@ class Event:
 
 
 def repeat(source, path, size):
-    """How often the steps are in it, and how many events."""
+    """Writes the trace. Returns how often it has the steps, and the number of events."""
     with open(source, encoding="utf-8") as file:
         lines = [line.rstrip(",\n") for line in file]
-    events = [line for line in lines[1:] if '"ph":"' in line[:200]]  # one a line
+    events = [line for line in lines[1:] if '"ph":"' in line[:200]]  # one event per line
     metadata = [line for line in events if '"ph":"M"' in line]
     moving = [line for line in events if '"ph":"M"' not in line]
     largest = {"ts": 0.0, "order": 0, "id": 0, "step": 0}
@@ -103,7 +105,10 @@ def repeat(source, path, size):
 
 
 def report(build, path):
-    """(user and system seconds, seconds by the clock, bytes of memory, whether there was a bar, what it printed): on a terminal."""
+    """Runs the report on a terminal.
+
+    Returns (user and system seconds, seconds by the clock, bytes of memory, has shown a bar, output).
+    """
     ours, theirs = pty.openpty()
     bar = bytearray()
 
@@ -111,7 +116,7 @@ def report(build, path):
         try:
             while piece := os.read(ours, 4096):
                 bar.extend(piece)
-        except OSError:  # nobody writes any more
+        except OSError:  # nothing writes to it any more
             pass
 
     reader = threading.Thread(target=read)
@@ -154,7 +159,8 @@ def main():
         for _ in range(options.runs):
             cpu, wall, memory, has_bar, said = report(options.build, path)
             print(
-                f"{cpu:.1f} s of one core, {wall:.1f} s by the clock, {memory / 1e6:.0f} MB, {len(said['steps']):,} steps"
+                f"{cpu:.1f} s of one core, {wall:.1f} s by the clock, {memory / 1e6:.0f} MB, "
+                f"{len(said['steps']):,} steps"
                 f"{'' if has_bar else ', no progress bar'}",
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""What instructions have touched: steps and address spaces in, figures out. lines_of_a_call.py makes them."""
+"""Counts what instructions touch, from steps and address spaces, which lines_of_a_call.py makes."""
 
 import bisect
 import collections
@@ -15,12 +15,12 @@ class Touch(collections.namedtuple("Touch", "address size writes")):
         return range(self.address // LINE, (self.address + max(self.size, 1) - 1) // LINE + 1)
 
 
-# One instruction: where it is, its own bytes, what it touches, and its system call, if it makes one.
+# One instruction: its address, its own bytes, the memory that it touches, and its system call, if any.
 Step = collections.namedtuple("Step", "rank ip size touches call", defaults=(None,))
 
 
 class Mapping(collections.namedtuple("Mapping", "begin end is_shared inode offset path")):
-    """A row of /proc/PID/maps; a library's zeroed data has the path of the library."""
+    """A row of /proc/PID/maps. The zeroed data of a library has the library's path."""
 
 
 def parse_maps(text):
@@ -66,7 +66,8 @@ class Space:
         return "heap" if not name or name.startswith("[") else "program"
 
     def key(self, line):
-        """What the line is called in every rank that shares it; None: it is this one's own."""
+        """Returns the name of the line, which is the same in every rank that shares
+        it; None if only this rank has it."""
         mapping = self.find(line * LINE)
         if mapping is None or not mapping.is_shared:
             return None
@@ -74,7 +75,7 @@ class Space:
 
 
 class Sum:
-    """What the steps of one rank come to, of all of them or of one function."""
+    """The sum over the steps of one rank: over all of them, or over those of one function."""
 
     def __init__(self):
         self.instructions, self.code, self.calls = 0, {}, collections.Counter()
@@ -91,7 +92,7 @@ class Sum:
             self.calls[step.call] += 1
 
     def by_class(self, space):
-        """{class: (lines, of them written, pages)}"""
+        """Returns {class: (lines, written lines, pages)}."""
         lines = {}
         for line in self.data:
             lines.setdefault(space.class_of(line * LINE), []).append(line)
@@ -106,7 +107,7 @@ def pages(lines):
 
 
 def sum_by(steps, name_of):
-    """{name: Sum}, in the order of first appearance."""
+    """Returns {name: Sum}, in the order of first appearance."""
     sums = collections.defaultdict(Sum)
     for step in steps:
         sums[name_of(step)].add(step)
@@ -117,8 +118,11 @@ PRODUCT_FILE = re.compile(r"(?:^|/)((?:runtime|ops|bindings/c)/[^:]+)\.(cc|h)$")
 
 
 class Sources(dict):
-    """{source file without its ending: [instructions of the .cc, instructions of the .h of that name]}, in the order of first
-    appearance. What is inlined counts where it was written, and what is not the product's nowhere."""
+    """{source file without its ending: [instructions of its .cc, instructions of its .h]}.
+
+    The order is that of first appearance. Inlined code counts for the file that has its source. Code that is not
+    the product's counts nowhere.
+    """
 
     def add(self, path):
         found = PRODUCT_FILE.search(os.path.normpath(path))
@@ -126,12 +130,16 @@ class Sources(dict):
             self.setdefault(found[1], [0, 0])[found[2] == "h"] += 1
 
     def with_code(self):
-        """Those whose .cc runs; of others only lines of a header are compiled into these."""
+        """Returns the files whose .cc runs. Of the other files, only lines of
+        a header are compiled into these."""
         return [name for name, (own, _) in self.items() if own]
 
 
 class HandOvers:
-    """Which shared lines go from rank to rank: each is with those that have read it since it was last written."""
+    """The shared lines that pass from rank to rank.
+
+    A line is with the ranks that have read it since its last write.
+    """
 
     def __init__(self):
         self.holders = {}  # key of the line: ranks

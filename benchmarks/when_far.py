@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Waits until the cores are far apart, and measures then.
+"""Waits until the cores are far apart, and then measures.
 
-How long a cache line takes from one core to another changes on virtual machines, for seconds to minutes, by a factor of three
-and more. Every few seconds this measures it, and when it is long enough runs dabke-perf, whose rows say what it was meanwhile.
+On virtual machines, the time of a cache line from one core to another changes by a factor of three and more,
+for seconds to minutes. This program measures that time every few seconds. Once it is long enough, it runs
+dabke-perf, whose rows have the time during the run.
 
-  benchmarks/when_far.py BUILD -- allreduce -np 2 --raw --backends shm,shm-plain,shm-streaming --peers mpi -b 64K -e 16M
-  benchmarks/when_far.py BUILD                             looks alone, and says in the end what was seen
+  benchmarks/when_far.py BUILD -- allreduce -np 2 --raw --backends shm,shm-plain,shm-streaming --peers mpi \\
+                                  -b 64K -e 16M
+  benchmarks/when_far.py BUILD                             only watches, and prints the times in the end
 
-Ends with code 0 when it has measured (or was only to look), 3 when the cores were never far enough apart.
+Ends with code 0 when it has measured (or was only to watch), 3 when the cores were never far enough apart.
 """
 
 import argparse
@@ -45,7 +47,7 @@ LOOK = [
 
 
 def line_ns(program):
-    """What a line takes now: the median of some measurements; None where the cores had other work."""
+    """Returns the time of a line now: the median of some measurements; None if the cores had other work."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run([program, *LOOK, "--json", file.name], capture_output=True, text=True)
         if done.returncode != 0:
@@ -71,7 +73,8 @@ def main():
     parser.add_argument(
         "--times", type=int, default=1, help="measure in so many far phases, then end (default %(default)s)"
     )
-    # By hand: argparse takes what follows -- for its own where an option stands between it and BUILD.
+    # Split by hand: argparse would take the words after -- for its own if
+    # an option is between them and BUILD.
     own, measure = sys.argv[1:], []
     if "--" in own:
         at = own.index("--")
@@ -99,7 +102,8 @@ def main():
     if seen:
         far = sum(one >= chosen.least for one in seen)
         print(
-            f"looked {len(seen)} times: {min(seen):.0f} to {max(seen):.0f} ns, median {statistics.median(seen):.0f}; "
+            f"looked {len(seen)} times: {min(seen):.0f} to {max(seen):.0f} ns, "
+            f"median {statistics.median(seen):.0f}; "
             f"{far} times {chosen.least:.0f} or more"
         )
     return 0 if measured or not measure else 3

@@ -1,4 +1,4 @@
-// A rank that sums without an end, and says when it has learnt that another is gone.
+// A rank that runs allreduces without end, and prints a line when it has noticed that another rank is gone.
 #include <time.h>
 #include <unistd.h>
 
@@ -12,14 +12,14 @@
 
 namespace {
 
-/// The time by the clock that all processes of a host share, and that is never set.
+/// The time of a clock that all processes of a host share and that is never set.
 double seconds_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// Prints a line in one write, so that nothing of it waits in a buffer when the process is killed.
+/// Prints a line in one write, so that no part of it is in a buffer when the process is killed.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();

@@ -2,7 +2,7 @@
 """Runs tensors and objects of more than 2^31 bytes through every data backend
 of the host, and compares every byte.
 
-    PYTHONPATH=build-python/bindings/python \
+    PYTHONPATH=build-python/bindings/python \\
       python3 tests/large/run.py build-python/launcher/dabkerun [BACKEND...]
 
 Ends with "N passed, N failed, N skipped". Each backend takes some minutes, and memory that is checked first.
