@@ -4,9 +4,9 @@
   benchmarks/faults.py                     # 3 ranks, 50 kills a row
   benchmarks/faults.py -np 8 --kills 10
 
-A survivor has noticed once its collective has returned an error that names the dead rank. Survivors are measured
-without dabkerun, which would end them. dabkerun's time is from the kill to its own end, with every rank gone.
-Ends with code 1 if one of them takes longer than promised, or blames another rank.
+A survivor has noticed once its collective has returned an error that names the dead rank. Survivors are
+measured without dabkerun, which would end them. dabkerun's time is from the kill to its own end, with every
+rank gone. Ends with code 1 if one of them takes longer than promised, or blames another rank.
 """
 
 import argparse

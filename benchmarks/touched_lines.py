@@ -120,8 +120,8 @@ PRODUCT_FILE = re.compile(r"(?:^|/)((?:runtime|ops|bindings/c)/[^:]+)\.(cc|h)$")
 class Sources(dict):
     """{source file without its ending: [instructions of its .cc, instructions of its .h]}.
 
-    The order is that of first appearance. Inlined code counts for the file that has its source. Code that is not
-    the product's counts nowhere.
+    The order is that of first appearance. Inlined code counts for the file that has its source. Code that
+    is not the product's counts nowhere.
     """
 
     def add(self, path):

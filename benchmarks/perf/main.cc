@@ -28,7 +28,7 @@ Status write_file(const std::string& path, const std::string& text) {
           fmt::format("cannot write '{}'; name a file in a folder that is there", path)};
 }
 
-/// The table, the file, and whether all was right.
+/// Prints the table and writes the file. Returns the exit code, which shows whether all was right.
 int show(const std::vector<Row>& rows, const Options& options, const std::vector<std::string>& command) {
   fmt::print("{}", to_table(rows, options));
   if (!options.json.empty()) {
@@ -50,7 +50,7 @@ int be_a_rank(const Options& options, const std::vector<std::string>& command) {
   return written.is_ok() ? 0 : fail(written, 1);
 }
 
-/// What would only be found out after minutes, or by every rank.
+/// Checks for errors that otherwise show only after minutes, or on every rank.
 Status check_files(const Options& options) {
   if (!options.model.empty()) DABKE_RETURN_IF_ERROR(model_path(options.model).status());
   return options.json.empty() ? Status() : write_file(options.json, "");

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kPeers[] = {"mpi", "gloo", "memcpy", "bound"};
 constexpr int kMostRanks = 256;
 constexpr double kIdleSeconds = 2;
-constexpr std::int64_t kWarmUpSteps = 12;  // the runtime learns what a step is made of
+constexpr std::int64_t kWarmUpSteps = 12;  // the runtime learns the batches of a step
 
 constexpr char kDescription[] =
     "Measures Dabke's collectives beside those of MPI and Gloo and beside plain memory, all in one set of\n"
@@ -36,14 +36,15 @@ Examples:
   dabke-perf -np 2 --tensors 10000                  many small tensors in one step
   dabke-perf -np 2 --idle                           what a job costs that does nothing
 
-The times are from the first rank's begin to the last one's end: the median of the runs, and their range. algbw is bytes / time;
-busbw is that times 2(n-1)/n for allreduce, (n-1)/n for allgather, reducescatter and alltoall. The bytes of
-allgather, reducescatter and alltoall are those of all ranks' parts together. "/ shm" is a competitor's time
-divided by that of Dabke's shared-memory backend in the same run: the median over the runs.
+The times are from the begin of the first rank to the end of the last one: the median of the runs, and their
+range. algbw is bytes / time; busbw is that times 2(n-1)/n for allreduce, (n-1)/n for allgather, reducescatter
+and alltoall. The bytes of allgather, reducescatter and alltoall are those of all ranks' parts together.
+"/ shm" is a competitor's time divided by that of Dabke's shared-memory backend in the same run: the median
+over the runs.
 Exit code: 0; 1 when a job failed or a result was wrong; 2 for a wrong command line.
 )";
 
-/// What can be timed by itself.
+/// The collectives that can be timed alone.
 std::vector<CollectiveKind> collectives() {
   std::vector<CollectiveKind> kinds;
   for (int i = 0; i < kCollectiveCount; ++i) {
@@ -53,7 +54,7 @@ std::vector<CollectiveKind> collectives() {
   return kinds;
 }
 
-/// Those of the operations that a backend is given, as far as such elements have them.
+/// The operations that a backend can be asked for, if they are defined for this dtype.
 std::vector<ReduceOp> ops_of(DType dtype) {
   std::vector<ReduceOp> ops;
   for (const ReduceOp op : kReduceOps) {
@@ -69,7 +70,7 @@ std::string names_of(const std::vector<Value>& values) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What CLI11 keeps as text until all of it is there.
+/// The options that CLI11 stores as text until all of them have been read.
 struct Texts {
   std::string collective = "allreduce", begin, end, dtype = "float32", op = "sum", tensor_bytes = "1K";
   std::string backends = "all", peers = "all", mpi_threads = "multiple", check = "1";
@@ -290,7 +291,7 @@ Status read_competitors(Options& options, const Texts& texts) {
   const auto drop = [](std::vector<std::string>& names, std::string_view name) { std::erase(names, name); };
   if (options.mpi == "none" || !options.mpi_any_thread) drop(options.backends, "mpi");
   if (options.mpi == "none") drop(options.peers, "mpi");
-  // Both are of the runtime alone, and a job that nobody asked MPI for idles without it.
+  // Both modes measure only the runtime. A job without MPI also idles without it.
   if (options.mode == Mode::steps || options.mode == Mode::idle) options.peers.clear();
   if (options.mode == Mode::idle && texts.backends == "all") drop(options.backends, "mpi");
   if (options.backends.empty() && options.peers.empty())
@@ -330,7 +331,7 @@ std::vector<std::string> built_backends() {
     if (ops::is_backend_built(choices.substr(0, comma))) names.emplace_back(choices.substr(0, comma));
     choices.remove_prefix(std::min(comma + 1, choices.size()));
   }
-  std::erase(names, "hierarchical");  // between hosts, and dabke-perf's ranks are on one
+  std::erase(names, "hierarchical");  // it works between hosts, and dabke-perf's ranks are on one
   return names;
 }
 
@@ -342,7 +343,7 @@ Result<Options> parse_options(std::span<const std::string> arguments) {
   for (std::string& word : words) {
     if (word == "-np") word = "--np";  // CLI11 would read -n p
   }
-  std::ranges::reverse(words);  // as it wants them
+  std::ranges::reverse(words);  // CLI11 wants them in this order
   try {
     app->parse(words);
   } catch (const CLI::CallForHelp&) {

@@ -15,7 +15,7 @@ namespace dabke::perf {
 enum class Mode {
   sweep,    // a collective at many sizes
   latency,  // single calls of few bytes, each timed
-  idle,     // what a job costs that only initialised
+  idle,     // the cost of a job that has only initialised
   steps,    // many tensors submitted at once, against one tensor of the same bytes
 };
 
@@ -35,7 +35,7 @@ struct Options {
   std::string memory = "private";
 
   bool raw = false;
-  std::vector<std::string> backends;  // Dabke's
+  std::vector<std::string> backends;  // of Dabke
   std::vector<std::string> peers;
   std::string mpi = "all";
   bool mpi_any_thread = true;
@@ -55,16 +55,16 @@ struct Options {
 
   std::string json;
   bool quiet = false;
-  std::string rank_results;  // where rank 0 of a job that dabke-perf has started leaves its results
+  std::string rank_results;  // the file for the results of rank 0, in a job that dabke-perf has started
 
   bool wants_backend(std::string_view name) const;
   bool wants_peer(std::string_view name) const;
 };
 
-/// "shm", "gloo", ...: the backends for host tensors that this build has.
+/// "shm", "gloo", ...: the backends for host tensors in this build.
 std::vector<std::string> built_backends();
 
-/// `arguments` without the program's name. Errors name option, value and remedy.
+/// `arguments` are without the program's name. Errors name the option, the value and the remedy.
 Result<Options> parse_options(std::span<const std::string> arguments);
 
 std::string help_text();

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What Python adds to a submit and to a blocking call, in microseconds.
+"""Measures what Python adds to a submit and to a blocking call, in microseconds.
 
     dabkerun -np 2 python benchmarks/python/submit_cost.py [--submits 100000] [--calls 20000]
 
-Each is done by the package and by the same functions in C, in turns, and their medians are subtracted; on a machine that does other things
-too, the fastest tenth of the calls tells more. The C calls are timed
-in C, by a few lines that the C compiler makes a library of, so nothing of ctypes is in their time.
+The package and the same functions in C take turns, and their medians are subtracted. On a machine with other
+work, the fastest tenth of the calls shows more. The C calls are timed in C: the C compiler makes a library of
+a few lines, so their time includes nothing of ctypes.
 
-submit   `allreduce_async_` of 8 bytes in place with a name, against dabke_allreduce_async: bursts of 100 names, as the
-         gradients of a step come, each submit timed alone. Then all are waited for.
+submit   `allreduce_async_` of 8 bytes in place with a name, against dabke_allreduce_async: bursts of 100
+         names, like the gradients of a step. Each submit is timed alone. Then all are waited for.
 blocking `allreduce_` of 8 bytes, against dabke_allreduce.
 """
 
@@ -37,7 +37,8 @@ static int64_t now(void) {
 }
 static int64_t shape[1] = {1};
 static DLTensor tensor_of(double* data) {
-  return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 64, 1}, .shape = shape};
+  return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = 1,
+                    .dtype = {kDLFloat, 64, 1}, .shape = shape};
 }
 void submit(double* data, const char* const* names, int64_t count, int64_t* took) {
   dabke_handle* handles[1000];
@@ -69,7 +70,7 @@ clock = time.perf_counter_ns
 
 
 class InC:
-    """The same calls in C: each function gives the nanoseconds that it took."""
+    """The same calls in C. Each function returns the nanoseconds that it took."""
 
     def __init__(self, array):
         with tempfile.TemporaryDirectory() as folder:
@@ -92,13 +93,13 @@ class InC:
 
 
 def loaded_library():
-    """The very library that the package uses."""
+    """Returns the path of the library that the package uses."""
     with open("/proc/self/maps") as maps:
         return next(line.split()[-1] for line in maps if "libdabke.so" in line)
 
 
 def submits(count, array, in_c):
-    """Nanoseconds of each submit: by the package, by C."""
+    """Returns the nanoseconds of each submit: by the package, and by C."""
     tensors = [array[i : i + 1] for i in range(BURST)]
     names = [f"in Python {i}" for i in range(BURST)]
     ours, theirs = [], []
@@ -127,7 +128,7 @@ def blocking(count, array, in_c):
 
 
 def compared(ours, theirs, tenths):
-    """That many tenths of the calls took at most this, in microseconds."""
+    """Returns the time in microseconds that so many tenths of the calls did not exceed."""
     python, c = (statistics.quantiles(each, n=10)[tenths - 1] / 1000 for each in (ours, theirs))
     return {"python": round(python, 2), "c": round(c, 2), "added": round(python - c, 2)}
 

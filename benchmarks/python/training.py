@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Trains one model of 25 million parameters over each way that there is, in turns, and prints one table.
+"""Trains one model of 25 million parameters over each available way, in turns, and prints one table.
 
-    python benchmarks/python/training.py [--ranks 1 2 4] [--threads 1] [--rounds 15] [--batch-size 16] [--bucket-view]
+    python benchmarks/python/training.py [--ranks 1 2 4] [--threads 1] [--rounds 15] [--batch-size 16]
+                                         [--bucket-view]
 
 gloo         DistributedDataParallel over torch's own gloo
 dabke        DistributedDataParallel over Dabke, by dabke.distributed
 dabke.torch  the optimizer of dabke.torch, if this build has it
 
-All ways run in the same processes, one after the other in every round, so what else the machine does meets them alike.
-Each rank has OMP_NUM_THREADS threads to compute with, and the same batch whatever the number of ranks.
+All ways run in the same processes, one after the other in every round, so other work of the machine disturbs
+all of them equally. Each rank has OMP_NUM_THREADS threads to compute with, and the same batch whatever the
+number of ranks.
 
 step     one step, forward to optimizer: the median of the rounds, of the slowest rank in each
-exposed  what of it is communication that computing does not hide: a step less one of `no_sync`, in the same round
-scaling  the step of one rank without communication, divided by this step; with fewer cores than ranks it cannot be 1
+exposed  its communication that is not hidden by computation: a step less one of `no_sync`, in the same round
+scaling  the step of one rank without communication, divided by this step; with fewer cores than ranks, it is
+         less than 1
 """
 
 import argparse
@@ -53,7 +56,7 @@ class DistributedWay:
 
 
 class OptimizerWay:
-    """The optimizer of dabke.torch; silent steps are those of a model of its own that knows nothing of it."""
+    """The optimizer of dabke.torch. Silent steps are those of another model, which it does not wrap."""
 
     def __init__(self, torch, hvd):
         self.model = make_model(torch)

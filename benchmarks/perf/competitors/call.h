@@ -1,4 +1,4 @@
-// One collective on given memory: what every competitor is asked to run.
+// One collective on given memory, as every competitor is asked to run it.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int rank = 0;
   int ranks = 1;
-  std::int64_t elements = 0;         // the input's
-  std::int64_t output_elements = 0;  // allgather: ranks times as many; reducescatter: so many times fewer
+  std::int64_t elements = 0;         // of the input
+  std::int64_t output_elements = 0;  // allgather: ranks times as many; reducescatter: a share of 1 / ranks
   void* input = nullptr;
-  void* output = nullptr;  // the input: in place
+  void* output = nullptr;  // the same as the input: in place
 
   bool in_place() const { return input == output; }
   std::size_t input_bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
   std::size_t output_bytes() const { return static_cast<std::size_t>(output_elements) * size_of(dtype); }
-  /// What the table calls the size: of the larger of the two.
+  /// The size in the table: that of the larger of the two.
   std::int64_t bytes() const {
     return static_cast<std::int64_t>(input_bytes() > output_bytes() ? input_bytes() : output_bytes());
   }
-  /// Elements of one rank's part, where there are parts.
+  /// The number of elements in one rank's part, if there are parts.
   std::int64_t part() const { return kind == CollectiveKind::allgather ? elements : elements / ranks; }
 };
 
-/// A call of about `bytes`, without memory: rounded so that it has whole elements, and each rank a part.
+/// A call of about `bytes`, without memory. Rounded so that it has whole elements, and each rank a part.
 inline Call call_of(CollectiveKind kind, DType dtype, ReduceOp op, int rank, int ranks, std::int64_t bytes) {
   Call call{.kind = kind, .dtype = dtype, .op = op, .rank = rank, .ranks = ranks};
   if (kind == CollectiveKind::barrier) return call;
@@ -44,7 +44,7 @@ inline Call call_of(CollectiveKind kind, DType dtype, ReduceOp op, int rank, int
   return call;
 }
 
-/// Bus bandwidth is algorithm bandwidth times this, as nccl-tests defines it.
+/// Bus bandwidth is algorithm bandwidth times this factor, as nccl-tests defines it.
 inline double bus_factor(CollectiveKind kind, int ranks) {
   const double share = static_cast<double>(ranks - 1) / ranks;
   if (kind == CollectiveKind::allreduce) return 2 * share;

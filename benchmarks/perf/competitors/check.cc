@@ -8,7 +8,7 @@
 namespace dabke::perf {
 namespace {
 
-constexpr std::int64_t kPeriod = 13;  // prime, so that no block of the collectives has its length
+constexpr std::int64_t kPeriod = 13;  // a prime, so that no block of the collectives has this length
 constexpr std::int64_t kRepeats = 512;
 
 using Value = std::function<double(std::int64_t index)>;
@@ -17,7 +17,7 @@ int value_of(int rank, std::int64_t index, int salt) {
   return static_cast<int>((index % kPeriod * (rank + 1) + rank + salt) % 3);
 }
 
-/// Factors are one or none: a product of twos would soon be too large for the small dtypes.
+/// Factors are one or zero: a product of twos would soon exceed the small dtypes.
 double put_in(const Call& call, int rank, std::int64_t index, int salt) {
   const int value = value_of(rank, index, salt);
   return call.op == ReduceOp::product || call.dtype == DType::b8 ? value != 0 : value;
@@ -49,7 +49,7 @@ T element(double value) {
   }
 }
 
-/// Some periods of `value`, beginning with element `first`, as bytes; `elements` of them are enough.
+/// Some periods of `value` as bytes, from element `first` on. At most `elements` elements are needed.
 std::vector<std::byte> periods(DType dtype, std::int64_t first, std::int64_t elements, const Value& value) {
   const std::size_t width = size_of(dtype);
   const std::int64_t count = std::min(elements, kPeriod * kRepeats);
@@ -93,7 +93,7 @@ void fill_for_check(const Call& call, int salt) {
 std::int64_t count_wrong(const Call& call, int salt) {
   if (call.kind == CollectiveKind::barrier) return 0;
   const auto* const output = static_cast<const std::byte*>(call.output);
-  // This rank's part of what all ranks put in, of every rank, or all of it.
+  // This rank's part of the inputs of all ranks, of every rank, or all of it.
   const bool own_part = call.kind == CollectiveKind::reducescatter || call.kind == CollectiveKind::alltoall;
   const std::int64_t first = own_part ? call.rank * call.part() : 0;
   const auto wrong_in = [&](const std::byte* at, std::int64_t elements, const Value& expected) {

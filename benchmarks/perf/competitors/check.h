@@ -1,4 +1,4 @@
-// What ranks put into a call, and arithmetic that says what must come out.
+// The inputs of a call, and the arithmetic that gives its right outputs.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace dabke::perf {
 
-/// Fills the input with small whole numbers, which every dtype holds exactly, as do their sums over up to 60
-/// ranks; another `salt` gives others. Everything in the output is wrong after it, unless it is the input.
+/// Fills the input with small whole numbers. Every dtype holds them exactly, and also their
+/// sums over up to 60 ranks. Another `salt` gives other numbers. Afterwards, the whole
+/// output is wrong, unless it is the input.
 void fill_for_check(const Call& call, int salt);
-/// Elements of the output that are not what fill_for_check() of all ranks makes them.
+/// Counts the elements of the output that are wrong after fill_for_check() on all ranks.
 std::int64_t count_wrong(const Call& call, int salt);
 
-/// Fills the input with what a reduction in place gives again, however often: nothing overflows while calls
-/// are timed.
+/// Fills the input with numbers that a reduction in place leaves unchanged, however often. So
+/// nothing overflows while calls are timed.
 void fill_with_neutral(const Call& call);
 
 }  // namespace dabke::perf

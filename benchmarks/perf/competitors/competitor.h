@@ -1,4 +1,4 @@
-// Whoever runs a collective: a backend of Dabke, another library, or plain memory.
+// A competitor runs a collective: a backend of Dabke, another library, or plain memory.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,17 @@ class Competitor {
   virtual ~Competitor() = default;
   virtual std::string name() const = 0;  // "dabke shm"
   virtual bool can_run(const Call& call) const = 0;
-  /// Whether the output is what the call asks for; not so where only memory is measured.
+  /// True if the output is the result of the call; false if only memory is measured.
   virtual bool has_result() const { return true; }
-  /// What was chosen for the call that was begun last, such as an algorithm; empty: nothing.
+  /// The choice for the last call that was begun, such as an algorithm; empty if there was none.
   virtual std::string detail() const { return {}; }
-  /// Makes ready for run()s of this call, which must stay until end(). Only one competitor has begun at a
-  /// time.
+  /// Prepares for run()s of this call, which must live until end(). Only one competitor has begun at a time.
   virtual Status begin(const Call& call) = 0;
   virtual Status run() = 0;
   virtual void end() = 0;
 };
 
-/// What all are compared with.
+/// The competitor that all others are compared with.
 inline constexpr char kReference[] = "dabke shm";
 
 }  // namespace dabke::perf

@@ -14,7 +14,7 @@ DLDataType dl_dtype(DType dtype) {
   return out;
 }
 
-/// Hands out the memory that the call names, so that no call pays for an allocation.
+/// Returns the memory of the call as the output, so that no call pays for an allocation.
 int give_output(void* context, size_t, DLTensor* tensor) {
   tensor->data = context;
   return 0;
@@ -70,7 +70,7 @@ class ApiBackend final : public Competitor {
   explicit ApiBackend(const std::string& backend) : backend_(backend) {}
 
   std::string name() const override { return "dabke " + backend_; }
-  // What a backend cannot run the runtime gives to another.
+  // The runtime gives a call that the backend cannot run to another backend.
   bool can_run(const Call&) const override { return true; }
   Status begin(const Call& call) override {
     DABKE_ASSIGN_OR_RETURN(auto session, ApiSession::open(backend_));

@@ -10,10 +10,10 @@
 
 namespace dabke::perf {
 
-/// ok, or the calling thread's last error.
+/// Returns ok, or the calling thread's last error.
 Status api_status(dabke_status status);
 
-/// dabke_init with this backend for host tensors; dabke_shutdown at the end of the scope.
+/// Calls dabke_init with this backend for host tensors, and dabke_shutdown at the end of the scope.
 class ApiSession {
  public:
   static Result<ApiSession> open(const std::string& backend);
@@ -27,7 +27,7 @@ class ApiSession {
 
 DLTensor api_tensor(DType dtype, void* data, const std::int64_t& elements);
 
-/// Each begin() is an init of its own: a process can be in one job at a time.
+/// Each begin() is an init of its own, because a process can be in only one job at a time.
 std::unique_ptr<Competitor> make_api_backend(const std::string& backend);
 
 }  // namespace dabke::perf

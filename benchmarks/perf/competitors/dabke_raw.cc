@@ -14,7 +14,7 @@ class RawBackend final : public Competitor {
  public:
   RawBackend(const std::string& name, const Config& config, const World& world)
       : name_("dabke " + name), config_(config) {
-    const auto dash = name.find('-');  // "shm-streaming": by the name of its stores
+    const auto dash = name.find('-');  // "shm-streaming": the second part names the stores
     config_.cpu_operations = name.substr(0, dash);
     if (dash != std::string::npos)
       config_.shm_stores = name.substr(dash + 1) == "plain" ? StorePolicy::plain : StorePolicy::streaming;
@@ -23,7 +23,7 @@ class RawBackend final : public Competitor {
   }
 
   Status open(const bootstrap::Bootstrapped& place, ForkGuard& fork_guard, shm::SharedHeap& heap) {
-    // A prefix of its own in the store: several of these may make connections of the same kind.
+    // Each backend has its own prefix in the store, because several may make connections of the same kind.
     const auto store = store::with_prefix(place.store, "perf/" + name_);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
     DABKE_ASSIGN_OR_RETURN(backends_, ops::make_host_backends(context));
@@ -50,13 +50,13 @@ class RawBackend final : public Competitor {
     ++batch_.order;
     return runner_->run_on(*backend_, batch_);
   }
-  // Its threads and memory disturb nobody whose turn is next.
+  // After this, its threads and memory do not disturb the next competitor.
   void end() override {
     if (backend_ != nullptr) backend_->idle();
   }
 
  private:
-  /// Chooses as the runtime does: one backend by name may leave some sizes to another.
+  /// Chooses as the runtime does: the named backend may leave some sizes to another.
   Status choose() {
     DABKE_ASSIGN_OR_RETURN(backend_, runner_->choose(batch_));
     return {};

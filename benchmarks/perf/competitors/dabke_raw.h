@@ -1,4 +1,4 @@
-// Dabke's backends called directly, without negotiation and without background threads of the runtime.
+// Dabke's backends, called directly: without negotiation and without background threads of the runtime.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace dabke::perf {
 
-/// Collective. Null where ranks share no memory and `backend` needs that. All that it is given outlives it.
+/// Collective. Returns null if `backend` needs shared memory and the ranks share
+/// none. All arguments must outlive it.
 Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
                                                      const bootstrap::Bootstrapped& place,
                                                      ForkGuard& fork_guard, shm::SharedHeap& heap);

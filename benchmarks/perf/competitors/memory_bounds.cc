@@ -8,7 +8,7 @@
 namespace dabke::perf {
 namespace {
 
-/// Only reductions are compared with them: of the others much less, or more, need be moved.
+/// Only reductions have these bounds: the other collectives must move much less, or more.
 bool is_bounded(const Call& call) { return call.kind == CollectiveKind::allreduce; }
 
 class Bound final : public Competitor {
@@ -21,7 +21,7 @@ class Bound final : public Competitor {
     return {};
   }
   Status run() override {
-    // One instruction a vector, and it leaves every byte as it is, whatever the dtype.
+    // One instruction per vector, which leaves every byte unchanged, whatever the dtype.
     void* const data = memory_.data();
     kernels::reduce(DType::u8, ReduceOp::max, data, data, data, memory_.size());
     return {};
@@ -29,7 +29,7 @@ class Bound final : public Competitor {
   void end() override {}
 
  private:
-  std::vector<std::byte> memory_;  // ordinary memory, whatever the others work on
+  std::vector<std::byte> memory_;  // ordinary memory, whatever memory the others use
 };
 
 class Memcpy final : public Competitor {
@@ -46,7 +46,7 @@ class Memcpy final : public Competitor {
   }
   Status run() override {
     std::memcpy(to_, call_->input, call_->input_bytes());
-    asm volatile("" : : "r"(to_) : "memory");  // or the compiler could do it once for all calls
+    asm volatile("" : : "r"(to_) : "memory");  // otherwise the compiler could copy once for all calls
     return {};
   }
   void end() override {}

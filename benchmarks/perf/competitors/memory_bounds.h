@@ -1,4 +1,5 @@
-// What plain memory could do at best, as competitors; all ranks at the same time, none waits for another.
+// The best that plain memory could do, as competitors. All ranks run at the
+// same time, and none waits for another.
 #pragma once
 
 #include <memory>
@@ -7,9 +8,9 @@
 
 namespace dabke::perf {
 
-/// Each rank reads and writes as many bytes of ordinary memory of its own once: no allreduce can do less.
+/// Each rank reads and writes as many bytes of its own ordinary memory once: no allreduce can do less.
 std::unique_ptr<Competitor> make_bound();
-/// Each rank copies its bytes once to other memory, as large.
+/// Each rank copies its bytes once to other memory of the same size.
 std::unique_ptr<Competitor> make_memcpy();
 
 }  // namespace dabke::perf

@@ -1,6 +1,5 @@
-// MPI called directly. One process can hold one MPI, and dabke-perf itself is linked to none: for each there
-// is a module, perf-mpich.so and perf-openmpi.so, which is loaded in a job that this MPI's launcher has
-// started.
+// MPI, called directly. A process can hold only one MPI, and dabke-perf itself is linked to none. So each MPI
+// has a module, perf-mpich.so or perf-openmpi.so. It is loaded in a job that this MPI's launcher has started.
 #pragma once
 
 #include <string>
@@ -14,15 +13,16 @@ class MpiPeer {
  public:
   virtual ~MpiPeer() = default;
   virtual std::string library() const = 0;  // "MPICH 4.0.2"
-  /// MPI_Init_thread, with MPI_THREAD_MULTIPLE or MPI_THREAD_SINGLE.
+  /// Calls MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SINGLE.
   virtual Status start(bool any_thread) = 0;
   virtual bool can_run(const Call& call) const = 0;
   virtual Status run(const Call& call) = 0;
-  /// MPI_Finalize.
+  /// Calls MPI_Finalize.
   virtual void finish() = 0;
 };
 
-/// What a module exports; null when it belongs to another build. The peer lives as long as the process.
+/// The function that a module exports. It returns null if the module belongs to another build.
+/// The peer lives as long as the process.
 using MpiPeerEntry = MpiPeer*(const char* build_id);
 inline constexpr char kMpiPeerEntry[] = "dabke_perf_mpi";
 

@@ -15,7 +15,7 @@
 namespace dabke::perf {
 namespace {
 
-// MPI has no portable name for them.
+// MPI has no portable name for these types.
 constexpr auto mpi_f16 = [] { return MPI_DATATYPE_NULL; };
 constexpr auto mpi_bf16 = [] { return MPI_DATATYPE_NULL; };
 

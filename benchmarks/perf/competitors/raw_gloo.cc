@@ -32,7 +32,7 @@ namespace {
 constexpr double kSecondsToConnect = 30;
 constexpr int kTrials = 3;
 
-/// The job's store as Gloo wants one.
+/// The job's store, with the interface that Gloo needs.
 class StoreForGloo final : public gloo::rendezvous::Store {
  public:
   explicit StoreForGloo(std::shared_ptr<dabke::store::Store> store) : store_(std::move(store)) {}
@@ -101,7 +101,7 @@ Algorithm by_options(std::string name, gloo::AllreduceOptions::Algorithm algorit
           }};
 }
 
-/// One of Gloo's older classes, which work in place and are made once for the memory.
+/// One of Gloo's older classes. They work in place, and are made once for the memory.
 template <class T, template <class> class Old>
 Algorithm by_class(std::string name) {
   return {std::move(name), [](const Context& context, const Call& call) -> Run {
@@ -116,7 +116,8 @@ Algorithm by_class(std::string name) {
 
 template <class T>
 std::vector<Algorithm> allreduces() {
-  // Not the older class of bcube: it reads beyond its vectors, and the newer function has the algorithm too.
+  // Without the older class of bcube: it reads beyond its vectors, and the
+  // newer function has the same algorithm.
   return {by_options<T>("ring", gloo::AllreduceOptions::Algorithm::RING),
           by_options<T>("bcube", gloo::AllreduceOptions::Algorithm::BCUBE),
           by_class<T, gloo::AllreduceRing>("old ring"),
@@ -159,12 +160,12 @@ Run run_bytes(const Context& context, const Call& call) {
   }
 }
 
-/// Gloo has none for bits.
+/// Gloo has no functions for bitwise operations.
 bool has_function(ReduceOp op) {
   return op == ReduceOp::sum || op == ReduceOp::min || op == ReduceOp::max || op == ReduceOp::product;
 }
 
-/// Empty where Gloo has none for the call.
+/// Returns an empty list if Gloo has no algorithm for the call.
 std::vector<Algorithm> algorithms_for(const Call& call) {
   if (call.elements > INT_MAX) return {};
   switch (call.kind) {
@@ -217,8 +218,9 @@ class RawGloo final : public Competitor {
     }
   }
 
-  /// Each algorithm has connections of its own: the older classes set their send buffers to the size of their
-  /// first message, and others would crawl through what a message of 4 bytes leaves.
+  /// Each algorithm has its own connections. The older classes set their send buffers to
+  /// the size of their first message. After a message of 4 bytes, the other algorithms
+  /// would be very slow on the same connections.
   Run make(const Algorithm& algorithm, const Call& call) {
     Context& context = contexts_[algorithm.name];
     if (!context) context = connect(algorithm.name);
@@ -234,7 +236,7 @@ class RawGloo final : public Competitor {
     return context;
   }
 
-  /// The fastest here and now, by the slowest rank; once for each size.
+  /// Chooses the fastest algorithm here and now, by the slowest rank; once for each size.
   std::size_t choose(std::vector<Algorithm>& algorithms, const Call& call) {
     if (algorithms.size() == 1) return 0;
     const auto key = std::tuple(call.bytes(), call.dtype, call.op, call.in_place());

@@ -1,4 +1,4 @@
-// Gloo called directly: the fastest of its algorithms over its TCP transport.
+// Gloo, called directly: the fastest of its algorithms over its TCP transport.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace dabke::perf {
 
-/// Connects lazily, over loopback. `team` outlives it.
+/// Connects when first needed, over loopback. `team` must outlive it.
 std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<store::Store> store, Team& team);
 
 }  // namespace dabke::perf

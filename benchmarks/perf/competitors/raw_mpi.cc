@@ -52,7 +52,7 @@ Result<MpiPeer*> load_mpi_peer(const std::string& mpi) {
             "or leave MPI out with --mpi none",
             mpi, program_folder(), module_folder(), mpi));
   }
-  // Never closed: MPI's threads and exit handlers stay in it.
+  // Never closed, because MPI's threads and exit handlers stay in it.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return Status(Code::not_built, ::dlerror());
   auto* const entry = reinterpret_cast<MpiPeerEntry*>(::dlsym(handle, kMpiPeerEntry));

@@ -9,13 +9,13 @@
 
 namespace dabke::perf {
 
-/// `mpi` is "mpich" or "openmpi". Errors say that dabke-perf was built without it.
+/// `mpi` is "mpich" or "openmpi". An error reports that dabke-perf was built without it.
 Result<MpiPeer*> load_mpi_peer(const std::string& mpi);
 
-/// The path of the module of `mpi`; empty when there is none.
+/// The path of the module of `mpi`; empty if there is none.
 std::string mpi_peer_path(const std::string& mpi);
 
-/// The peer has been started.
+/// The peer must have been started.
 std::unique_ptr<Competitor> make_raw_mpi(MpiPeer& peer, const std::string& mpi);
 
 }  // namespace dabke::perf

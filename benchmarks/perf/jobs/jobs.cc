@@ -24,7 +24,7 @@
 namespace dabke::perf {
 namespace {
 
-/// A fresh directory that goes with its owner.
+/// A fresh directory, which is removed with this object.
 class Scratch {
  public:
   Scratch() : path_((std::filesystem::temp_directory_path() / "dabke-perf-XXXXXX").string()) {
@@ -47,17 +47,17 @@ std::vector<std::string> launcher_of(const std::string& name, const std::string&
   const std::string ranks = std::to_string(options.ranks);
   if (name == "dabkerun") return {path, "-np", ranks, "--no-prefix", "--bind-to", options.bind_to};
   if (name == "mpich") return {path, "-np", ranks, "-bind-to", options.bind_to};
-  // It counts slots, and would bind two ranks but not four.
+  // Open MPI counts slots, and would bind two ranks but not four.
   return {path, "--oversubscribe", "--bind-to", options.bind_to, "-np", ranks};
 }
 
 [[noreturn]] void become(std::vector<std::string> command, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the launcher ends its ranks then
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the launcher then ends its ranks
   if (::getppid() != parent) ::_exit(127);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // the table is ours to print
-  if (::geteuid() == 0) {                // as in a container; Open MPI wants to be told
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // only dabke-perf prints the table
+  if (::geteuid() == 0) {                // as in a container; Open MPI needs these variables then
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
@@ -73,14 +73,14 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// Holds back signals that would end this process, so that nothing is left of what was begun before.
+/// Holds back signals that would end this process, so that nothing is left behind.
 class HeldSignals {
  public:
   HeldSignals() {
-    ::signal(SIGCHLD, SIG_DFL);  // whoever ignores it has no child to wait for
+    ::signal(SIGCHLD, SIG_DFL);  // a process that ignores it cannot wait for its child
     ::sigemptyset(&held_);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
-      if (!is_ignored(signal)) ::sigaddset(&held_, signal);  // as nohup has it
+      if (!is_ignored(signal)) ::sigaddset(&held_, signal);  // as nohup does
     }
     ::sigprocmask(SIG_BLOCK, &held_, &before_);
   }
@@ -96,7 +96,7 @@ class HeldSignals {
   sigset_t before_;
 };
 
-/// Runs it to its end. A signal that would end this process ends the command instead.
+/// Runs the command to its end. A signal that would end this process ends the command instead.
 Status run_command(const std::vector<std::string>& command, const HeldSignals& signals) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// The jobs that measure: dabke-perf starts itself as the ranks of each, one job after the other.
+// The jobs that measure. dabke-perf starts itself as the ranks of each job, one job after the other.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace dabke::perf {
 
-/// What has to be installed for jobs to start; empty paths: it is not.
+/// The launchers that are installed. An empty path: not installed.
 struct Launchers {
   std::string dabkerun;
-  std::string mpich;  // and the module that calls it
+  std::string mpich;  // only if there is also the module that calls it
   std::string openmpi;
 };
 Launchers find_launchers();
@@ -24,12 +24,12 @@ struct Job {
   std::vector<std::string> peers;
 };
 
-/// Pure. One job where MPI plays no part; else one for each MPI, of which only the first has the competitors
-/// that need no MPI: but all have the backend that others are compared with. Errors name what is to be
-/// installed.
+/// Pure. Plans one job if MPI plays no part, otherwise one job for each MPI. Only the first job has
+/// the competitors that need no MPI, but all jobs have the backend that others are compared with.
+/// Errors name what must be installed.
 Result<std::vector<Job>> plan_jobs(const Options& options, const Launchers& launchers);
 
-/// Runs it to its end and returns what its rank 0 has measured. `arguments` are dabke-perf's own.
+/// Runs the job to its end, and returns the results of its rank 0. `arguments` are dabke-perf's own.
 Result<std::vector<Row>> run_job(const Job& job, const std::vector<std::string>& arguments);
 
 }  // namespace dabke::perf

@@ -31,7 +31,7 @@ std::string program_folder() { return fs::path(program_path()).parent_path().str
 
 std::string module_folder() {
   Dl_info info{};
-  // Not &dabke_init, which may be an address of this program's own.
+  // Not &dabke_init, which may be an address in this program.
   if (::dladdr(::dlsym(RTLD_DEFAULT, "dabke_init"), &info) == 0 || info.dli_fname == nullptr) return {};
   std::error_code error;
   return (fs::canonical(info.dli_fname, error).parent_path() / "dabke").string();

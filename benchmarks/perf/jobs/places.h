@@ -1,4 +1,4 @@
-// The places where dabke-perf finds what belongs to it, in the build and when installed.
+// The places of dabke-perf's own files, in the build and when installed.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace dabke::perf {
 
-/// This program's file, and its folder.
+/// The file of this program, and its folder.
 std::string program_path();
 std::string program_folder();
-/// The vendor modules' folder, beside libdabke.so.
+/// The folder of vendor modules, beside libdabke.so.
 std::string module_folder();
-/// dabkerun: beside this program, or where the build puts it, or on the PATH. Empty: nowhere.
+/// dabkerun: beside this program, where the build puts it, or on the PATH. Empty if it is nowhere.
 std::string dabkerun_path();
-/// The first of `names` on the PATH; empty: none.
+/// The first of `names` on the PATH; empty if there is none.
 std::string find_program(std::initializer_list<const char*> names);
-/// The file of a model: itself a path, or the name of one that comes with dabke-perf.
+/// The file of a model. `name` is a path, or the name of a model that comes with dabke-perf.
 Result<std::string> model_path(const std::string& name);
 
 }  // namespace dabke::perf

@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::string_view kModulePrefix = "mpi-";
 
-/// "mpich", "openmpi"; empty when MPI has not started this process.
+/// "mpich" or "openmpi"; empty if MPI has not started this process.
 std::string mpi_of_job() {
   if (std::getenv("DABKE_RANK") != nullptr || std::getenv("HOROVOD_RANK") != nullptr) return {};
   const std::string_view module = modules::find_mpi(process_environment()).launcher;
   return std::string(module.substr(module.empty() ? 0 : kModulePrefix.size()));
 }
 
-/// MPI, begun before anything asks for it and ended after everything.
+/// MPI, started before its first use and ended after the last.
 class MpiUse {
  public:
   MpiUse() = default;
@@ -47,7 +47,7 @@ class MpiUse {
   MpiPeer* peer_ = nullptr;
 };
 
-/// What the competitors are made from.
+/// The common arguments of all competitors.
 struct Ground {
   const Options& options;
   const Config& config;
@@ -113,7 +113,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
   MpiUse mpi;
   if (!mpi_name.empty()) DABKE_RETURN_IF_ERROR(mpi.start(mpi_name, options.mpi_any_thread));
   if (mpi_name.empty())
-    std::erase(options.backends, "mpi");  // it moves data only where it has started the ranks
+    std::erase(options.backends, "mpi");  // it moves data only if it has started the ranks
 
   DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
   if (config.module_path.empty()) config.module_path = module_folder();
@@ -141,7 +141,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
     DABKE_ASSIGN_OR_RETURN(result.rows, measure(bench));
     team->barrier();
   }
-  team->barrier();  // whoever serves the store stays until nobody needs it
+  team->barrier();  // the rank that serves the store stays until no rank needs it
   if (place.mpi != nullptr) place.mpi->job_ended_well();
   (void)bootstrap::leave_epoch(place);
   team->barrier();

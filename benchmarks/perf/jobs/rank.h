@@ -8,7 +8,7 @@
 
 namespace dabke::perf {
 
-/// Whether a launcher has started this process as a rank.
+/// True if a launcher has started this process as a rank.
 bool is_in_job();
 
 struct RankResult {

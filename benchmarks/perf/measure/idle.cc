@@ -15,10 +15,11 @@
 namespace dabke::perf {
 namespace {
 
-// What follows a call has ended by then, and what a backend gives back when nothing has run for 5 s is gone.
+// By then, all later work of a call has ended, and a backend has given back
+// what it frees after 5 s without a run.
 constexpr auto kSettle = std::chrono::milliseconds(5500);
 
-/// What all threads have used but the calling one, which is the application's.
+/// The usage of all threads except the calling one, which is the application's.
 struct Used {
   double cpu_seconds = 0;
   double wake_ups = 0;
@@ -63,7 +64,7 @@ Result<std::vector<Row>> run_idle(Bench& bench) {
     row.mode = "idle";
     fill_with_neutral(call);
     DABKE_RETURN_IF_ERROR(competitor->begin(call));
-    DABKE_RETURN_IF_ERROR(competitor->run());  // so that all that is made at first use is there
+    DABKE_RETURN_IF_ERROR(competitor->run());  // so that everything that the first use makes is there
     std::this_thread::sleep_for(kSettle);
     for (int run = 0; run < bench.options.runs; ++run) {
       bench.say(fmt::format("{}, run {} of {}", competitor->name(), run + 1, bench.options.runs));

@@ -17,7 +17,7 @@ double microseconds_since(TimePoint begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
 
-/// All ranks sleep until the same moment: what follows finds a runtime that has slept as well.
+/// All ranks sleep until the same moment. The next call finds a runtime that has slept as well.
 void pause(Team& team, double ms) {
   constexpr auto kWake = std::chrono::microseconds(200);  // a sleep ends late
   const double start =

@@ -12,9 +12,8 @@
 namespace dabke::perf {
 namespace {
 
-// Where more ranks than cores spin, a call can take a thousand times as long as it did a second ago. So a few
-// calls tell how many a run can have now, and during the run the ranks agree now and then whether its time is
-// over.
+// If more ranks than cores spin, a call can take a thousand times as long as a second ago. So a few calls
+// show how many a run can have now. During the run, the ranks agree now and then whether its time is over.
 constexpr std::int64_t kFew = 256;  // one call in so many
 constexpr std::int64_t kParts = 8;
 constexpr auto kSilence = std::chrono::seconds(2);
@@ -23,8 +22,8 @@ double microseconds(TimePoint time) {
   return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
 }
 
-/// Microseconds from the first rank's begin to the last one's end. The clock is the same for all processes of
-/// a host; a rank's own time would leave out that it waited for a core before it began.
+/// Microseconds from the begin of the first rank to the end of the last one. All processes of a host share
+/// this clock. A rank's own time would leave out the wait for a core before it began.
 Result<double> time_part(Competitor& competitor, Team& team, std::int64_t calls) {
   team.barrier();
   const auto begin = Clock::now();

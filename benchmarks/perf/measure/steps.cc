@@ -26,7 +26,7 @@ struct Tensor {
   DLTensor view{};
 };
 
-/// The tensors of a step in one piece of memory, in the order in which they are submitted.
+/// The tensors of a step in one piece of memory, in the order of their submission.
 struct Step {
   std::string name;
   std::int64_t elements = 0;
@@ -93,7 +93,7 @@ Status run_step(const Step& step, std::vector<dabke_handle*>& handles) {
   return status;
 }
 
-/// The step as a competitor of one tensor of the same bytes.
+/// The step as a competitor of one tensor with the same bytes.
 class StepRun final : public Competitor {
  public:
   explicit StepRun(const Step& step) : step_(step) { handles_.reserve(step.tensors.size()); }
@@ -133,7 +133,7 @@ Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& comp
   return static_cast<std::int64_t>(bench.team.sum(static_cast<double>(wrong)));
 }
 
-/// What the thread that writes this rank's timeline has used of a core until now.
+/// The core time so far of the thread that writes this rank's timeline.
 double writer_seconds() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -146,11 +146,11 @@ double writer_seconds() {
 }
 
 struct Traced {
-  double us = 0;              // a step
-  double writer_percent = 0;  // of a core, while the steps ran; of the rank with the most
+  double us = 0;              // of a step
+  double writer_percent = 0;  // of a core while the steps ran, on the rank with the most
 };
 
-/// The same steps, while every rank records a timeline. Rank 0 starts and stops it for all.
+/// Runs the same steps while every rank records a timeline. Rank 0 starts and stops it for all.
 Result<Traced> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
   const std::string path = fmt::format("/tmp/dabke-perf-timeline-{}.json", ::getpid());
   const bool is_root = dabke_rank() == 0;
@@ -168,7 +168,8 @@ Result<Traced> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t cou
   return Traced{*us, writer_percent};
 }
 
-/// An init for the step and one for the flat tensor: neither may teach the runtime the other's batches.
+/// Uses one init for the step and one for the flat tensor, so that neither
+/// teaches the runtime the other's batches.
 Status run_once(Bench& bench, const Step& step, const std::string& backend, Competitor& flat,
                 const Call& flat_call, Row& row) {
   {

@@ -15,7 +15,7 @@ struct Entry {
   Row row;
 };
 
-/// A first look: whether it is right, and how many calls make a run.
+/// A first check: whether the result is right, and how many calls make a run.
 Status prepare(Bench& bench, Entry& entry, const Call& call) {
   Competitor& competitor = *entry.competitor;
   DABKE_RETURN_IF_ERROR(competitor.begin(call));
@@ -59,7 +59,7 @@ Status measure_size(Bench& bench, const Call& call, std::vector<Row>& rows) {
     bench.say(fmt::format("{}, run {} of {}", size_text(call.bytes()), run + 1, options.runs));
     const double line_ns = bench.team.line_ns();
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      // Everybody begins once, so that no neighbour in the row is always the same.
+      // Each competitor begins once, so that its neighbour in the row is not always the same.
       Entry& entry = entries[(i + static_cast<std::size_t>(run)) % entries.size()];
       const bool check = options.check && run + 1 == options.runs && entry.competitor->has_result();
       DABKE_RETURN_IF_ERROR(run_once(bench, entry, call, check));
@@ -76,7 +76,7 @@ Result<std::vector<Row>> run_sweep(Bench& bench) {
   const Options& options = bench.options;
   std::vector<std::int64_t> sizes = sizes_between(options.begin, options.end, options.factor);
   if (options.kind == CollectiveKind::barrier) sizes = {0};
-  // Rounded up, the smallest sizes may be larger than was asked for.
+  // The smallest sizes are rounded up, and may be larger than requested.
   const Call largest = call_of(options.kind, options.dtype, options.op, 0, bench.team.size(), sizes.back());
   DABKE_ASSIGN_OR_RETURN(const Memory input, Memory::make(bench, largest.bytes()));
   DABKE_ASSIGN_OR_RETURN(const Memory output,

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Team>> Team::open(const World& world, store::Store& store
     DABKE_ASSIGN_OR_RETURN(team->segment_,
                            shm::Segment::adopt(std::move(fd), sizeof(Page), team->fork_guard_));
   }
-  // Zeroed memory is what the atomics begin with.
+  // The atomics start as zeroed memory.
   team->page_ = reinterpret_cast<Page*>(team->segment_.bytes().data());
   team->barrier();
   team->segment_.close_descriptor();
@@ -131,7 +131,8 @@ double Team::line_ns() {
     page_->ball.store(kOver);
   } else if (rank_ == 1) {
     for (std::uint32_t seen = 0; seen != kOver; seen = page_->ball.load(std::memory_order_acquire)) {
-      if (seen % 2 == 1) page_->ball.compare_exchange_strong(seen, seen + 1);  // not over the last word
+      // does not overwrite the last value
+      if (seen % 2 == 1) page_->ball.compare_exchange_strong(seen, seen + 1);
     }
   }
   return max(best);
@@ -141,7 +142,7 @@ int Team::cores() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   ::sched_getaffinity(0, sizeof mine, &mine);
-  // The ranks have one core each as a rule, or all of them every core.
+  // The ranks usually have one core each, or each has all cores.
   int first = 0;
   while (first < CPU_SETSIZE && !CPU_ISSET(first, &mine)) ++first;
   const std::vector<double> firsts = gather(first);

@@ -1,5 +1,4 @@
-// The ranks of a measurement among themselves: a page that all of them share, which belongs to none of the
-// competitors.
+// Communication between the ranks of a measurement, over a shared page that belongs to no competitor.
 #pragma once
 
 #include <atomic>
@@ -15,24 +14,25 @@
 
 namespace dabke::perf {
 
-/// Every function that is not const is collective. Should a rank end, its launcher ends the others.
+/// Every function that is not const is collective. If a rank ends, its launcher ends the others.
 class Team {
  public:
-  /// Errors say that the ranks are not on one host.
+  /// An error reports that the ranks are not on one host.
   static Result<std::unique_ptr<Team>> open(const World& world, store::Store& store);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   void barrier();
-  /// What each rank said, by rank.
+  /// The values of all ranks, by rank.
   std::vector<double> gather(double mine);
   double max(double mine);
   double min(double mine);
   double sum(double mine);
-  /// How long a cache line takes from rank 0 to rank 1, in ns: half of a round trip, the best of many. 0 where they share a core.
+  /// The time of a cache line from rank 0 to rank 1, in ns: half of a round trip, the
+  /// best of many. 0 if they share a core.
   double line_ns();
-  /// That all ranks together may run on.
+  /// The number of cores that all ranks together may run on.
   int cores();
 
  private:

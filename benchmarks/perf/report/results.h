@@ -1,4 +1,4 @@
-// What was measured, as it goes from rank 0 of a job to dabke-perf and into the file of --json.
+// The results, as they go from rank 0 of a job to dabke-perf and into the file of --json.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace dabke::perf {
 
 /// One competitor at one size.
 struct Row {
-  std::string job;         // "dabkerun", "mpich", "openmpi": what has started the ranks
+  std::string job;         // "dabkerun", "mpich", "openmpi": the launcher of the ranks
   std::string mode;        // "sweep", "latency", "idle", "steps"
   std::string path;        // "raw" or "api": how Dabke was called
   std::string competitor;  // "dabke shm"
@@ -29,30 +29,30 @@ struct Row {
   std::int64_t bytes = 0;
   std::int64_t count = 0;                           // elements; in steps: tensors
   std::int64_t iterations = 0;                      // calls in a run
-  std::int64_t wrong = -1;                          // elements of all ranks; -1: not checked
-  std::vector<double> times_us;                     // one call's (in steps: one step's), one for each run
-  std::map<std::string, std::vector<double>> more;  // what else the mode measures, by run
+  std::int64_t wrong = -1;                          // wrong elements of all ranks; -1: not checked
+  std::vector<double> times_us;                     // of one call (in steps: of one step), one for each run
+  std::map<std::string, std::vector<double>> more;  // other values of the mode, by run
 };
 
-/// Nothing was measured: the middle is 0.
+/// The median; 0 if there are no values.
 double median(std::vector<double> values);
-/// The median over the runs of a[i] / b[i]; 0 when there is nothing to divide.
+/// The median over the runs of a[i] / b[i]; 0 if there is nothing to divide.
 double paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// Bytes / time in GB/s; 0 for what has no bytes.
+/// Bytes / time in GB/s; 0 without bytes.
 double algorithm_bandwidth(const Row& row);
 double bus_bandwidth(const Row& row);
 
-/// The same job's row of Dabke's shared-memory backend at the same size; null: it was not measured.
+/// The row of Dabke's shared-memory backend in the same job at the same size; null if it was not measured.
 const Row* reference_of(const Row& row, const std::vector<Row>& rows);
 
 nlohmann::json to_json(const std::vector<Row>& rows);
 std::vector<Row> rows_from_json(const nlohmann::json& json);
 
-/// All there is: machine, command, rows, and what follows from them.
+/// The whole report: machine, command, rows, and values derived from them.
 nlohmann::json report(const std::vector<Row>& rows, const std::vector<std::string>& command);
 
-/// "AMD EPYC 7B13", as /proc/cpuinfo has it.
+/// "AMD EPYC 7B13", from /proc/cpuinfo.
 std::string cpu_model();
 int core_count();
 

@@ -13,7 +13,7 @@
 namespace dabke::perf {
 namespace {
 
-/// Four digits or so, whatever the size.
+/// About four digits, whatever the size.
 std::string number(double value) {
   return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 1000 ? 1 : 0);
 }
@@ -24,7 +24,7 @@ std::string range(const std::vector<double>& values, double scale = 1) {
   return fmt::format("{}..{}", number(least * scale), number(most * scale));
 }
 
-/// The competitor's name, and its job too where several jobs have measured it.
+/// The name of the competitor, and its job if several jobs have measured it.
 std::string label(const Row& row, const std::vector<Row>& rows) {
   const bool twice = std::ranges::any_of(
       rows, [&](const Row& other) { return other.competitor == row.competitor && other.job != row.job; });
@@ -46,14 +46,14 @@ std::string verdict(const Row& row, const std::vector<Row>& rows) {
 
 std::string wrong_text(const Row& row) { return row.wrong < 0 ? "-" : std::to_string(row.wrong); }
 
-/// How far the cores of two ranks were from each other.
+/// The distance between the cores of two ranks, as the time of a line.
 std::string line_text(const Row& row) {
   const auto lines = row.more.find("line_ns");
   const double ns = lines == row.more.end() ? 0 : median(lines->second);
   return ns == 0 ? "-" : fmt::format("{:.0f}", ns);
 }
 
-/// Large ones below small ones, and what is compared side by side.
+/// Small sizes first, and rows that are compared next to each other.
 std::vector<Row> sorted(std::vector<Row> rows) {
   std::ranges::stable_sort(rows, {}, [](const Row& row) { return std::tuple(!row.in_place, row.bytes); });
   return rows;
@@ -130,7 +130,7 @@ std::string steps_table(const std::vector<Row>& rows) {
   return text;
 }
 
-/// Rows whose last column is empty end in spaces; here they do not.
+/// Removes the spaces at the ends of rows whose last column is empty.
 std::string without_trailing_spaces(const std::string& text) {
   std::string out;
   for (const char c : text) {

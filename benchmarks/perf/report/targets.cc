@@ -8,14 +8,15 @@ namespace dabke::perf {
 namespace {
 
 constexpr double kAgainstMpi = 1.5, kAgainstGloo = 3.3;
-constexpr double kBounds = 1.1, kBoundsInCache = 2;     // the most times the bound, in registered memory
-constexpr std::int64_t kLarge = std::int64_t{1} << 20;  // from here on memory is the limit
+// at most so many times the bound, in registered memory
+constexpr double kBounds = 1.1, kBoundsInCache = 2;
+constexpr std::int64_t kLarge = std::int64_t{1} << 20;  // from here on, memory is the limit
 
-/// How many times as long as one plain copy a rank an allreduce may take. With more ranks than cores the
-/// copies of all take turns as well.
+/// The longest time of an allreduce, as a multiple of one plain copy per rank. With more ranks than cores,
+/// the copies of the ranks also take turns.
 double most_copies(const Row& row) { return row.ranks > row.cores ? 1.5 : 1.25; }
 
-/// Shared memory called directly against everybody else: the others' time divided by its own.
+/// Shared memory, called directly, against all others: the other's time divided by its own.
 std::optional<Target> raw_target(const Row& row, const std::vector<Row>& rows) {
   const Row* const shm = reference_of(row, rows);
   if (shm == nullptr || row.path != "raw" || row.collective != "allreduce") return {};
