@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Executes the shell blocks and programs of README.md and docs/, as they are printed there.
+"""Executes the shell blocks and programs of README.md and docs/ exactly as the pages print them.
 
     run.py BUILD [--python BUILD_PYTHON] [--counts FILE] [PAGE...]
 
-Each page has a folder of its own, in which `examples` is the one of the sources. From top to bottom:
+Each page runs in a folder of its own, with a link `examples` to the folder of the sources. The blocks run
+from top to bottom:
 
-    ```c title="average.c"    is written into that file; so is every block with a title that is a file name
-    ```sh                     runs in bash, where dabkerun, the headers and the Python package are found
-    ```text                   after a shell block: lines of its output. "..." stands for anything.
-    ```text title="such as"   the same, but numbers may be others
+    ```c title="average.c"    is written to that file, as is every block whose title is a file name
+    ```sh                     runs in bash, which finds dabkerun, the headers and the Python package
+    ```text                   after a shell block: lines of its output; "..." stands for any text
+    ```text title="such as"   the same, but numbers may differ
 
-A program without a title is a fault. What cannot run here is listed in not_executed.txt, with the reason.
+A program without a title is a failure. not_executed.txt lists the blocks that cannot run here, and why.
 Ends with "N passed, N failed".
 """
 
@@ -60,7 +61,7 @@ def blocks_of(page):
 
 
 def read_exceptions():
-    """Pairs of a page and the first line of a block, with the reason why it is not executed."""
+    """Returns why blocks are not executed. The keys are a page and the first line of a block."""
     exceptions = {}
     for line in (HERE / "not_executed.txt").read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -165,7 +166,7 @@ class Pages:
 
 
 def environment_of(build, python_build, folder):
-    """Everything as an installation has it, in front of what the system has."""
+    """Installs the build into `folder`. Returns an environment that finds it before the system's files."""
     installed = folder / "installed"
     subprocess.run(
         [
