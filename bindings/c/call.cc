@@ -10,7 +10,7 @@
 namespace dabke {
 namespace {
 
-/// The error of a number that is none of the enum's.
+/// The error of a number that the enum does not have.
 Status unknown_number(const Request& request, std::string_view what, int number, std::string_view type) {
   return {Code::invalid_argument,
           fmt::format("{}: {} {} does not exist; use a {}", name_of_call(request), what, number, type)};
@@ -103,14 +103,14 @@ void set_group(Operation& operation, const dabke_options& options) {
   operation.make_extras().group_size = options.group_size;
 }
 
-/// Tells the others, which may have accepted the same call; `why` is this rank's error.
+/// Notifies the other ranks, which may have accepted the same call. Returns `why`, this rank's error.
 Status refuse(core::Runtime& runtime, const Call& call, const dabke_options& options, Status why) {
   Operation operation;
   Request& request = *operation.request;
   request.kind = call.kind;
   request.process_set = options.process_set;
   for (const char* const name : call.names) {
-    if (name == nullptr || *name == '\0') return why;  // what has no name, the others cannot have called
+    if (name == nullptr || *name == '\0') return why;  // other ranks refuse a call without a name, too
     request.tensors.push_back({.name = name});
   }
   request.name = call.names.empty() ? std::string(name_of(call.kind)) : call.names[0];

@@ -1,4 +1,4 @@
-// A call of a collective as the C API takes it, and the operation that the runtime gets of it.
+// A call of a collective as the C API takes it, and the operation that the runtime gets for it.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace dabke {
 
-/// The arguments of any collective. They are the caller's, and live as long as the entry point runs.
+/// The arguments of any collective. The caller owns them; they live as long as the entry point runs.
 struct Call {
   CollectiveKind kind;
   std::span<const char* const> names;
   std::span<const DLTensor* const> inputs;
-  /// Null, or as many as inputs; each may be null where its size is known.
+  /// Null, or one for each input; each may be null where its size is known.
   const DLTensor* const* outputs = nullptr;
   const dabke_options* options = nullptr;
   bool is_group = false;
 };
 
-/// A call of one tensor, by the addresses of the entry point's arguments.
+/// A call with one tensor. It refers to the entry point's arguments by address.
 inline Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input,
                    const DLTensor* const* output, const dabke_options* options) {
   return {kind, {name, 1}, {input, 1}, output, options};
@@ -37,16 +37,17 @@ inline Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
 }
 
-/// Whether a group has members.
+/// An error for a group without members.
 Status check_group(const Call& call);
 
-/// The options of the call, as this version of the library knows them.
+/// The options of the call, in the struct of this version of the library.
 Result<dabke_options> options_of(const Call& call);
 
-/// The operation that a call asks for. The other ranks, which may have accepted the call, get an error too.
+/// Makes the operation of a call. If that fails, the other ranks, which may have accepted the call, get an
+/// error too.
 Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options);
 
-/// Tells the other ranks, which may have accepted the call, that this one refuses it, and why.
+/// Notifies the other ranks, which may have accepted the call, that this rank refuses it, and why.
 Status refuse_call(const Call& call, Status why);
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// The entry points of the collectives: each says which collective it is, and what memory it takes.
+// The entry points of the collectives. Each states its collective and the memory that it takes.
 #include "bindings/c/call.h"
 #include "bindings/c/numbers.h"
 #include "bindings/c/state.h"
@@ -14,7 +14,7 @@ Status start(const Call& call, dabke_handle** handle) {
   if (!runtime) return no_runtime();
   DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
   DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
-  // Without a handle nobody can wait for it.
+  // Without a handle, no thread can wait for the operation.
   const bool wait_follows = options.wait_follows != 0 && handle != nullptr;
   DABKE_RETURN_IF_ERROR(wait_follows ? runtime->submit_and_leave_to_waiter(operation)
                                      : runtime->submit(operation));
@@ -22,7 +22,7 @@ Status start(const Call& call, dabke_handle** handle) {
   return {};
 }
 
-/// Runs the call to its end; the handle is kept when the caller wants it and all went well.
+/// Runs the call to its end. On success the caller gets the handle, if it passed room for one.
 Status run(const Call& call, dabke_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
   DABKE_RETURN_IF_ERROR(check_group(call));
@@ -37,7 +37,7 @@ Status run(const Call& call, dabke_handle** handle) {
   return {};
 }
 
-/// An asynchronous entry point: the call goes on by itself.
+/// An asynchronous entry point: it returns after submit.
 dabke_status start_call(const Call& call, dabke_handle** handle) {
   return entry([&] { return start(call, handle); });
 }

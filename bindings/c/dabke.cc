@@ -1,4 +1,4 @@
-// Start and end, queries, memory, and what looks inside.
+// The entry points of start and end, queries, memory and diagnosis.
 #include "dabke/dabke.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ using namespace dabke;
 
 namespace {
 
-/// The room for what a stack provider writes.
+/// The most bytes that a stack provider may write.
 constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
 
-/// "NAME=value" settings before the environment.
+/// An environment in which "NAME=value" settings override the process's variables.
 Result<Environment> with_settings(const char* const* settings) {
   if (settings == nullptr) return environment_of_process();
   auto given = std::make_shared<std::map<std::string, std::string>>();
@@ -43,7 +43,7 @@ Result<Environment> with_settings(const char* const* settings) {
       });
 }
 
-/// The sets of the options, in the words of DABKE_PROCESS_SETS.
+/// Appends the process sets of the options to `text`, in the format of DABKE_PROCESS_SETS.
 Status append_process_sets(const dabke_init_options& given, std::string& text) {
   for (std::size_t i = 0; i < given.process_set_count; ++i) {
     const std::span ranks(given.process_set_ranks[i], given.process_set_sizes[i]);
@@ -56,7 +56,7 @@ Status append_process_sets(const dabke_init_options& given, std::string& text) {
   return {};
 }
 
-/// What can be told of the options alone: where the settings are found, and the configuration.
+/// The environment and the configuration that the options give. Other ranks are not asked.
 Result<std::pair<Environment, Config>> read_options(const dabke_init_options& given) {
   if (given.process_set_count > 0 &&
       (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
@@ -73,7 +73,7 @@ Result<std::pair<Environment, Config>> read_options(const dabke_init_options& gi
   return std::pair(std::move(environment), std::move(config));
 }
 
-/// None where the program has given none.
+/// The program's check of dabke_init; null if the program has not given one.
 std::shared_ptr<WaitCheck> check_of(const dabke_init_options& given) {
   if (given.check == nullptr) return nullptr;
   const auto stops = [check = given.check, context = given.check_context] {
@@ -182,7 +182,7 @@ int dabke_backend_enabled(const char* name) {
 int dabke_controller_built(const char* name) { return name != nullptr && is_built(kControllers, name); }
 int dabke_controller_enabled(const char* name) {
   const auto runtime = current_runtime();
-  // "shm+tcp" is both.
+  // A channel may have several names: "shm+tcp".
   return runtime && dabke_controller_built(name) != 0 &&
          runtime->channel_name().find(name) != std::string_view::npos;
 }

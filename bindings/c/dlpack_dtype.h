@@ -1,4 +1,4 @@
-// The dtypes by the names of DLPack.
+// The dtypes in DLPack's form.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ constexpr DLDataType dlpack_dtype(DType dtype) {
   return {};
 }
 
-/// Nothing for a dtype that no tensor may have.
+/// The dtype of a DLPack type; nothing for one that Dabke does not support.
 constexpr std::optional<DType> dtype_from_dlpack(const DLDataType& dtype) {
   if (dtype.lanes != 1) return std::nullopt;
 #define X(id, name, type, mpi, nccl, dl_code) \

@@ -15,7 +15,7 @@ namespace {
 
 Status invalid(std::string text) { return {Code::invalid_argument, "dabke_init: " + std::move(text)}; }
 
-/// The caller's function, told apart by the call in which it fails.
+/// The caller's function. It counts its calls, so that an error names the call in which it failed.
 bootstrap::ExchangeGroup::Allgather allgather_of(const dabke_init_options& options) {
   const auto calls = std::make_shared<int>(0);
   return [calls, exchange = options.exchange, context = options.exchange_context, rank = options.rank,

@@ -9,11 +9,11 @@
 
 namespace dabke {
 
-/// What the options give; nothing where they have no exchange. An error of which the other processes cannot be
-/// told: rank, size and exchange make no place in a group.
+/// The group that the options describe; nothing if they have no exchange. An error if rank, size and exchange
+/// do not make a place in a group: then the other processes cannot be notified either.
 Result<std::optional<bootstrap::ExchangeGroup>> exchange_group_of(const dabke_init_options& options);
 
-/// Whether `ranks` makes a job. The others can be told of it.
+/// An error if `ranks` does not make a job. The other processes can be notified of this error.
 Status check_members(const dabke_init_options& options);
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// What every call that asks a handle for an output checks.
+// The checks that every call for an output of a handle makes.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,13 +9,14 @@ namespace dabke {
 
 inline Status missing_handle() { return {Code::invalid_argument, "the handle is NULL"}; }
 
-/// The operation's status: in_progress while it is pending.
+/// The operation's status; in_progress while the operation is pending.
 inline Status completed(const dabke_handle* handle) {
   if (handle == nullptr) return missing_handle();
   return handle->status();
 }
 
-/// The same, but ok also once all of it is on its way at its device: where the outputs are is settled then.
+/// Like completed(), but also ok once the whole operation is enqueued on its device. From then on the
+/// addresses of its outputs are settled.
 inline Status settled(const dabke_handle* handle) {
   if (handle != nullptr && handle->end_on_device() != nullptr) return {};
   return completed(handle);

@@ -1,4 +1,4 @@
-// The handles of operations: waits, and what became of an operation.
+// The handles of operations: waits, and the results of an operation.
 #include "bindings/c/handle_output.h"
 #include "bindings/c/state.h"
 #include "bindings/c/tensor.h"
@@ -7,20 +7,20 @@ using namespace dabke;
 
 namespace {
 
-/// An operation that was left to its waiter goes on by itself.
+/// Makes an operation that was left to its waiter (wait_follows) go on without one.
 void stop_waiting_for(const dabke_handle& handle) {
   if (handle.is_left_to_waiter()) {
     if (const auto runtime = current_runtime()) runtime->stop_waiting_for(handle);
   }
 }
 
-/// How long a call waits.
+/// The limits of a wait: a time, and a check of the caller.
 struct WaitLimit {
   double timeout_seconds = -1;
   WaitCheck* check = nullptr;
 };
 
-/// Waits by `wait_until`, one of the operation's, and helps meanwhile.
+/// Waits by `wait_until`, a member function of the operation, and helps the coordinator meanwhile.
 Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handle& handle,
                const WaitLimit& limit) {
   if (handle.is_done()) return {};
@@ -30,19 +30,20 @@ Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handl
   if (const auto runtime = current_runtime()) {
     runtime->help(handle, deadline, limit.check);
   } else if (Status none = no_runtime(); none.code() == Code::forked) {
-    return none;  // it would wait for threads that a forked child does not have
+    return none;  // a forked child does not have the threads that it would wait for
   }
   (void)(handle.*wait_until)(deadline, limit.check);
   return {};
 }
 
-/// An operation that has not completed is in progress.
+/// Waits for the operation. Returns its status, or in_progress after a timeout.
 Status wait(dabke_handle& handle, const WaitLimit& limit) {
   DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until, handle, limit));
   return handle.status();
 }
 
-/// The program's stream waits for what is on its way at the device; for what has ended there is nothing to wait for.
+/// Makes the program's stream wait for an operation that is enqueued on its device. After the operation has
+/// ended, the stream has nothing to wait for.
 Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const WaitLimit& limit) {
   DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until_enqueued, handle, limit));
   const bool was_stopped = limit.check != nullptr && limit.check->has_stopped();
@@ -54,7 +55,7 @@ Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const WaitLimi
           fmt::format("dabke_wait_stream: {}: {}", name_of_call(*handle.request), held.message())};
 }
 
-/// `wait` with the caller's check, which may be null.
+/// Calls `wait` with the caller's check, which may be null.
 template <class Wait>
 Status wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check, void* context,
                      Wait wait) {
@@ -102,7 +103,7 @@ dabke_status dabke_handle_status(const dabke_handle* handle) {
 }
 const char* dabke_handle_message(const dabke_handle* handle) {
   if (handle == nullptr || !handle->is_done() || handle->code() == Code::ok) return "";
-  // The handle has no text of its own when there was no memory for one.
+  // The handle has no text if there was no memory for one.
   return handle->message().empty() ? text_of(handle->code()).data() : handle->message().c_str();
 }
 size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? handle->outputs.size() : 0; }
@@ -112,7 +113,7 @@ dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const
     DABKE_RETURN_IF_ERROR(settled_output(handle, index).status());
     if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass where to put it"};
     std::call_once(handle->outputs_made, [handle] {
-      std::vector<DLTensor> made;  // or none, when there is no memory for all
+      std::vector<DLTensor> made;  // all of them, or none if memory runs out
       for (const TensorView& view : handle->outputs) made.push_back(to_dlpack(view));
       handle->dl_outputs = std::move(made);
     });

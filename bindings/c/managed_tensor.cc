@@ -1,4 +1,4 @@
-// Outputs that own themselves: DLPack tensors that keep their handle.
+// Outputs as DLPack tensors that own themselves: each holds a reference to its handle.
 #include <algorithm>
 #include <vector>
 
@@ -13,15 +13,16 @@ namespace {
 void set_version(DLManagedTensor&) {}
 void set_version(DLManagedTensorVersioned& tensor) {
   tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  tensor.flags = 0;  // it may be written, and is no copy
+  tensor.flags = 0;  // writable, and not a copy
 }
 
-/// A DLManagedTensor or DLManagedTensorVersioned with what it refers to. The shape is the handle's.
+/// A DLManagedTensor or DLManagedTensorVersioned, with the handle and the strides that it refers to. The
+/// shape belongs to the handle.
 template <class Managed>
 struct Export {
   Managed tensor{};
   OperationRef handle;
-  std::vector<std::int64_t> strides;  // newer consumers want them, also where they say nothing
+  std::vector<std::int64_t> strides;  // newer consumers need them, also for compact tensors
 
   Export(dabke_handle* of, const TensorView& view) : handle(of), strides(view.shape.rank()) {
     std::int64_t stride = 1;

@@ -1,4 +1,4 @@
-// The names of the numbers, for bindings that are not to write the numbers again.
+// The names of the numbers, so that bindings need not list the numbers again.
 #include "bindings/c/numbers.h"
 
 #include "bindings/c/dlpack_dtype.h"

@@ -1,4 +1,4 @@
-// The numbers of dabke.h's enums, and the rows of the runtime's tables that they stand for.
+// The numbers of dabke.h's enums, and the rows of the runtime's tables that they mean.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace dabke {
 
-/// A caller's number, which may be none of the enum's and must not be read as one.
+/// A caller's number. The enum may lack it, so it must not be read as a value of the enum.
 template <class Enum>
 int number_in(const Enum& field) {
   int number = 0;
@@ -18,7 +18,7 @@ int number_in(const Enum& field) {
   return number;
 }
 
-/// The row of a caller's number in the table of `Row`; nothing for a number beyond `last`.
+/// The row of a caller's number in the table of `Row`; nothing for a number below 0 or beyond `last`.
 template <class Row, class Enum>
 std::optional<Row> row_in(const Enum& field, Row last = kLast<Row>) {
   const int number = number_in(field);
@@ -26,7 +26,7 @@ std::optional<Row> row_in(const Enum& field, Row last = kLast<Row>) {
   return static_cast<Row>(number);
 }
 
-/// The same of the collectives, of which a caller can name those that come before join alone.
+/// The collective of a caller's number. Callers can name only the collectives that come before join.
 inline std::optional<CollectiveKind> collective_in(const dabke_collective& field) {
   return row_in(field, static_cast<CollectiveKind>(DABKE_BARRIER));
 }

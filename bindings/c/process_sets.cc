@@ -1,4 +1,4 @@
-// Process sets: made, removed and asked.
+// The entry points of process sets: add, remove and query.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int
   return sorted;
 }
 
-/// Negotiates a change of the process sets and waits for it.
+/// Negotiates a change of the process sets and waits for it. Returns the operation's value.
 Result<std::int64_t> change_sets(core::Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
   DABKE_RETURN_IF_ERROR(may_wait());
   auto operation = OperationRef::adopt(new Operation);
@@ -71,7 +71,7 @@ Result<OperationRef> remove_among_members(core::Runtime& runtime, dabke_process_
   return change_among_members(runtime, CollectiveKind::remove_set_among_members, set->ranks);
 }
 
-/// Submits what `make` makes of the runtime.
+/// Submits the operation that `make` returns for the runtime.
 template <class Make>
 Status start_change(dabke_handle** handle, Make make) {
   if (handle != nullptr) *handle = nullptr;
@@ -83,7 +83,7 @@ Status start_change(dabke_handle** handle, Make make) {
   return {};
 }
 
-/// The same, and waits for it. The operation's value.
+/// Runs the operation that `make` returns, and waits for it. Returns the operation's value.
 template <class Make>
 Result<std::int64_t> run_change(Make make) {
   const auto runtime = current_runtime();

@@ -9,21 +9,22 @@ namespace dabke {
 namespace {
 
 struct State {
-  // One init or shutdown at a time. The child of a fork gets a new one: in it nobody would ever unlock this.
+  // One init or shutdown at a time. The child of a fork gets a new mutex: no thread of the child would ever
+  // unlock the old one.
   std::unique_ptr<std::mutex> starting = std::make_unique<std::mutex>();
-  TakenJobKey job_key;  // under starting
+  TakenJobKey job_key;  // guarded by starting
   std::mutex mutex;     // guards the members below
   std::shared_ptr<core::Runtime> runtime;
-  std::shared_ptr<ForkGuard> fork_guard;  // the job's, from the beginning of init to the end of shutdown
+  std::shared_ptr<ForkGuard> fork_guard;  // of the job, from the beginning of init to the end of shutdown
   const std::shared_ptr<diagnosis::StackSource> stacks = std::make_shared<diagnosis::StackSource>();
   std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();
   std::shared_ptr<reports::ActiveTimeline> timeline =
-      std::make_shared<reports::ActiveTimeline>();  // another only in a fork's child
+      std::make_shared<reports::ActiveTimeline>();  // replaced only in the child of a fork
   bool forked = false;
 };
 
 // The only mutable variable at namespace scope. Never destroyed: a process that ends without dabke_shutdown
-// must not say goodbye, because its peers would take the loss for a clean end.
+// must not send a goodbye, because its peers would take the loss for a clean end.
 State& state = *new State;
 
 std::string& last_error_text() {
@@ -31,7 +32,7 @@ std::string& last_error_text() {
   return text;
 }
 
-/// Null: the application has called us.
+/// The function of the application that this thread runs for the runtime; null outside of one.
 const char*& application_function() {
   thread_local const char* where = nullptr;
   return where;
@@ -52,27 +53,27 @@ void after_fork_in_child() {
   if (state.fork_guard) {
     state.forked = true;
     state.fork_guard->close_all_in_child();
-    // Its threads do not exist here, so the runtime can never be destroyed.
+    // The runtime's threads do not exist in the child, so the runtime can never be destroyed.
     (void)new std::shared_ptr<core::Runtime>(std::move(state.runtime));
     (void)new std::shared_ptr<ForkGuard>(std::move(state.fork_guard));
   }
   (void)state.starting.release();
   state.starting = std::make_unique<std::mutex>();
-  // The memory that was given out stays where it is, but is the parent's to free.
+  // The allocated memory stays where it is, but only the parent frees it.
   state.heap->close_in_child();
   (void)new std::shared_ptr<shm::SharedHeap>(std::exchange(state.heap, std::make_shared<shm::SharedHeap>()));
-  // Its mutex may have been held, and what it records in has no writer here.
+  // The timeline's mutex may have been held, and its file has no writer thread in the child.
   (void)new std::shared_ptr<reports::ActiveTimeline>(
       std::exchange(state.timeline, std::make_shared<reports::ActiveTimeline>()));
   state.mutex.unlock();
 }
 
-/// Registered when the library is loaded. A child that is forked in the middle of the first init, before that
-/// could register them, would find locked for ever what the init holds.
+/// Registered when the library is loaded, before the first init. In a child that was forked in the middle of
+/// that init, the locks that init holds would otherwise stay locked for ever.
 [[maybe_unused]] const int watches_forks =
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 
-/// The state's guard of descriptors while init is under way; after an init that failed there is none.
+/// Sets the state's guard of descriptors for an init, and removes it again if the init fails.
 class JobOfState {
  public:
   JobOfState() {
@@ -127,7 +128,7 @@ Status may_wait() {
 }
 
 Status start_runtime(const OpenRuntime& open) {
-  DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_init"));  // before the lock, which a shutdown may hold
+  DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_init"));  // before the lock: a shutdown may hold it
   const std::lock_guard starting(*state.starting);
   if (const auto running = current_runtime()) {
     return {Code::already_initialized, "dabke_init was called before; call dabke_shutdown first"};
@@ -170,7 +171,7 @@ dabke_status report(const Status& status) noexcept {
   if (!status.is_ok()) {
     std::string& text = last_error_text();
     if (!attempt([&] { text = escaped_utf8(status.message()); }))
-      text = "out of memory";  // too short to need any
+      text = "out of memory";  // short enough to need no allocation
   }
   return static_cast<dabke_status>(status.code());
 }

@@ -1,4 +1,4 @@
-// The one runtime that stands behind the C API, and what is known of the calling thread's last error.
+// The one runtime behind the C API, and each thread's last error.
 #pragma once
 
 #include <functional>
@@ -18,24 +18,25 @@ namespace dabke {
 
 /// The running runtime; null before init, after shutdown and in a forked child.
 std::shared_ptr<core::Runtime> current_runtime();
-/// Why there is none: not_initialized, or forked.
+/// The reason why there is no runtime: not_initialized or forked.
 Status no_runtime();
-/// Opens a runtime; its descriptors go into the guard.
+/// Opens a runtime and puts its descriptors into the guard.
 using OpenRuntime =
     std::function<Result<std::unique_ptr<core::Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
-/// Opens the runtime by `open`, unless there is one. An error in a function that the runtime has called.
+/// Opens the runtime by `open`. An error if a runtime is open, and in a function that the runtime has called.
 Status start_runtime(const OpenRuntime& open);
-/// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open`
-/// only.
+/// The environment of the process. It still has the job's key after the key was taken out of the variable.
+/// May be called only within `open` of start_runtime.
 Environment environment_of_process();
 /// Shuts the runtime down, if there is one. An error in a function that the runtime has called.
 Status stop_runtime();
 
-/// Says, while it lives, that the calling thread is in a function of the application that the runtime has
-/// called, and waits for. Some calls would wait for themselves there; they are refused.
+/// Marks, while it lives, that the calling thread is in a function of the application which the runtime has
+/// called. The runtime waits for that function to return, so calls that would wait for the runtime are
+/// refused.
 class InApplication {
  public:
-  /// "a callback"
+  /// `where`: the function in words, such as "a callback".
   explicit InApplication(const char* where);
   ~InApplication();
   InApplication(const InApplication&) = delete;
@@ -44,35 +45,36 @@ class InApplication {
  private:
   const char* const before_;
 };
-/// An array, so that it has one address wherever it is compared.
+/// Arrays, so that each has one address: may_wait() compares addresses.
 inline constexpr char kOutputAllocator[] = "an output allocator";
 inline constexpr char kWaitCheck[] = "the check of a wait";
 
-/// An error in an output allocator and in a check of a wait: it may be the lane's thread, which is to run what it
-/// would wait for.
+/// An error in an output allocator and in the check of a wait. The calling thread may be the lane's, and
+/// would then wait for an operation that it has to run itself.
 Status may_wait();
 
-/// What dabke_set_stack_provider sets; outlives every runtime.
+/// The stack provider that dabke_set_stack_provider sets; outlives every runtime.
 std::shared_ptr<diagnosis::StackSource> stack_source();
 
-/// What dabke_alloc gives out; outlives every runtime. A forked child has one of its own.
+/// The heap of dabke_alloc; outlives every runtime. A forked child has a heap of its own.
 std::shared_ptr<shm::SharedHeap> shared_heap();
 
-/// What the application's threads record in; outlives every runtime. A forked child has one of its own.
+/// The timeline in which the application's threads record; outlives every runtime. A forked child has a
+/// timeline of its own.
 const std::shared_ptr<reports::ActiveTimeline>& active_timeline();
 
-/// The status as a code; keeps its text for dabke_last_error.
+/// Returns the status as a code, and keeps its text for dabke_last_error.
 dabke_status report(const Status& status) noexcept;
 const char* last_error() noexcept;
 
-/// What every function of the C API that returns a status consists of: no exception crosses the C border, and
+/// The body of every function of the C API that returns a status. No exception crosses the C border, and
 /// every error leaves its text.
 template <class Call>
 dabke_status entry(Call call) noexcept {
   return report(without_exceptions([&]() -> Status { return call(); }));
 }
 
-/// What the other functions consist of, as far as they could throw: `otherwise`, when they would have.
+/// The body of the other functions that could throw. Returns `otherwise` in place of an exception.
 template <class T, class Call>
 T entry_or(T otherwise, Call call) noexcept {
   (void)attempt([&] { otherwise = call(); });

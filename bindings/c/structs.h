@@ -1,5 +1,5 @@
-// What the caller's structs hold. Each begins with its own size as the caller's header had it, so they may
-// grow.
+// The caller's structs, read and written. Each begins with its size in the caller's version of the header, so
+// a struct may grow in later versions.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace dabke {
 
-/// Copies a caller's struct over `out`, which holds the defaults. A longer one is taken when its unknown tail
-/// is zero.
+/// Copies a caller's struct over `out`, which holds the defaults. A longer struct is accepted if its extra
+/// bytes are zero.
 template <class T>
 Status read_struct(const T* from, T& out, std::string_view name) {
   if (from == nullptr) return {};
@@ -40,7 +40,7 @@ Status read_struct(const T* from, T& out, std::string_view name) {
   return {};
 }
 
-/// Writes as much of `from` as the caller's struct has room for.
+/// Writes as many bytes of `from` as the caller's struct has room for.
 template <class T>
 Status write_struct(const T& from, T* to, std::string_view name) {
   if (to == nullptr || to->struct_size < sizeof(std::size_t)) {

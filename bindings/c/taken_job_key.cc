@@ -13,10 +13,11 @@ namespace {
 
 constexpr const char* kVariable = "DABKE_JOB_KEY";
 
-/// The kernel writes for us: it refuses memory that cannot be written, as that of a constant which the
-/// application has passed to putenv, where a write of our own would crash.
+/// Overwrites the value through a pipe, so that the kernel writes. The memory may be read-only, such as a
+/// constant that the application has passed to putenv. The kernel refuses to write there; a direct write
+/// would crash.
 void overwrite(char* value, std::size_t length) {
-  constexpr std::size_t kMost = 4096;  // fits into every pipe; no key is as long
+  constexpr std::size_t kMost = 4096;  // fits into every pipe; longer than any key
   int ends[2];
   if (length > kMost || ::pipe2(ends, O_CLOEXEC) != 0) return;
   const Fd read_end(ends[0]), write_end(ends[1]);

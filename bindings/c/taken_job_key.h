@@ -1,5 +1,5 @@
-// The job's key comes in the environment, which every program that the training program starts inherits, and
-// which /proc shows for as long as the process lives. So the first init takes it out.
+// The job's key comes in an environment variable. Every program that the training program starts inherits it,
+// and /proc shows it as long as the process lives. So the first init takes the key out.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@ namespace dabke {
 
 class TakenJobKey {
  public:
-  /// Keeps the key that `environment` has, overwrites it there, and gives an environment in which it is still
-  /// to be found. The variable stays, with as many characters: to remove it would race with getenv on other
-  /// threads, and would leave the key in memory. A later value is a new key and is taken too.
+  /// Keeps the key of `environment`, overwrites the variable, and returns an environment that still has the
+  /// key. The variable keeps its length. Its removal would race with getenv on other threads, and would leave
+  /// the key in memory. A later value of the variable is a new key and is taken, too.
   Environment take(Environment environment);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace dabke {
 
-/// What a tensor is to a call; the beginning of messages about it.
+/// The role of a tensor in a call, with which error texts about the tensor begin.
 struct TensorRole {
   CollectiveKind kind;
   const char* name;
@@ -15,9 +15,11 @@ struct TensorRole {
   std::string to_string() const;
 };
 
-/// The view that `tensor` describes. Strided memory, vector dtypes and unknown dtypes are refused.
+/// The view that `tensor` describes.
+///   errors  invalid_argument for strided memory and impossible shapes; unsupported for other dtypes and
+///           devices
 Result<TensorView> from_dlpack(const DLTensor* tensor, const TensorRole& role);
-/// `shape` points into `view`.
+/// The tensor's `shape` points into `view`.
 DLTensor to_dlpack(const TensorView& view);
 
 }  // namespace dabke

@@ -1,7 +1,7 @@
 /* The tensors of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the part that
- * dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's own, so that
- * a program which includes both gets whichever comes first. Behind one from before 1.0 come the tensors that
- * it lacks. */
+ * dabke.h uses, in exactly the standard's layout. The include guard is that of the standard header, so a
+ * program that includes both headers gets the one that comes first. If a header from before 1.0 comes first,
+ * this header adds the tensors that it lacks. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
@@ -32,7 +32,7 @@ typedef enum {
 typedef struct {
   uint8_t code;   /* a DLDataTypeCode */
   uint8_t bits;   /* of one lane */
-  uint16_t lanes; /* 1 for scalars; the only number of lanes dabke takes */
+  uint16_t lanes; /* 1 for scalars; Dabke accepts only 1 */
 } DLDataType;
 
 typedef struct {
@@ -45,10 +45,10 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/* A tensor that owns itself: who has it calls the deleter once, or hands it on. */
+/* A tensor that owns itself. Its holder calls the deleter once, or hands the tensor on. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
-  void* manager_ctx; /* the producer's */
+  void* manager_ctx; /* of the producer */
   void (*deleter)(struct DLManagedTensor* self);
 } DLManagedTensor;
 
@@ -66,7 +66,7 @@ extern "C" {
 #endif
 
 typedef struct {
-  uint32_t major; /* another one has another layout behind flags */
+  uint32_t major; /* another major version has another layout behind flags */
   uint32_t minor;
 } DLPackVersion;
 
