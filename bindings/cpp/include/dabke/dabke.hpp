@@ -1,5 +1,5 @@
-// Dabke for C++20: a header-only wrapper of the C API (dabke/dabke.h), with owned handles and errors as
-// exceptions.
+// Dabke for C++20: a header-only wrapper of the C API (dabke/dabke.h). Handles own their operation, and
+// errors are exceptions. dabke.h documents shapes, units and errors of each function.
 //
 //   dabke::Session session;                                   // init; shutdown at the end of the scope
 //   std::vector<float> gradient = ...;
@@ -27,7 +27,7 @@
 
 namespace dabke {
 
-/// What every failing call throws.
+/// The exception that every failing call throws: a status of dabke.h, and its text.
 class Error : public std::runtime_error {
  public:
   Error(dabke_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
@@ -43,7 +43,8 @@ inline void check(dabke_status status) {
   if (status != DABKE_OK) throw Error(status, dabke_last_error());
 }
 
-/// The characters for C, which would take a NUL for the end: two names could become one.
+/// The text as a C string. Refuses a NUL character: C would read it as the end, and two names could become
+/// one.
 inline const char* c_text(const std::string& text) {
   const std::size_t nul = text.find('\0');
   if (nul == std::string::npos) return text.c_str();
@@ -68,10 +69,11 @@ constexpr DLDataType dtype_of() {
 
 }  // namespace detail
 
-/// Memory that ranks of one host reduce in place, without copies (dabke_alloc), for containers:
+/// An allocator for containers, with memory that ranks of one host reduce in place, without copies
+/// (dabke_alloc):
 ///   std::vector<float, dabke::Allocator<float>> gradient(1 << 20);
-/// What it gives out stays valid across shutdown and another init, and going back waits for operations that
-/// use it.
+/// The memory stays valid across shutdown and another init. deallocate() waits for operations that use the
+/// memory.
 template <class T>
 struct Allocator {
   using value_type = T;
@@ -80,7 +82,7 @@ struct Allocator {
   template <class U>
   Allocator(const Allocator<U>&) {}  // NOLINT: implicit, as containers want it
 
-  /// Throws Error (out of memory).
+  /// Throws Error (out of memory). `count` is in elements.
   T* allocate(std::size_t count) {
     static_assert(alignof(T) <= 64);
     const std::size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
@@ -93,12 +95,12 @@ struct Allocator {
   friend bool operator==(const Allocator&, const Allocator&) { return true; }
 };
 
-/// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and
-/// shape. It is the host's, unless on() says otherwise:
+/// A view of row-major memory, which the caller owns: a range of numbers (one dimension), or pointer, dtype
+/// and shape. The memory is on the host, unless on() names another device:
 ///   dabke::Tensor(gradient, {rows, columns}).on({kDLCUDA, 0})
 class Tensor {
  public:
-  /// Nothing: as an output it means in place.
+  /// No tensor. As an output it means in place.
   Tensor() = default;
   Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape)
       : data_(data), dtype_(dtype), shape_(std::move(shape)) {}
@@ -109,14 +111,14 @@ class Tensor {
   requires(!std::is_same_v<std::remove_cvref_t<R>, Tensor>) Tensor(R&& range)  // NOLINT: implicit on purpose
       : Tensor(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))}) {}
 
-  /// The same memory, of that device.
+  /// The same memory as a tensor on `device`.
   Tensor on(DLDevice device) const {
     Tensor there = *this;
     there.device_ = device;
     return there;
   }
   bool empty() const { return shape_.empty() && data_ == nullptr; }
-  /// Valid while this object lives.
+  /// The tensor for the C API. It is valid while this object lives.
   DLTensor dl() const {
     DLTensor out{};
     out.data = data_;
@@ -138,8 +140,8 @@ namespace detail {
 inline constexpr dabke_options kDefaults = DABKE_OPTIONS_INIT;
 }  // namespace detail
 
-/// The options that most calls need, with the defaults of DABKE_OPTIONS_INIT: the world, an average. The rest
-/// of dabke_options is reached through the C API.
+/// The options that most calls need, as in dabke_options, with the defaults of DABKE_OPTIONS_INIT: the world,
+/// an average. The other fields of dabke_options need the C API.
 struct Options {
   dabke_process_set process_set = detail::kDefaults.process_set;
   dabke_reduce_op op = detail::kDefaults.op;
@@ -151,7 +153,7 @@ struct Options {
   dabke_compression compression = detail::kDefaults.compression;
   int device = static_cast<int>(detail::kDefaults.device);  // join
   void* stream = nullptr;                                   // cudaStream_t on which the input is produced
-  void* ready_event = nullptr;                              // cudaEvent_t after which it is ready
+  void* ready_event = nullptr;                              // cudaEvent_t after which the input is ready
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -173,7 +175,7 @@ struct Options {
 
 namespace detail {
 
-/// A function of the caller's as a dabke_check; what it throws stops the wait, and comes out of rethrow().
+/// A function of the caller as a dabke_check. Its exception stops the wait, and rethrow() throws it again.
 template <class Check>
 struct Asked {
   Check& check;
@@ -202,12 +204,13 @@ struct Deleter {
 
 }  // namespace detail
 
-/// Outputs that outlive their handle. release() gives one to a consumer of the DLPack protocol, who then
-/// calls its deleter.
+/// Outputs that outlive their handle. release() hands the tensor to a consumer of the DLPack protocol, which
+/// then calls its deleter.
 using ManagedTensor = std::unique_ptr<DLManagedTensor, detail::Deleter>;
 using ManagedTensorVersioned = std::unique_ptr<DLManagedTensorVersioned, detail::Deleter>;
 
-/// A pending operation. Dropping it does not cancel; the tensors' memory must live until it has completed.
+/// A pending operation. The destructor does not cancel it. The tensors' memory must live until the operation
+/// has completed.
 class Handle {
  public:
   Handle() = default;
@@ -221,14 +224,15 @@ class Handle {
 
   dabke_handle* c() const { return handle_; }
   bool poll() const { return dabke_poll(handle_) != 0; }
-  /// Whether it completed in time; throws Error when it failed. Negative: no limit.
+  /// True if the operation completed within the limit (negative: without limit). Throws Error if it failed.
   bool wait(double timeout_seconds = -1) const {
     const dabke_status status = dabke_wait(handle_, timeout_seconds);
     if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
     return status == DABKE_OK;
   }
-  /// The same, and stops when `check`, which is asked about every 50 ms (dabke_wait_checking), returns true, with
-  /// an Error of status DABKE_ERROR_INTERRUPTED, or throws, with that.
+  /// Like wait(), and calls `check` about every 50 ms (dabke_wait_checking). The wait stops in two cases:
+  ///   check returns true  throws Error with status DABKE_ERROR_INTERRUPTED
+  ///   check throws        throws that exception
   template <class Check>
   bool wait_checking(Check&& check, double timeout_seconds = -1) const {
     detail::Asked<std::remove_reference_t<Check>> asked{check};
@@ -238,13 +242,13 @@ class Handle {
     if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
     return status == DABKE_OK;
   }
-  /// Makes `stream`, a cudaStream_t, wait for the result, and waits itself only until the operation has been handed
-  /// to the device (dabke_wait_stream). False when that took longer than the limit; throws Error as wait() does, and
-  /// where no operation can be waited for on that stream.
+  /// Makes `stream`, a cudaStream_t, wait for the result. The call itself waits only until the operation has
+  /// been handed to the device (dabke_wait_stream). False if that took longer than the limit. Throws Error
+  /// like wait(), and if the stream cannot wait for an operation.
   bool wait_stream(void* stream, double timeout_seconds = -1) const {
     return is_held(dabke_wait_stream_checking(handle_, stream, timeout_seconds, nullptr, nullptr));
   }
-  /// The same with a check, as wait_checking().
+  /// Like wait_stream(), with a check like that of wait_checking().
   template <class Check>
   bool wait_stream_checking(void* stream, Check&& check, double timeout_seconds = -1) const {
     detail::Asked<std::remove_reference_t<Check>> asked{check};
@@ -258,7 +262,7 @@ class Handle {
     detail::check(dabke_handle_output(handle_, index, &out));
     return *out;
   }
-  /// Output `index` as elements of T, of which it must consist. Lives as long as the handle.
+  /// Output `index` as elements of T, its own element type. The span lives as long as the handle.
   template <class T>
   std::span<T> elements(std::size_t index = 0) const {
     const DLTensor& out = output(index);
@@ -270,13 +274,13 @@ class Handle {
     for (std::int32_t i = 0; i < out.ndim; ++i) count *= static_cast<std::size_t>(out.shape[i]);
     return {static_cast<T*>(out.data), count};
   }
-  /// Output `index`, with a share in the handle (dabke_handle_output_dlpack).
+  /// Output `index` as a tensor that keeps the handle alive (dabke_handle_output_dlpack).
   ManagedTensor dlpack(std::size_t index = 0) const {
     DLManagedTensor* out = nullptr;
     detail::check(dabke_handle_output_dlpack(handle_, index, &out));
     return ManagedTensor(out);
   }
-  /// The same as DLPack has it since 1.0.
+  /// The same in the form of DLPack 1.0 and later.
   ManagedTensorVersioned dlpack_versioned(std::size_t index = 0) const {
     DLManagedTensorVersioned* out = nullptr;
     detail::check(dabke_handle_output_dlpack_versioned(handle_, index, &out));
@@ -308,17 +312,17 @@ class Handle {
   dabke_handle* handle_ = nullptr;
 };
 
-/// A job that the program starts by itself, over an allgather that its processes have (dabke_init_options).
+/// A job that the program starts by itself, over an allgather of its processes (dabke_init_options).
 struct Start {
-  int rank = 0;  // among the processes that exchange reaches, of which there are `size`
-  int size = 1;
-  /// Gives `mine` to all and fills `all` with those of all, in the order of their ranks. Called twice by init,
-  /// on its thread; what it throws comes out of init.
+  int rank = 0;  // this process's number among the processes that exchange reaches
+  int size = 1;  // the number of these processes
+  /// Sends `mine` to all processes, and fills `all` with the bytes of all, in the order of their ranks. init
+  /// calls it twice, on its own thread, and throws its exceptions again.
   std::function<void(std::span<const std::byte> mine, std::span<std::byte> all)> exchange;
-  std::vector<std::int32_t> ranks = {};  // the processes that are the job, by rank; empty: all
+  std::vector<std::int32_t> ranks = {};  // the processes of the job, in the order of their ranks; empty: all
 };
 
-/// dabke_init with `start` in place of the environment. The other options as they are.
+/// dabke_init with `start` instead of the environment. The other options are used as given.
 inline void init(const Start& start, dabke_init_options options = DABKE_INIT_OPTIONS_INIT) {
   struct Call {
     const Start& start;
@@ -347,7 +351,7 @@ inline void init(const Start& start, dabke_init_options options = DABKE_INIT_OPT
   detail::check(status);
 }
 
-/// Joins the job; leaves it at the end of the scope.
+/// Joins the job, and leaves it at the end of the scope.
 class Session {
  public:
   explicit Session(const dabke_init_options* options = nullptr) { detail::check(dabke_init(options)); }
@@ -395,8 +399,8 @@ Handle start_group(Start&& begin, std::span<const std::string> names, std::span<
 
 }  // namespace detail
 
-// Each collective has an asynchronous form, and a blocking one without the suffix. See dabke.h for what they
-// mean.
+// Each collective has an asynchronous form, and a blocking form without the suffix. dabke.h documents them.
+// All throw Error.
 
 inline Handle allreduce_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
@@ -441,7 +445,7 @@ inline Handle allgather(const std::string& name, const Tensor& input, const Opti
       [&](auto in, auto, auto... a) { return dabke_allgather(detail::c_text(name), in, a...); }, input, {},
       options);
 }
-/// Into `output`, whose first dimension must be that of the result.
+/// Writes into `output`, whose first dimension must be that of the result.
 inline Handle allgather_into_async(const std::string& name, const Tensor& input, const Tensor& output,
                                    const Options& options = {}) {
   return detail::start([&](auto... a) { return dabke_allgather_into_async(detail::c_text(name), a...); },
@@ -463,7 +467,7 @@ inline Handle alltoall(const std::string& name, const Tensor& input, const Optio
       [&](auto in, auto, auto... a) { return dabke_alltoall(detail::c_text(name), in, a...); }, input, {},
       options);
 }
-/// Into `output`, whose first dimension must be that of the result.
+/// Writes into `output`, whose first dimension must be that of the result.
 inline Handle alltoall_into_async(const std::string& name, const Tensor& input, const Tensor& output,
                                   const Options& options = {}) {
   return detail::start([&](auto... a) { return dabke_alltoall_into_async(detail::c_text(name), a...); },
@@ -501,7 +505,7 @@ inline void barrier(const Options& options = {}) {
   const dabke_options c = options.c();
   detail::check(dabke_barrier(&c));
 }
-/// The world rank that joined last.
+/// Returns the world rank that joined last.
 inline int join(const Options& options = {}) {
   const dabke_options c = options.c();
   std::int32_t last = -1;
@@ -519,7 +523,7 @@ inline dabke_process_set add_process_set(std::initializer_list<std::int32_t> ran
 }
 inline void remove_process_set(dabke_process_set id) { detail::check(dabke_remove_process_set(id)); }
 
-/// The members alone call; Handle::process_set() has the id.
+/// Called by the members of the set only. Handle::process_set() returns the id.
 inline Handle add_process_set_among_members_async(std::span<const std::int32_t> ranks) {
   dabke_handle* handle = nullptr;
   detail::check(dabke_add_process_set_among_members_async(ranks.data(), ranks.size(), &handle));
@@ -542,15 +546,16 @@ inline void remove_process_set_among_members(dabke_process_set id) {
   detail::check(dabke_remove_process_set_among_members(id));
 }
 
-/// dabke_start_timeline.
+/// Starts the timeline on all ranks (dabke_start_timeline).
 inline void start_timeline(const std::string& path, bool mark_cycles = false) {
   detail::check(dabke_start_timeline(detail::c_text(path), mark_cycles ? 1 : 0));
 }
 inline void stop_timeline() { detail::check(dabke_stop_timeline()); }
-/// The training step of this number has ended.
+/// Marks in the timeline that training step `step` has ended.
 inline void mark_step(std::uint64_t step) { detail::check(dabke_mark_step(step)); }
 
-/// A span of the timeline, on the row of the thread that has made it and destroys it, while it lives.
+/// A span in the timeline that lasts as long as the object, on the row of its thread. The thread that makes
+/// the object must destroy it.
 class Span {
  public:
   explicit Span(const char* name) { detail::check(dabke_annotate_begin(name)); }
