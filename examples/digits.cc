@@ -2,10 +2,10 @@
 //
 //   dabkerun -np 4 ./digits
 //
-// Every rank has the whole model and takes its slice of every batch. While the backward
-// pass goes on, the gradients of the layers behind it are summed over the ranks
-// already. All ranks then take the same step, so their weights stay equal; and as the
-// batch is one batch however many ranks share it, any number of ranks learns the same.
+// Every rank has the whole model and takes its slice of every batch. While the backward pass goes on, the
+// gradients of finished layers are already summed over the ranks. All ranks then take the same step, so their
+// weights stay equal. The batch does not grow with the number of ranks, so any number of ranks
+// learns the same.
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -78,7 +78,7 @@ std::string find_data(const Flags& flags) {
   throw std::runtime_error("there is no '" + path.string() + "'; name the file with --data");
 }
 
-/// "" when no timeline is being written.
+/// The path of the running timeline; "" if there is none.
 std::string timeline_path() {
   for (std::size_t i = 0; i < dabke_config_count(); ++i) {
     dabke_config_row row{};
@@ -90,7 +90,7 @@ std::string timeline_path() {
   return "";
 }
 
-/// Rank 0's initial weights for everybody.
+/// Sends rank 0's initial weights to all ranks.
 void broadcast_weights(Model& model) {
   std::vector<dabke::Handle> pending;
   for (digits::Parameter* const parameter : model.parameters()) {
@@ -99,14 +99,14 @@ void broadcast_weights(Model& model) {
   for (const dabke::Handle& handle : pending) handle.wait();
 }
 
-/// One step on the images with these indices, of which this
-/// rank takes its slice. The score is that of the slice.
+/// Trains one step on the images with the indices `batch`. This rank takes its slice of them, and returns the
+/// score of the slice.
 Score train_on_batch(Model& model, const Images& images, std::span<const std::size_t> batch,
                      const Flags& flags) {
   const Slice mine = digits::slice_of_rank({0, batch.size()}, dabke::rank(), dabke::size());
   const Images slice = images.pick(batch.subspan(mine.begin, mine.end - mine.begin));
-  // Slices may be of different lengths, and even empty. So no average of the ranks' averages: each image
-  // counts as one part of the whole batch, and the ranks' shares are summed.
+  // Slices may differ in length and may be empty, so an average of the ranks' averages would be wrong.
+  // Instead each image counts as one part of the whole batch, and the ranks' shares are summed.
   const float weight_of_image = 1.0f / static_cast<float>(batch.size());
   std::vector<dabke::Handle> pending;
   const Score score = model.differentiate(slice, weight_of_image, [&pending](digits::Layer& layer) {
@@ -177,8 +177,8 @@ void save(Model& model, std::ofstream& file, const std::string& path) {
 
 void run(const Flags& flags) {
   const digits::Split data = digits::split_and_standardise(digits::load(find_data(flags)));
-  // The model is made before the session, so that an error ends the session first, and with it all that still
-  // moves the model's numbers.
+  // The model is made before the session. After an error the session then ends first, with all operations
+  // that still move the model's numbers.
   Model model({digits::kPixels, 128, 64, digits::kClasses});
   const dabke::Session session;
   const bool first = dabke::rank() == 0;
@@ -190,7 +190,7 @@ void run(const Flags& flags) {
   }
 
   model.initialise(flags.seed +
-                   static_cast<std::uint64_t>(dabke::rank()));  // different ones, until the broadcast
+                   static_cast<std::uint64_t>(dabke::rank()));  // different weights, until the broadcast
   broadcast_weights(model);
   for (int epoch = 1; epoch <= flags.epochs; ++epoch) train_epoch(model, data.training, epoch, flags);
   const Score score = evaluate(model, data.held_out);
@@ -200,7 +200,7 @@ void run(const Flags& flags) {
     if (const std::string path = timeline_path(); !path.empty()) std::printf("timeline: %s\n", path.c_str());
     std::printf("accuracy %.1f %%\n", percent(score.correct, data.held_out.size()));
   }
-  // The session would do this too, but could not say what went wrong.
+  // The session's destructor would call it, too, but could not report an error.
   if (const dabke_status status = dabke_shutdown(); status != DABKE_OK)
     throw dabke::Error(status, dabke_last_error());
 }

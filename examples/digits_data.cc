@@ -12,7 +12,7 @@
 namespace digits {
 namespace {
 
-/// Takes a number of 0 to `most` and what separates it from the next off the front of `line`.
+/// Takes a number of 0 to `most`, and the comma behind it, off the front of `line`.
 int take_number(std::string_view& line, int most) {
   int number = -1;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
@@ -60,13 +60,13 @@ Images load(const std::string& path) {
                                ": want 64 pixels of 0 to 16 and a digit, separated by commas");
     }
   }
-  // A directory opens like a file, but has no lines.
+  // A directory opens like a file but has no lines.
   if (images.size() < 10) throw std::runtime_error("'" + path + "' holds fewer than 10 images");
   return images;
 }
 
 Split split_and_standardise(const Images& all) {
-  constexpr std::uint64_t kSplitSeed = 1998;  // not the user's: accuracies of different seeds stay comparable
+  constexpr std::uint64_t kSplitSeed = 1998;  // fixed, so that accuracies of different seeds stay comparable
   const std::vector<std::size_t> order = permutation(all.size(), kSplitSeed);
   const std::size_t training_size = all.size() - all.size() / 5;
   Split split{all.pick(std::span(order).first(training_size)),
@@ -83,7 +83,7 @@ Split split_and_standardise(const Images& all) {
     const double count = static_cast<double>(training_size);
     mean[pixel] = static_cast<float>(sum / count);
     const double variance = squares / count - sum / count * (sum / count);
-    // Pixels near the edge are almost always 0; dividing by next to nothing would make noise of them.
+    // Pixels near the edge are almost always 0. Division by a tiny deviation would turn them into noise.
     deviation[pixel] = static_cast<float>(std::max(1.0, std::sqrt(std::max(0.0, variance))));
   }
   standardise(split.training, mean, deviation);

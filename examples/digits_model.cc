@@ -25,7 +25,7 @@ void multiply(const Layer& layer, std::span<const float> in, std::span<float> ou
   }
 }
 
-/// Sums the layer's gradients over the images, from what went in and the errors of what came out.
+/// Sums the layer's gradients over the images, from the layer's inputs and the errors of its outputs.
 void sum_gradients(Layer& layer, std::span<const float> in, std::span<const float> errors) {
   std::ranges::fill(layer.weights.gradients, 0.0f);
   std::ranges::fill(layer.biases.gradients, 0.0f);
@@ -40,7 +40,7 @@ void sum_gradients(Layer& layer, std::span<const float> in, std::span<const floa
   }
 }
 
-/// The errors of what went into the layer: errors x weights, transposed; none where ReLU had cut.
+/// The errors of the layer's inputs: errors x weights, transposed; 0 for inputs that ReLU has set to 0.
 std::vector<float> errors_of_inputs(const Layer& layer, std::span<const float> in,
                                     std::span<const float> errors) {
   std::vector<float> out(in.size());
@@ -90,7 +90,7 @@ Score Model::differentiate(const Images& images, float scale,
                            const std::function<void(Layer&)>& gradients_ready) {
   forward(images);
   const Score result = score(images);
-  // The gradient of cross-entropy behind softmax: the probabilities, less 1 for the right class.
+  // The gradient of cross-entropy after softmax is the probabilities, minus 1 for the right class.
   std::vector<float> errors = activations_.back();
   for (std::size_t image = 0; image < images.size(); ++image)
     errors[image * kClasses + images.labels[image]] -= 1;
@@ -99,7 +99,7 @@ Score Model::differentiate(const Images& images, float scale,
   for (std::size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     sum_gradients(layer, activations_[i], errors);
-    // Another thread may now change the gradients; what follows needs the errors and the weights only.
+    // Another thread may change the gradients from here on; the rest needs only the errors and the weights.
     gradients_ready(layer);
     if (i > 0) errors = errors_of_inputs(layer, activations_[i], errors);
   }
@@ -133,7 +133,7 @@ Score Model::score(const Images& images) {
     const auto most = std::ranges::max_element(outputs);
     const std::size_t label = images.labels[image];
     result.correct += static_cast<std::size_t>(most - outputs.begin()) == label;
-    const float highest = *most;  // taken off, so that exp() cannot overflow
+    const float highest = *most;  // subtracted, so that exp() cannot overflow
     double sum = 0;
     for (const float output : outputs) sum += std::exp(output - highest);
     result.loss += std::log(sum) - (outputs[label] - highest);

@@ -1,6 +1,6 @@
-// A small neural network: dense layers with ReLU between them, softmax and
-// cross-entropy at the end. It knows nothing of other ranks; the training program
-// learns through a callback when a layer's gradients are ready to travel.
+// A small neural network: dense layers with ReLU between them, softmax and cross-entropy at the end. The
+// model is independent of other ranks. A callback notifies the training program when a layer's gradients are
+// ready to travel.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace digits {
 
-/// What a rank learns, and how fast it moves while it does.
+/// The values that a rank learns, with their gradients and the velocities of the momentum.
 struct Parameter {
   std::string name;
   std::vector<float> values;
@@ -30,7 +30,7 @@ struct Layer {
   Parameter biases;   // [outputs]
 };
 
-/// Sums over images.
+/// The loss and the number of correct images, summed over images.
 struct Score {
   double loss = 0;
   std::size_t correct = 0;
@@ -38,9 +38,9 @@ struct Score {
 
 class Model {
  public:
-  /// Layers between these widths, from the input's to the output's. All zero: see initialise().
+  /// Layers between these widths, from the input's to the output's. All weights are zero until initialise().
   explicit Model(std::initializer_list<std::size_t> widths);
-  /// Random weights (He et al. 2015, "Delving deep into rectifiers").
+  /// Sets random weights (He et al. 2015, "Delving deep into rectifiers").
   void initialise(std::uint64_t seed);
 
   std::span<Layer> layers() { return layers_; }
@@ -48,9 +48,9 @@ class Model {
 
   Score evaluate(const Images& images);
 
-  /// Sets every layer's gradients to the sum over `images` of the loss's
-  /// gradients, times `scale`. Calls `gradients_ready` for each layer as soon
-  /// as its own are there, the last layer first; also when there are no images.
+  /// Sets every layer's gradients to the sum of the loss's gradients over `images`, times `scale`. Calls
+  /// `gradients_ready` for each layer as soon as its gradients are ready, the last layer first. It does so
+  /// without images, too.
   Score differentiate(const Images& images, float scale, const std::function<void(Layer&)>& gradients_ready);
 
   /// Stochastic gradient descent with momentum.
@@ -58,11 +58,11 @@ class Model {
 
  private:
   void forward(const Images& images);
-  /// Softmax in place of the last layer's outputs.
+  /// Replaces the last layer's outputs by their softmax, and returns the score.
   Score score(const Images& images);
 
   std::vector<Layer> layers_;
-  std::vector<std::vector<float>> activations_;  // what goes into each layer, and what comes out of the last
+  std::vector<std::vector<float>> activations_;  // the inputs of each layer, then the outputs of the last
 };
 
 }  // namespace digits

@@ -1,4 +1,4 @@
-/* The smallest program: every rank gives its number plus one, and all get the sum.
+/* The smallest program: every rank contributes its number plus one, and all ranks get the sum.
  *
  *   dabkerun -np 4 ./hello
  */

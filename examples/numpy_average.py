@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits a line by gradient descent, each rank on its own part of the points.
+"""Fits a line by gradient descent. Each rank uses its own part of the points.
 
 dabkerun -np 4 python examples/numpy_average.py
 """
@@ -12,7 +12,7 @@ STEPS, RATE = 200, 0.2
 
 
 def my_points(count=1000):
-    """This rank's part of points that lie about y = 3x - 1."""
+    """Returns this rank's part of points that lie near y = 3x - 1."""
     everyone = numpy.random.default_rng(seed=1)
     x = everyone.uniform(-1, 1, count)
     y = 3 * x - 1 + everyone.normal(0, 0.1, count)
@@ -24,7 +24,7 @@ def main():
     x, y = my_points()
     line = dabke.broadcast(
         numpy.random.normal(size=2), root_rank=0, name="line"
-    )  # all begin with rank 0's guess
+    )  # all ranks begin with rank 0's guess
     for _ in range(STEPS):
         error = line[0] * x + line[1] - y
         gradient = numpy.array([(2 * error * x).mean(), (2 * error).mean()])

@@ -4,7 +4,8 @@
     torchrun --nproc-per-node 2 examples/pytorch_ddp_digits.py
     dabkerun -np 2 python examples/pytorch_ddp_digits.py
 
-It is an ordinary script for DistributedDataParallel; "dabke" is the one word that is not.
+This is an ordinary script for DistributedDataParallel. Only the import of dabke.distributed and the backend's
+name "dabke" are new.
 """
 
 import argparse
@@ -17,13 +18,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-import dabke.distributed  # noqa: F401  makes the backend known
+import dabke.distributed  # noqa: F401  registers the backend
 
 DATA = Path(__file__).resolve().parent / "data" / "digits.csv"
 
 
 def load(path):
-    """Four fifths to train with and one to test with, always the same: 8 x 8 pixels, standardised, and the digit."""
+    """Returns training images (four fifths) and test images (one fifth), always the same.
+
+    Each image has 8 x 8 standardised pixels, and the digit that it shows.
+    """
     rows = torch.tensor([[int(number) for number in line.split(",")] for line in path.read_text().split()])
     images, digits = rows[:, :64].float(), rows[:, 64]
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
@@ -36,12 +40,12 @@ def load(path):
 
 
 def train_epoch(model, optimizer, loader):
-    """This rank's loss and count of images, summed over all ranks."""
+    """Returns the average loss of all ranks' images, and the number of these images."""
     totals = torch.zeros(2, dtype=torch.float64)
     for images, digits in loader:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images), digits)
-        loss.backward()  # the gradients are averaged over the ranks while it goes on
+        loss.backward()  # meanwhile the gradients are averaged over the ranks
         optimizer.step()
         totals += torch.tensor([loss.item() * len(digits), len(digits)])
     dist.all_reduce(totals)
@@ -49,7 +53,7 @@ def train_epoch(model, optimizer, loader):
 
 
 def accuracy(model, dataset):
-    """In percent. Each rank looks at its share of the images."""
+    """Returns the accuracy in percent. Each rank evaluates its share of the images."""
     images, digits = (each[dist.get_rank() :: dist.get_world_size()] for each in dataset.tensors)
     with torch.no_grad():
         right = (model(images).argmax(1) == digits).sum()
@@ -71,7 +75,7 @@ def main():
     dist.init_process_group(options.backend)
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)
-    torch.manual_seed(rank)  # different weights, until DistributedDataParallel sends rank 0's to all
+    torch.manual_seed(rank)  # different weights, until DistributedDataParallel sends those of rank 0 to all
     training, held_out = load(options.data)
     sampler = DistributedSampler(training)
     loader = DataLoader(training, batch_size=options.batch_size, sampler=sampler)

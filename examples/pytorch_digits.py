@@ -3,9 +3,9 @@
 
     dabkerun -np 2 python examples/pytorch_digits.py
 
-Each rank trains on its own shard of the images. The optimizer averages the gradients over the ranks while the backward pass
-still goes on, so all ranks take the same steps and keep the same weights. What a script for one process has to change is marked
-with (1) to (7).
+Each rank trains on its own shard of the images. The optimizer averages the gradients over the ranks while the
+backward pass still goes on. So all ranks take the same steps and keep the same weights. Comments (1) to (7)
+mark the changes to a script for one process.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def flags():
 
 
 def load(path):
-    """Training and held-out images: one fifth, always the same, is held out. Pixels are standardised."""
+    """Returns training and held-out images, standardised. The held-out fifth is always the same."""
     rows = torch.tensor([[float(number) for number in line.split(",")] for line in path.read_text().split()])
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(1998))
     rows = rows[order]
@@ -58,7 +58,7 @@ def load(path):
 
 
 class Progress:
-    """One line on rank 0 that is written over while an epoch goes on, where standard output is a terminal."""
+    """One line of progress on rank 0. On a terminal it is overwritten while an epoch goes on."""
 
     def __init__(self, epochs, steps):
         self.epochs, self.steps = epochs, steps
@@ -83,14 +83,14 @@ class Progress:
             rate = images / (time.perf_counter() - self.began)
             clear = "\r\033[K" if self.is_live else ""
             print(
-                f"{clear}epoch {self.epoch:2}/{self.epochs}: loss {loss:.4f}, held-out accuracy {100 * accuracy:.1f} %, "
-                f"{rate:,.0f} images/s",
+                f"{clear}epoch {self.epoch:2}/{self.epochs}: loss {loss:.4f}, "
+                f"held-out accuracy {100 * accuracy:.1f} %, {rate:,.0f} images/s",
                 flush=True,
             )
 
 
 def train_epoch(model, optimizer, schedule, loader, progress):
-    """The average loss of all ranks' images."""
+    """Returns the average loss of all ranks' images."""
     model.train()
     total, images = 0.0, 0
     for step, (pixels, labels) in enumerate(loader):
@@ -104,12 +104,12 @@ def train_epoch(model, optimizer, schedule, loader, progress):
         progress.step(step, loss.item())
     return hvd.metric_average(
         total / images, name="loss", weight=images
-    )  # (6) what is reported is everyone's
+    )  # (6) report the average over all ranks
 
 
 @torch.no_grad()
 def accuracy(model, held_out):
-    """Each rank looks at every size-th image."""
+    """Returns the accuracy, from 0 to 1. Each rank evaluates every size-th image."""
     model.eval()
     pixels, labels = (each[hvd.rank() :: hvd.size()] for each in held_out.tensors)
     right = (model(pixels).argmax(1) == labels).double().mean().item() if len(labels) else 0.0
@@ -120,23 +120,23 @@ def main():
     options = flags()
     hvd.init()  # (1) join the job
     if torch.cuda.is_available():
-        torch.cuda.set_device(hvd.local_rank())  # (2) a GPU for each rank of a host, where there are any
-    torch.set_num_threads(1)  # layers so small are no work for several
+        torch.cuda.set_device(hvd.local_rank())  # (2) one GPU for each rank of a host, if there are GPUs
+    torch.set_num_threads(1)  # the layers are too small for several threads
     torch.manual_seed(options.seed)
     training, held_out = load(options.data)
     sampler = DistributedSampler(
         training, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed
-    )  # (3) own shard
+    )  # (3) train on this rank's shard
     loader = DataLoader(training, batch_size=options.batch_size, sampler=sampler)
 
     model = nn.Sequential(
         nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, CLASSES)
     )
-    rate = options.learning_rate * hvd.size()  # (4) a larger batch wants a higher rate, ...
+    rate = options.learning_rate * hvd.size()  # (4) a larger batch needs a higher rate, ...
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
     optimizer = hvd.DistributedOptimizer(
         optimizer, named_parameters=model.named_parameters()
-    )  # (5) average gradients
+    )  # (5) average the gradients
 
     done = 0
     if options.checkpoint and hvd.rank() == 0 and options.checkpoint.exists():
@@ -145,7 +145,7 @@ def main():
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["epochs"]
     done = hvd.broadcast_object(done, root_rank=0, name="epochs")
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # (7) all begin with what rank 0 has
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # (7) all ranks begin with rank 0's state
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     steps, warmup = len(loader), int(options.warmup_epochs * len(loader))
