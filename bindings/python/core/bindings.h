@@ -1,4 +1,4 @@
-// What each file of this folder adds to the module _core.
+// The functions by which each file of this folder adds its part to the module _core.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,7 +18,7 @@ void bind_memory(nanobind::module_& module);
 void bind_statistics(nanobind::module_& module);
 void bind_stacks(nanobind::module_& module);
 
-/// Remembers that the calling thread takes part in the job: it has submitted something.
+/// Notes that the calling thread has submitted an operation.
 void note_submit();
 
 }  // namespace dabke::python

@@ -1,5 +1,5 @@
-// A submit of each collective. Each takes anything that tensor_of() does, and gives a Handle at once; the blocking
-// forms of the package are a submit that says so, `wait_follows`, and a wait.
+// A submit function for each collective. Each takes any object that tensor_of() takes, and returns a Handle
+// at once. The blocking forms of the package are a submit with `wait_follows`, and a wait.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,7 +18,7 @@ using SubmitOne = dabke_status (*)(const char*, const DLTensor*, const DLTensor*
 using SubmitGroup = dabke_status (*)(const char* const*, const DLTensor* const*, const DLTensor* const*,
                                      std::size_t, const dabke_options*, dabke_handle**);
 
-// The collectives whose outputs may be the runtime's have two functions in C.
+// Collectives whose outputs may be memory of the runtime have two functions in C.
 dabke_status allgather(const char* name, const DLTensor* input, const DLTensor* output,
                        const dabke_options* options, dabke_handle** handle) {
   return output == nullptr ? dabke_allgather_async(name, input, options, handle)
@@ -46,7 +46,8 @@ dabke_options with_wait(const Options& options, bool wait_follows) {
   return c;
 }
 
-/// With the stream that DLPack means where none was named in __dlpack__, unless the caller says another.
+/// Also sets the legacy default stream for tensors that were exported by DLPack, unless the caller names a
+/// stream or an event. It is the stream of a __dlpack__ call without a stream.
 dabke_options with_wait(const Options& options, bool wait_follows, const Tensors& tensors) {
   dabke_options c = with_wait(options, wait_follows);
   const bool is_exported =
@@ -56,7 +57,7 @@ dabke_options with_wait(const Options& options, bool wait_follows, const Tensors
   return c;
 }
 
-/// Memory for a result like `input`, as `make` of the package gives it.
+/// Memory for a result like `input`, made by `make`, a function of the package.
 nb::object made_like(nb::handle make, nb::handle input, const std::shared_ptr<const Tensor>& tensor) {
   const bool is_plain = std::string_view(Py_TYPE(input.ptr())->tp_name) == "numpy.ndarray";
   return make(is_plain ? nb::borrow(input) : nb::cast(TensorObject{tensor}));
@@ -64,7 +65,8 @@ nb::object made_like(nb::handle make, nb::handle input, const std::shared_ptr<co
 
 bool is_maker(nb::handle output) { return PyFunction_Check(output.ptr()) != 0; }
 
-/// `output` is memory, a function that makes it, or None. `result` is that of the handle; None: the output.
+/// Submits one tensor. `output` is memory, a function that makes it, or None. `result` is the handle's
+/// result; None: the output.
 template <SubmitOne submit>
 Handle submit_one(std::string_view collective, nb::str name, nb::handle input, nb::handle output,
                   const Options& options, nb::handle result, bool wait_follows) {
@@ -87,7 +89,7 @@ Handle submit_one(std::string_view collective, nb::str name, nb::handle input, n
   return handle_of(handle, std::move(tensors), result.is_none() ? given : result);
 }
 
-/// The same of several: `outputs` is a list, a function that makes one of them, or None.
+/// Submits several tensors as a group. `outputs` is a list, a function that makes one output, or None.
 template <SubmitGroup submit>
 Handle submit_group(std::string_view collective, nb::list names, nb::list inputs, nb::object outputs,
                     const Options& options, nb::handle result, bool wait_follows) {
@@ -130,9 +132,8 @@ void bind_one(nb::module_& module, const char* name) {
   };
   module.def(name, call, nb::arg("name"), nb::arg("input").none(), nb::arg("output").none(),
              nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false,
-             "Submits a tensor. `output` is memory, or a function that makes it like the input; None: in "
-             "place, or the "
-             "runtime's own memory. `result` is what the handle gives; None: the output.");
+             "Submits a tensor. `output` is memory, or a function that makes memory like the input; None: in "
+             "place, or memory of the runtime. `result` is the handle's result; None: the output.");
 }
 template <SubmitGroup submit>
 void bind_group(nb::module_& module, const char* name) {
@@ -141,11 +142,10 @@ void bind_group(nb::module_& module, const char* name) {
                         nb::object outputs, const Options& options, nb::handle result, bool wait_follows) {
     return submit_group<submit>(collective, names, inputs, outputs, options, result, wait_follows);
   };
-  module.def(
-      name, call, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(), nb::arg("options"),
-      nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false,
-      "Submits several tensors that are ordered together. `outputs` is a list, a function that makes one of "
-      "them like its input, or None.");
+  module.def(name, call, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(), nb::arg("options"),
+             nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false,
+             "Submits several tensors that are ordered together. `outputs` is a list, a function that makes "
+             "an output like its input, or None.");
 }
 
 Handle barrier(const Options& options, bool wait_follows) {
@@ -183,9 +183,9 @@ void bind_collectives(nb::module_& module) {
   bind_group<&grouped_allgather>(module, "grouped_allgather");
   bind_group<&dabke_grouped_reducescatter_async>(module, "grouped_reducescatter");
   module.def("barrier", &barrier, nb::arg("options"), nb::arg("wait_follows") = false, "Submits a barrier.");
-  module.def("join", &join, nb::arg("options"), "Says that this rank has no more data.");
+  module.def("join", &join, nb::arg("options"), "Declares that this rank has no more data.");
   module.def("abandoned_operations", &abandoned_operations,
-             "How many operations are pending whose handles have been dropped.");
+             "The number of pending operations whose handles have been dropped.");
 }
 
 }  // namespace dabke::python

@@ -7,7 +7,7 @@
 namespace dabke::python {
 namespace {
 
-/// The letter of a dtype, from those of 8, 16, 32 and 64 bits.
+/// The letter of a dtype in the buffer protocol. Each array has the letters for 8, 16, 32 and 64 bits.
 const char* format_of(DLDataType dtype) {
   static constexpr const char* kInts[] = {"b", "h", "i", "l"};
   static constexpr const char* kUInts[] = {"B", "H", "I", "L"};

@@ -11,7 +11,7 @@ namespace dabke::python {
 
 namespace nb = nanobind;
 
-/// An object of the class of dabke.errors that stands for `status`, with `text`.
+/// An exception object with `text`, of the class in dabke.errors that belongs to `status`.
 nb::object error_of(dabke_status status, const std::string& text);
 
 /// Makes the exception `error` the interpreter's current error.

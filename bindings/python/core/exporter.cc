@@ -5,7 +5,7 @@
 namespace dabke::python {
 namespace {
 
-/// Where a tensor without elements lies: consumers do not expect null.
+/// The address of tensors without elements: consumers do not expect null.
 alignas(64) std::byte nothing[64];
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kNoLimit = -1;  // seconds, as dabke_wait takes them
 
-/// What nobody has taken out of a capsule goes with it. Whoever takes it renames the capsule.
+/// Frees the tensor of a capsule, unless a consumer has taken it. A consumer renames the capsule.
 template <class Managed>
 void free_capsule(PyObject* capsule) {
   const char* const name = PyCapsule_GetName(capsule);
@@ -93,7 +93,7 @@ namespace {
 void bind_output(nb::module_& module) {
   nb::class_<Output>(
       module, "Output", nb::type_slots(output_slots), nb::sig("class Output(typing_extensions.Buffer)"),
-      "An output of a completed operation: exports its memory by the buffer protocol and by DLPack.")
+      "An output of a completed operation. It exports its memory by the buffer protocol and by DLPack.")
       .def_prop_ro("shape", &shape_of, "The dimensions, outermost first.")
       .def_prop_ro("dtype", &dtype_name, "The NumPy name.")
       .def_prop_ro(
@@ -118,34 +118,32 @@ void bind_output(nb::module_& module) {
 
 void bind_handle(nb::module_& module) {
   bind_output(module);
-  nb::class_<Handle>(
-      module, "Handle", nb::is_weak_referenceable(),
-      "An operation under way. Dropping it never cancels: the operation keeps its tensors until it has "
-      "completed.")
+  nb::class_<Handle>(module, "Handle", nb::is_weak_referenceable(),
+                     "A submitted operation. If the handle is dropped, the operation is not cancelled, and "
+                     "keeps its tensors until it has completed.")
       .def(
           "poll", [](const Handle& self) { return dabke_poll(self.operation->handle()) != 0; },
-          "Whether the operation has completed.")
+          "True if the operation has completed.")
       .def(
           "wait",
           [](const Handle& self, std::optional<double> timeout) {
             return self.operation->wait(timeout.value_or(kNoLimit));
           },
           nb::arg("timeout") = nb::none(),
-          "False when the time (seconds; None, and a negative one: no limit) was up; raises the operation's "
-          "error.")
+          "Waits at most `timeout` seconds; without limit if that is None or negative. Returns False after a "
+          "timeout. Raises the operation's error.")
       .def(
           "wait_stream",
           [](const Handle& self, std::uintptr_t stream, std::optional<double> timeout) {
             return self.operation->wait_stream(stream, timeout.value_or(kNoLimit));
           },
           nb::arg("stream"), nb::arg("timeout") = nb::none(),
-          "Makes a CUDA stream wait for the result; waits itself only until the operation is handed to the "
-          "device.\n\n"
-          "What fails after that is raised by wait() alone. False when that took longer than `timeout` "
-          "seconds.")
+          "Makes a CUDA stream wait for the result. The call itself waits only until the operation is handed "
+          "to the device.\n\n"
+          "Returns False if that takes longer than `timeout` seconds. Only wait() raises a later error.")
       .def_prop_ro(
           "status", [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; },
-          "A number of statuses().")
+          "The operation's status: a number of statuses().")
       .def_prop_ro(
           "message",
           [](const Handle& self) {
@@ -153,24 +151,24 @@ void bind_handle(nb::module_& module) {
             return nb::steal(
                 PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
           },
-          nb::sig("def message(self) -> str"), "The text of the operation's error; \"\" without one.")
+          nb::sig("def message(self) -> str"), "The text of the operation's error; \"\" if there is none.")
       .def_prop_rw(
           "result", [](const Handle& self) { return nb::borrow<nb::any>(self.result); },
           [](Handle& self, nb::any result) { self.result = std::move(result); }, nb::arg("result").none(),
-          "What a caller gets for the operation: an object, or a function of the handle.")
+          "The caller's result of the operation: an object, or a function of the handle.")
       .def_prop_ro(
           "cuda_device", [](const Handle& self) { return self.operation->cuda_device(); },
-          "The index of the CUDA device that has its tensors; -1: none has.")
+          "The index of the CUDA device that has its tensors; -1 if they are not on a CUDA device.")
       .def_prop_ro(
           "output_count",
           [](const Handle& self) { return dabke_handle_output_count(self.operation->handle()); },
-          "How many outputs there are: one a tensor.")
+          "The number of outputs: one for each tensor.")
       .def(
           "output", [](const Handle& self, std::size_t index) { return Output(self.operation, index); },
           nb::arg("index") = 0, "An output of the operation, which must have completed.")
-      .def("received_splits", &received_splits, "Of an alltoall: the rows that have come from each rank.")
-      .def("last_joined_rank", &last_joined_rank, "Of a join: the rank that has joined last.")
-      .def("process_set_id", &process_set_of, "Of the adding of a process set: its id.");
+      .def("received_splits", &received_splits, "alltoall: the number of rows from each rank.")
+      .def("last_joined_rank", &last_joined_rank, "join: the world rank that joined last.")
+      .def("process_set_id", &process_set_of, "add_process_set_among_members: the id of the set.");
 }
 
 }  // namespace dabke::python

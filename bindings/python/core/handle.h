@@ -7,20 +7,21 @@
 
 namespace dabke::python {
 
-/// `result` is what the caller gets for the operation, such as the array that it is to fill; None: its outputs.
+/// The handle of a submitted operation. `result` is the caller's result, such as the array that the operation
+/// fills; None: the operation's outputs.
 struct Handle {
   std::shared_ptr<const Operation> operation;
   nb::object result;
 };
 
-/// An output of a completed operation, which lives as long as anything refers to it.
+/// An output of a completed operation. Its memory lives as long as any object refers to it.
 class Output {
  public:
   Output(std::shared_ptr<const Operation> operation, std::size_t index);
 
   const DLTensor& dl() const { return *tensor_; }
   nb::object capsule(bool versioned) const;
-  /// The buffer protocol's; `self` is this as a Python object.
+  /// Exports the output by the buffer protocol. `self` is this output as a Python object.
   int get_buffer(PyObject* self, Py_buffer* view, int flags);
 
  private:

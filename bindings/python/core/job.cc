@@ -1,4 +1,4 @@
-// Start, end and the place of this process.
+// Start, end, and the place of this process in the job.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -20,13 +20,13 @@ bool& thread_has_submitted() {
   return has;
 }
 
-/// A Python function that gives everyone's bytes for one's own, as the C API calls it.
+/// A Python function that takes this process's bytes and returns those of all processes, for the C API.
 struct Exchange {
   nb::object function;
   std::int64_t size = 0;
-  std::optional<nb::python_error> error;  // what the function has raised
+  std::optional<nb::python_error> error;  // the exception that the function has raised
 
-  /// Python's bytes of all processes, one behind the other.
+  /// Calls the function, and copies the bytes of all processes, one after the other, to `all`.
   void run(const void* mine, void* all, std::size_t capacity) {
     const nb::bytes everything = nb::cast<nb::bytes>(function(nb::bytes(mine, capacity)));
     const std::size_t wanted = static_cast<std::size_t>(size) * capacity;
@@ -93,7 +93,7 @@ void init(nb::typed<nb::list, nb::str> settings, const std::vector<std::vector<s
   check(status);
 }
 
-/// The error that a call gets where there is no job: not begun, ended, or this is a forked child.
+/// Throws the error of a call outside a job: before init, after shutdown, or in a forked child.
 void check_in_job() {
   std::int32_t size = 0;
   check(dabke_process_set_size(DABKE_WORLD, &size));
@@ -116,44 +116,45 @@ int in_job() {
 void note_submit() { thread_has_submitted() = true; }
 
 void bind_job(nb::module_& module) {
-  module.def("init", &init, nb::arg("settings"), nb::arg("process_sets"), nb::arg("exchange").none(),
-             nb::arg("rank"), nb::arg("size"), nb::arg("ranks").none(),
-             "Joins the job that the environment describes, or the processes that `exchange` reaches.");
+  module.def(
+      "init", &init, nb::arg("settings"), nb::arg("process_sets"), nb::arg("exchange").none(),
+      nb::arg("rank"), nb::arg("size"), nb::arg("ranks").none(),
+      "Joins the job that the environment describes, or the job of the processes that `exchange` reaches.");
   module.def(
       "shutdown", [] { check(without_gil([] { return dabke_shutdown(); })); },
-      "Leaves the job; without one it does nothing.");
+      "Leaves the job. Does nothing outside a job.");
   module.def(
       "abort",
       [](nb::str reason) {
-        const std::string text = shown(reason);  // a job must end whatever its reason is made of
+        const std::string text = shown(reason);  // no reason is refused: the job must end
         check(without_gil([&] { return dabke_abort(text.c_str()); }));
       },
-      nb::arg("reason"), "Fails every operation on every rank; the job is over.");
+      nb::arg("reason"), "Fails every operation on every rank. The job is then over.");
   module.def(
-      "is_initialized", [] { return dabke_is_initialized() != 0; }, "Whether this process is in a job.");
-  module.def("rank", &in_job<&dabke_rank>, "This process's number in the job.");
-  module.def("size", &in_job<&dabke_size>, "How many ranks the job has.");
-  module.def("local_rank", &in_job<&dabke_local_rank>, "This process's number on its host.");
-  module.def("local_size", &in_job<&dabke_local_size>, "How many ranks this host has.");
+      "is_initialized", [] { return dabke_is_initialized() != 0; }, "True if this process is in a job.");
+  module.def("rank", &in_job<&dabke_rank>, "This process's rank in the job.");
+  module.def("size", &in_job<&dabke_size>, "The number of ranks in the job.");
+  module.def("local_rank", &in_job<&dabke_local_rank>, "This process's rank on its host.");
+  module.def("local_size", &in_job<&dabke_local_size>, "The number of ranks on this host.");
   module.def("cross_rank", &in_job<&dabke_cross_rank>,
-             "This host's number among those with this local rank.");
-  module.def("cross_size", &in_job<&dabke_cross_size>, "How many hosts have this local rank.");
+             "This host's number among the hosts that have this local rank.");
+  module.def("cross_size", &in_job<&dabke_cross_size>, "The number of hosts that have this local rank.");
   module.def(
       "is_homogeneous", [] { return in_job<&dabke_is_homogeneous>() != 0; },
-      "Whether every host has the same number of ranks.");
+      "True if every host has the same number of ranks.");
   module.def(
       "version", [] { return std::string(dabke_version()); }, "The library's version, such as \"0.1.0\".");
   module.def("backend_built", &answer<&dabke_backend_built>, nb::arg("name"),
-             "Whether this build has a backend.");
+             "True if this build has the backend.");
   module.def("backend_enabled", &answer<&dabke_backend_enabled>, nb::arg("name"),
-             "Whether the running job uses a backend.");
+             "True if the running job uses the backend.");
   module.def("controller_built", &answer<&dabke_controller_built>, nb::arg("name"),
-             "Whether this build has a controller.");
+             "True if this build has the controller.");
   module.def("controller_enabled", &answer<&dabke_controller_enabled>, nb::arg("name"),
-             "Whether the running job uses a controller.");
+             "True if the running job uses the controller.");
   module.def(
       "mpi_threads_supported", [] { return dabke_mpi_threads_supported(); },
-      "1 when MPI may be called from several threads, 0 when it may not, -1 without MPI.");
+      "1 if MPI may be called from several threads, 0 if it may not, -1 without MPI.");
   module.def(
       "status_name",
       [](int status) { return std::string(dabke_status_name(static_cast<dabke_status>(status))); },
@@ -161,10 +162,10 @@ void bind_job(nb::module_& module) {
   forget_threads_when_forked();
   module.def(
       "hold_back_other_threads", &hold_back_other_threads,
-      "For the end of the interpreter: no other thread comes back from a call of the library from now on.");
+      "Prepares the end of the interpreter: other threads no longer return from a call of the library.");
   module.def(
       "thread_has_submitted", [] { return thread_has_submitted(); },
-      "Whether the calling thread has submitted something.");
+      "True if the calling thread has submitted an operation.");
 }
 
 }  // namespace dabke::python

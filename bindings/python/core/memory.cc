@@ -1,4 +1,4 @@
-// dabke_alloc's memory as a Python object that exports it.
+// Memory of dabke_alloc as a Python object that exports it.
 #include <nanobind/stl/string.h>
 
 #include "bindings/python/core/bindings.h"
@@ -8,8 +8,9 @@
 namespace dabke::python {
 namespace {
 
-/// Freed with the last array that lies in it. An operation under way keeps its arrays, so it is never freed under
-/// one, unless its memory was described by hand without an owner: dabke_free waits then, and others may go on.
+/// Freed with the last array that lies in it. A pending operation keeps its arrays, so its memory is not
+/// freed. One exception: an operation whose memory was described by hand, without an owner. dabke_free then
+/// waits for it without the interpreter's lock, so that other threads go on.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) : bytes_(bytes), data_(dabke_alloc(bytes != 0 ? bytes : 1)) {
@@ -43,10 +44,10 @@ void bind_memory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots),
                      nb::sig("class Memory(typing_extensions.Buffer)"),
                      "Memory of dabke_alloc, exported by the buffer protocol.")
-      .def(nb::init<std::size_t>(), nb::arg("size_bytes"), "Uninitialized.")
+      .def(nb::init<std::size_t>(), nb::arg("size_bytes"), "Allocates memory, which is not initialized.")
       .def_prop_ro(
           "pointer", [](const Memory& self) { return reinterpret_cast<std::uintptr_t>(self.data()); },
-          "The address.")
+          "The address of the first byte.")
       .def("__len__", &Memory::bytes, "The size in bytes.");
 }
 

@@ -1,10 +1,11 @@
-// The compiled part of the package: the C API in Python's types, and no more. What a call means and which defaults
-// it has is the package's business; what the memory of a tensor is, and how long it must live, is settled here.
+// The compiled part of the package: the C API in Python's types, and no more. The package in Python decides
+// the meaning and the defaults of a call. This part decides where the memory of a tensor is, and how long it
+// must live.
 #include "bindings/python/core/bindings.h"
 
 NB_MODULE(_core, module) {
   using namespace dabke::python;
-  nanobind::set_leak_warnings(false);  // handles that are alive when the interpreter ends are no leak
+  nanobind::set_leak_warnings(false);  // a handle that lives when the interpreter ends is not a leak
   bind_numbers(module);
   bind_store_protocol(module);
   bind_refusal(module);

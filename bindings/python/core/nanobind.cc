@@ -1,2 +1,3 @@
-// nanobind's own code, from wherever it is installed: Meson takes no source of another package by its path.
+// The source code of nanobind, from the place where it is installed. Meson does not accept a source of
+// another package by its path.
 #include "nb_combined.cpp"

@@ -1,4 +1,5 @@
-// The numbers of dabke.h and dlpack.h, by their names. The package reads them here and writes none.
+// The numbers of dabke.h and dlpack.h, by their names. The package in Python reads them here and does not
+// repeat them.
 #include <string_view>
 
 #include "bindings/python/core/bindings.h"
@@ -13,7 +14,7 @@ namespace nb = nanobind;
 
 using Numbers = nb::typed<nb::dict, nb::str, int>;
 
-/// The numbers of an enum by the names that `name_of` has for them. They count from 0 without a gap.
+/// The numbers of an enum by their names in `name_of`. They count from 0 without a gap.
 template <class Enum, const char* (*name_of)(Enum)>
 Numbers numbers() {
   Numbers out;
@@ -35,7 +36,7 @@ Numbers dtypes() {
 
 void bind_numbers(nb::module_& module) {
   module.def("statuses", &numbers<dabke_status, &dabke_status_name>,
-             "The numbers of dabke_status by the names of dabke_status_name, such as \"peer_lost\".");
+             "The numbers of dabke_status by their names, such as \"peer_lost\".");
   module.def("reduce_ops", &numbers<dabke_reduce_op, &dabke_reduce_op_name>,
              "The numbers of dabke_reduce_op by their names, such as \"average\".");
   module.def("compressions", &numbers<dabke_compression, &dabke_compression_name>,
@@ -43,14 +44,15 @@ void bind_numbers(nb::module_& module) {
   module.def("dtypes", &dtypes, "The numbers that Tensor takes, by the NumPy names of the dtypes.");
   module.def(
       "dtype_bytes", [](nb::str name) { return row_named(utf8_of(name, "the dtype")).dtype.bits / 8; },
-      nb::arg("name"), "The size of an element.");
+      nb::arg("name"), "The size of an element of this dtype, in bytes.");
   module.def(
       "dtype_format", [](nb::str name) { return nb::str(row_named(utf8_of(name, "the dtype")).format); },
-      nb::arg("name"), "The letter of the buffer protocol; bfloat16 has that of 16 bits.");
+      nb::arg("name"),
+      "The dtype's letter in the buffer protocol; bfloat16 has the letter of 16-bit integers.");
   module.attr("WORLD") = int{DABKE_WORLD};       // the process set of all ranks
   module.attr("CPU") = int{kDLCPU};              // DLPack's type of the host
   module.attr("CUDA") = int{kDLCUDA};            // DLPack's type of CUDA devices
-  module.attr("LEGACY_STREAM") = kLegacyStream;  // CUDA's default stream, where 0 would be no stream
+  module.attr("LEGACY_STREAM") = kLegacyStream;  // CUDA's default stream; 0 would mean none
 }
 
 }  // namespace dabke::python

@@ -8,20 +8,21 @@
 namespace dabke::python {
 namespace {
 
-/// A dropped handle and what its operation still needs.
+/// A dropped handle, and the tensors that its operation still needs.
 struct Abandoned {
   dabke_handle* handle;
   Tensors tensors;
 };
 
-/// Guarded by the interpreter's lock. Never destroyed: what is pending when the process ends stays in use.
+/// The abandoned operations. Guarded by the interpreter's lock. Never destroyed: operations that are pending
+/// when the process ends still use their memory.
 std::deque<Abandoned>& abandoned() {
   static auto& list = *new std::deque<Abandoned>;
   return list;
 }
 
-/// Looks at the oldest `count`; those that are still pending go to the end. What is freed is out of the list
-/// first, because freeing it may run any Python code, also such that submits.
+/// Checks the oldest `count` operations, and moves those that are still pending to the end. An operation
+/// leaves the list before its tensors are freed: that may run any Python code, which may submit.
 void free_completed(std::size_t count) {
   std::vector<Abandoned> completed;
   std::deque<Abandoned>& list = abandoned();
@@ -68,7 +69,7 @@ bool Operation::wait_stream(std::uintptr_t stream, double timeout_seconds) const
   });
 }
 
-/// Where it has completed there is nothing to wait for, on a stream neither.
+/// Waits by `wait`, a function of the C API. An operation that has completed needs no wait, also on a stream.
 template <class Wait>
 bool Operation::wait_by(Wait wait) const {
   dabke_status status = dabke_handle_status(handle_);
@@ -80,7 +81,7 @@ bool Operation::wait_by(Wait wait) const {
   }
   if (status == DABKE_IN_PROGRESS) return false;
   if (status == DABKE_OK) return true;
-  // A wait that was refused has left the operation as it was, and its text elsewhere.
+  // A refused wait leaves the operation unchanged; its text is then in dabke_last_error().
   if (dabke_handle_status(handle_) == status) raise(status, dabke_handle_message(handle_));
   raise(status, dabke_last_error());
 }

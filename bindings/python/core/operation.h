@@ -1,11 +1,11 @@
-// An operation under way: the C API's handle, and the tensors that must outlive it.
+// A submitted operation: the C API's handle, and the tensors that must outlive it.
 //
-//   1. Each operation keeps its tensors, and by them the Python objects that own the memory.
-//   2. Who lets go of an operation that has completed frees both.
-//   3. Who lets go of a pending one, by dropping a handle that nobody waits for, moves both to a list of abandoned
-//      operations. Each submit looks at a few of these and frees what has completed.
-// So memory never goes back while the runtime may touch it, and no thread of the runtime needs the interpreter's
-// lock to say that it has finished.
+//   1. Each operation keeps its tensors, and so the Python objects that own the memory.
+//   2. When an operation that has completed is destroyed, its handle and tensors are freed.
+//   3. When a pending operation is destroyed, because its handle was dropped, handle and tensors move to a
+//      list of abandoned operations. Each submit checks a few of these and frees those that have completed.
+// So memory is never freed while the runtime may touch it. And a thread of the runtime that finishes an
+// operation does not need the interpreter's lock.
 #pragma once
 
 #include <memory>
@@ -25,14 +25,14 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   dabke_handle* handle() const { return handle_; }
-  /// The index of the CUDA device that has its tensors; -1: none has.
+  /// The index of the CUDA device that has its tensors; -1 if they are not on a CUDA device.
   int cuda_device() const;
 
-  /// Waits at most `timeout_seconds`, without limit where that is negative, and without the interpreter's lock.
-  /// False when the time is up; throws the operation's error, and what a signal's handler has raised meanwhile,
-  /// such as KeyboardInterrupt: the operation goes on then, and can be waited for again.
+  /// Waits at most `timeout_seconds` (negative: without limit), without the interpreter's lock. Returns false
+  /// after a timeout. Throws the operation's error. Also throws the exception of a signal handler that ran
+  /// meanwhile, such as KeyboardInterrupt: the operation then goes on, and can be waited for again.
   bool wait(double timeout_seconds) const;
-  /// The same until `stream`, a cudaStream_t, waits for the operation (dabke_wait_stream).
+  /// Like wait(), but only until `stream`, a cudaStream_t, waits for the operation (dabke_wait_stream).
   bool wait_stream(std::uintptr_t stream, double timeout_seconds) const;
   /// Throws unless the operation has completed and succeeded.
   void check_complete() const;
@@ -45,9 +45,9 @@ class Operation {
   Tensors tensors_;
 };
 
-/// Frees some of the abandoned operations that have completed. Cheap where there are none.
+/// Frees some of the abandoned operations that have completed. Cheap if the list is empty.
 void free_abandoned_operations();
-/// How many wait to be freed, after all that can be have been.
+/// Frees all abandoned operations that have completed, and returns the number of those that are pending.
 std::size_t abandoned_operations();
 
 }  // namespace dabke::python

@@ -27,7 +27,7 @@ void bind_options(nb::module_& module) {
             c.priority = priority;
             if (splits) {
               self->splits_ = std::move(*splits);
-              static constexpr std::int64_t kNoSplits = 0;  // null would mean equal parts
+              static constexpr std::int64_t kNoSplits = 0;  // not null, which means equal parts
               c.splits = self->splits_.empty() ? &kNoSplits : self->splits_.data();
               c.splits_count = self->splits_.size();
             }

@@ -9,10 +9,10 @@
 
 namespace dabke::python {
 
-/// cudaStreamLegacy: the default stream, where 0 says that there is none to wait for.
+/// cudaStreamLegacy, the default stream. In the options, 0 means no stream.
 inline constexpr std::uintptr_t kLegacyStream = 1;
 
-/// dabke_options with what it points to. Never changes, so a submit may read it at any time.
+/// dabke_options, with the memory that it points to. Never changes, so a submit may read it at any time.
 class Options {
  public:
   Options() = default;

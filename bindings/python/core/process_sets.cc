@@ -1,4 +1,4 @@
-// Process sets: made, ended and looked at.
+// Process sets: functions that add, remove and query them.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -77,19 +77,20 @@ std::vector<dabke_process_set> ids() {
 
 void bind_process_sets(nb::module_& module) {
   module.def("add_process_set", &add, nb::arg("ranks"),
-             "Makes a process set, which all ranks of the world take part in. Its id.");
+             "Adds a process set, and returns its id. All ranks of the world call it.");
   module.def("remove_process_set", &remove, nb::arg("process_set"),
-             "Ends a process set, which all ranks of the world take part in.");
+             "Removes a process set. All ranks of the world call it.");
   module.def("add_process_set_among_members", &add_among_members, nb::arg("ranks"),
-             "Makes a process set, of which the members alone call.");
+             "Adds a process set. Only its members call it. The handle's process_set_id() is the id.");
   module.def("remove_process_set_among_members", &remove_among_members, nb::arg("process_set"),
-             "Ends a process set, of which the members alone call.");
+             "Removes a process set. Only its members call it.");
   module.def("process_set_rank", &rank_in, nb::arg("process_set"),
-             "This process's number in the set; -1 where it is not in it.");
-  module.def("process_set_size", &size_of, nb::arg("process_set"), "How many ranks the set has.");
+             "This process's rank in the set; -1 if it is not a member.");
+  module.def("process_set_size", &size_of, nb::arg("process_set"), "The number of ranks in the set.");
   module.def("process_set_included", &included_in, nb::arg("process_set"),
-             "Whether this process is in the set.");
-  module.def("process_set_ranks", &ranks_of, nb::arg("process_set"), "The world ranks of the set.");
+             "True if this process is a member of the set.");
+  module.def("process_set_ranks", &ranks_of, nb::arg("process_set"),
+             "The world ranks of the set, ascending.");
   module.def("process_set_ids", &ids, "The ids of all process sets.");
 }
 

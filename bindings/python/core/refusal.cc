@@ -7,7 +7,8 @@ namespace dabke::python {
 
 namespace {
 
-/// Without a job nobody waits for this rank, and what cannot be said keeps the error from nobody here.
+/// Sends the error's text to the other ranks. A failure is ignored: without a job no rank waits for this one,
+/// and the caller gets its error in any case.
 void announce(const RefusedCall& call, nb::handle error) {
   const std::optional<dabke_collective> collective = collective_of(call.collective);
   if (!collective) return;
@@ -40,7 +41,8 @@ void bind_refusal(nb::module_& module) {
       nb::arg("collective"), nb::arg("name"), nb::arg("process_set"), nb::arg("error"),
       nb::sig("def refuse(collective: str, name: str, process_set: int, error: BaseException) -> "
               "typing.NoReturn"),
-      "Raises `error` for a collective that other ranks may have called, before C has seen it on this one.");
+      "Raises `error` for a call that this rank does not make, and sends its text to the other ranks of the "
+      "set, which may have called.");
 }
 
 }  // namespace dabke::python

@@ -1,5 +1,5 @@
-// Arguments of a collective that are refused before C sees them: arrays that cannot be described to it, and what the
-// layers above refuse themselves.
+// Arguments of a collective that are refused before the call reaches C: arrays that cannot be described to C,
+// and the refusals of the layers above.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,8 @@
 
 namespace dabke::python {
 
-/// What is wrong with an argument, before the call's name is put in front of it. Python sees the class of dabke.errors.
+/// The error of an argument. Its text lacks the call's name, which is put in front of it later. In Python it
+/// becomes the class of dabke.errors for its status.
 class ArgumentError : public std::exception {
  public:
   ArgumentError(dabke_status status, std::string text) : status_(status), text_(std::move(text)) {}
@@ -27,22 +28,21 @@ class ArgumentError : public std::exception {
   std::string text_;
 };
 
-/// The C API's number of a collective, by its name without "grouped_"; nothing for a name that is not in the
-/// table, which is beside the collectives.
+/// The C API's number of a collective, by its name without "grouped_"; nothing for an unknown name.
 std::optional<dabke_collective> collective_of(std::string_view name);
 
-/// The call that is refused. A group goes by the name of its first tensor, as in C.
+/// The refused call. `name` of a group is the name of its first tensor, as in C.
 struct RefusedCall {
-  std::string_view collective;  // as C calls it, without "grouped"
+  std::string_view collective;  // its name in C, without "grouped"
   const char* name;
   dabke_process_set process_set;
 };
 
-/// Throws `error`, a Python exception, for a call that the set's other ranks may have made: they get its text, too. Every
-/// refusal by which this rank stays away from a collective comes through here.
+/// Throws `error`, a Python exception, for a call that the set's other ranks may have made. They get its
+/// text, too. Every refusal that keeps this rank out of a collective must go through this function.
 [[noreturn]] void refuse(const RefusedCall& call, nb::handle error);
 
-/// What `describe` gives. What it throws is refused.
+/// Returns the result of `describe`. Refuses the call with the exception that `describe` throws.
 template <class Describe>
 auto or_refuse(const RefusedCall& call, Describe describe) {
   try {
@@ -50,7 +50,7 @@ auto or_refuse(const RefusedCall& call, Describe describe) {
   } catch (const ArgumentError& error) {
     const std::string text = std::string(call.collective) + " '" + call.name + "': " + error.text();
     refuse(call, error_of(error.status(), text));
-  } catch (const nb::python_error& error) {  // what the exporter of an array has raised
+  } catch (const nb::python_error& error) {  // raised by the exporter of an array
     refuse(call, error.value());
   }
 }

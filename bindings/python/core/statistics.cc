@@ -85,25 +85,25 @@ void bind_statistics(nb::module_& module) {
         const char* const text = utf8_of(path, "start_timeline: the path");
         check(without_gil([&] { return dabke_start_timeline(text, mark_cycles ? 1 : 0); }));
       },
-      nb::arg("path"), nb::arg("mark_cycles"), "Begins a timeline in a file.");
+      nb::arg("path"), nb::arg("mark_cycles"), "Starts the timeline, and writes it to the file `path`.");
   module.def(
       "stop_timeline", [] { check(without_gil([] { return dabke_stop_timeline(); })); },
-      "Ends the timeline.");
+      "Stops the timeline.");
   module.def(
       "annotate_begin",
       [](nb::str name) { check(dabke_annotate_begin(utf8_of(name, "annotate: the name"))); }, nb::arg("name"),
-      "Begins a span of the timeline on the calling thread's row.");
+      "Begins a span in the timeline, on the calling thread's row.");
   module.def(
       "annotate_end", [] { check(dabke_annotate_end()); }, "Ends the calling thread's innermost span.");
   module.def(
       "mark_step", [](std::uint64_t step) { check(dabke_mark_step(step)); }, nb::arg("step"),
-      "Says that the training step of this number has ended.");
+      "Marks in the timeline that the training step of this number has ended.");
   module.def("statistics", &statistics, "The counters of the running job, by their names.");
   module.def("collective_statistics", &collective_statistics,
-             "A row for each collective and backend that has run.");
+             "The counters of the running job: a row for each collective and backend that has run.");
   module.def("late_seconds", &late_seconds, nb::arg("rank"),
-             "For how long the others have waited for a rank.");
-  module.def("config", &config, "A row for each knob, with its value.");
+             "The seconds for which other ranks have waited for a rank.");
+  module.def("config", &config, "The knobs: a row for each, with its value.");
   module.def(
       "dump",
       [](nb::str path) {

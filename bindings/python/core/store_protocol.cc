@@ -1,4 +1,4 @@
-// The protocol of the launcher's store, for a client in Python that has no job yet.
+// The protocol of the launcher's store, for a client in Python that is not in a job yet.
 #include "runtime/store/store_protocol.h"
 
 #include <string_view>
@@ -37,7 +37,7 @@ void bind_store_protocol(nb::module_& module) {
 
   module.def(
       "store_body_message", [](nb::bytes body) { return bytes_of(protocol::body_message(view_of(body))); },
-      nb::arg("body"), "What the seal of a body proves.");
+      nb::arg("body"), "The message whose proof is the seal of a body.");
   module.def(
       "store_request_message",
       [](nb::str job, nb::str method, nb::str target, nb::str nonce, nb::str seal) {
@@ -46,13 +46,14 @@ void bind_store_protocol(nb::module_& module) {
                                                   utf8_of(seal, "the seal")));
       },
       nb::arg("job"), nb::arg("method"), nb::arg("target"), nb::arg("nonce"), nb::arg("seal"),
-      "What the proof of a request proves; `target` is path and query, as sent.");
+      "The message that the proof of a request covers. `target` is path and query, as sent.");
   module.def(
       "store_answer_message",
       [](nb::str nonce, int status, nb::bytes body) {
         return bytes_of(protocol::answer_message(utf8_of(nonce, "the nonce"), status, view_of(body)));
       },
-      nb::arg("nonce"), nb::arg("status"), nb::arg("body"), "What the proof of an answer proves.");
+      nb::arg("nonce"), nb::arg("status"), nb::arg("body"),
+      "The message that the proof of an answer covers.");
 }
 
 }  // namespace dabke::python

@@ -15,19 +15,19 @@ namespace {
 
 std::string name_of_type(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-/// " of dtype complex64", if it says so.
+/// " of dtype complex64", or "" for an object without a dtype.
 std::string dtype_text(nb::handle object) {
   const nb::object dtype = nb::getattr(object, "dtype", nb::none());
   return dtype.is_none() ? "" : std::string(" of dtype ") + nb::str(dtype).c_str();
 }
 
-/// NumPy's masked arrays export what lies under the mask as well.
+/// True for NumPy's masked arrays. They also export the elements under the mask.
 bool is_masked(nb::handle object) {
   return name_of_type(object) != "numpy.ndarray" && nb::hasattr(object, "mask") &&
          nb::hasattr(object, "filled");
 }
 
-/// The text of the current Python error, which is over then.
+/// Returns the text of the current Python error, and clears the error.
 std::string take_error() {
   const nb::python_error error;
   return nb::str(error.value()).c_str();
@@ -38,7 +38,7 @@ struct ElementForm {
   bool is_swapped;  // not in this machine's byte order
 };
 
-/// What the buffer protocol's `format` means; nothing for what DLPack has no word for.
+/// The elements that the buffer protocol's `format` describes; nothing if DLPack cannot express them.
 std::optional<ElementForm> form_of(const char* format, Py_ssize_t item_bytes) {
   if (format == nullptr) return ElementForm{{kDLUInt, 8, 1}, false};
   constexpr bool kIsLittle = std::endian::native == std::endian::little;
@@ -60,8 +60,8 @@ std::optional<ElementForm> form_of(const char* format, Py_ssize_t item_bytes) {
   return std::nullopt;
 }
 
-/// A tensor of the host as the buffer protocol would describe it; nothing where C has to refuse it anyway.
-/// `strides` gets those in bytes.
+/// A tensor of the host as the buffer protocol would describe it; nothing for a tensor that C refuses anyway.
+/// `strides` gets the strides in bytes.
 std::optional<Py_buffer> view_of(const DLTensor& tensor, std::vector<Py_ssize_t>& strides) {
   const bool is_on_host = tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost;
   if (!is_on_host || tensor.data == nullptr || row_of(tensor.dtype) == nullptr || tensor.ndim < 0 ||
@@ -89,7 +89,8 @@ void swap_bytes(std::byte* data, std::size_t bytes, std::size_t item_bytes) {
     std::reverse(data, data + item_bytes);
 }
 
-/// By the protocol of 1.0, which tells what may not be written, or the one before it. Not valid: a Python error.
+/// The object's capsule of DLPack 1.0, which marks read-only memory, or else of the version before it. Not
+/// valid if there is a Python error.
 nb::object capsule_of(nb::handle object) {
   const nb::object function = nb::getattr(object, "__dlpack__");
   const nb::object arguments = nb::steal(PyTuple_New(0)),
@@ -186,7 +187,8 @@ bool Tensor::take_buffer(nb::handle object, bool is_output, std::string& why_not
   return true;
 }
 
-/// Of `view`, which is this tensor's memory. What cannot be made so is refused: results would go to a copy.
+/// Makes this tensor plain: compact, aligned and in this machine's byte order. `view` describes its memory.
+/// Copies an input if needed. Refuses such an output, because the results would go to a copy.
 void Tensor::make_plain(const Py_buffer& view, bool is_swapped, bool is_output) {
   const bool is_compact = PyBuffer_IsContiguous(&view, 'C') != 0;
   const bool is_aligned =
@@ -230,7 +232,7 @@ void Tensor::copy(const Py_buffer& from, bool is_swapped) {
 
 bool Tensor::take_dlpack(nb::handle object, bool is_output, std::string& why_not) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
-  // PyTorch exports the memory of such a tensor without a word of its sign.
+  // PyTorch exports the memory of a negated view without its sign.
   const nb::object is_negated = nb::getattr(object, "is_neg", nb::none());
   if (!is_negated.is_none() && nb::cast<bool>(is_negated())) {
     throw ArgumentError(
@@ -270,7 +272,7 @@ bool Tensor::take_dlpack(nb::handle object, bool is_output, std::string& why_not
   return true;
 }
 
-/// NumPy exports ml_dtypes.bfloat16 by neither protocol, but its bits by both.
+/// NumPy exports ml_dtypes.bfloat16 by neither protocol, but a view of its bits by both.
 bool Tensor::take_bfloat16(nb::handle object, bool is_output, std::string& why_not) {
   const nb::object dtype = nb::getattr(object, "dtype", nb::none());
   const nb::object name = nb::getattr(dtype, "name", nb::none());
@@ -307,8 +309,8 @@ std::string dtype_name(const TensorObject& self) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
-  nb::class_<TensorObject>(module, "Tensor",
-                           "Memory that the caller describes; `owner` is kept while an operation uses it.")
+  nb::class_<TensorObject>(
+      module, "Tensor", "Memory that the caller describes. Keeps `owner` alive while an operation uses it.")
       .def(
           "__init__",
           [](TensorObject* self, std::uintptr_t pointer, nb::handle shape, int dtype, int device_type,
@@ -325,7 +327,7 @@ void bind_tensor(nb::module_& module) {
             return TensorObject{Tensor::exported_by(object, is_output)};
           },
           nb::arg("object").none(), nb::arg("is_output") = false,
-          "What an array exports; an input that is not plain memory of the host is copied.")
+          "The memory that an array exports. Copies an input that is not plain memory of the host.")
       .def_prop_ro("shape", &shape_of, "The dimensions, outermost first.")
       .def_prop_ro("dtype", &dtype_name, "The NumPy name, or \"unsupported\".")
       .def_prop_ro(

@@ -1,4 +1,4 @@
-// What an operation reads or writes: memory that a Python object owns, and what it holds.
+// The memory that an operation reads or writes: a Python object owns it, and a DLTensor describes it.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,31 @@
 
 namespace dabke::python {
 
-/// The names by which DLPack's capsules are told from those that somebody has taken already.
+/// The names of DLPack's capsules. A consumer that takes the tensor renames the capsule.
 inline constexpr const char* kCapsule = "dltensor";
 inline constexpr const char* kVersionedCapsule = "dltensor_versioned";
 
-/// One input or output, with what keeps its memory alive. Made and destroyed with the interpreter's lock held.
+/// One input or output, and the object that keeps its memory alive. Made and destroyed with the interpreter's
+/// lock held.
 class Tensor {
  public:
-  /// Memory that the caller describes: the form for frameworks, whose tensors need no protocol. `owner` is kept.
+  /// Memory that the caller describes: the form for frameworks, which need no exchange protocol. Keeps
+  /// `owner` alive.
   Tensor(std::uintptr_t pointer, nb::handle shape, int dtype, int device_type, int device_index,
          nb::object owner);
   ~Tensor();
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;
 
-  /// What `object` exports by the buffer protocol, or else by DLPack. An input that is not compact, aligned and in this
-  /// machine's byte order is copied, if it is on the host. An ArgumentError where it exports nothing that can be used, or
-  /// where it is to be written and may not be.
+  /// The memory that `object` exports by the buffer protocol, or else by DLPack. An input on the host is
+  /// copied unless it is compact, aligned and in this machine's byte order.
+  ///   errors  ArgumentError where `object` exports nothing that can be used, and for an output that is
+  ///           read-only
   static std::shared_ptr<const Tensor> exported_by(nb::handle object, bool is_output);
 
   const DLTensor& dl() const { return tensor_; }
-  /// Its owner has exported device memory, whose data is there behind what is on the legacy default stream now.
+  /// True for device memory that was exported by DLPack. Its data is ready after the work that is now on the
+  /// legacy default stream.
   bool is_behind_legacy_stream() const {
     return is_exported_by_dlpack() &&
            (tensor_.device.device_type == kDLCUDA || tensor_.device.device_type == kDLCUDAManaged);
@@ -46,12 +50,12 @@ class Tensor {
   bool is_exported_by_dlpack() const { return managed_ != nullptr || versioned_ != nullptr; }
 
   DLTensor tensor_{};
-  std::vector<std::int64_t> dims_;  // of a described tensor
+  std::vector<std::int64_t> dims_;  // the shape of a described tensor
   nb::object owner_;
   Py_buffer buffer_{};
   DLManagedTensor* managed_ = nullptr;
   DLManagedTensorVersioned* versioned_ = nullptr;
-  std::unique_ptr<std::byte[]> copy_;  // of an input that is not plain memory
+  std::unique_ptr<std::byte[]> copy_;  // the copy of an input that is not plain memory
 };
 
 /// A Tensor as Python sees it.
@@ -59,7 +63,8 @@ struct TensorObject {
   std::shared_ptr<const Tensor> tensor;
 };
 
-/// The tensor that a Python argument stands for: a TensorObject's own, or what the object exports. Throws as exported_by().
+/// The tensor of a Python argument: that of a TensorObject, or the memory that the object exports.
+///   errors  as exported_by()
 std::shared_ptr<const Tensor> tensor_of(nb::handle argument, bool is_output);
 
 void bind_tensor(nb::module_& module);

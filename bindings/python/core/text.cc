@@ -5,7 +5,7 @@
 namespace dabke::python {
 namespace {
 
-/// In ASCII, with quotes.
+/// The text in ASCII, with quotes.
 std::string escaped(nb::handle text) {
   const nb::object ascii = nb::steal(PyObject_ASCII(text.ptr()));
   if (!ascii.is_valid()) nb::raise_python_error();

@@ -1,4 +1,4 @@
-// Strings on their way to C, which ends a string at its first NUL and works on UTF-8.
+// Strings on their way to C. C needs UTF-8, and reads the first NUL as the end.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace dabke::python {
 
-/// The characters of `text`, for as long as it lives. `what` names it in the ArgumentError for a NUL or a surrogate.
+/// The characters of `text`, valid as long as `text` lives. Throws ArgumentError for a NUL or a surrogate;
+/// `what` names the text in the error.
 const char* utf8_of(nb::str text, std::string_view what);
 
-/// The same of each string of the list, with a null behind the last.
+/// utf8_of() of each string of the list, then a null pointer.
 std::vector<const char*> all_utf8_of(nb::list texts, std::string_view what);
 
-/// A text that people alone read: what C cannot take is escaped instead of refused.
+/// A text that only people read. Characters that C cannot take are escaped instead of refused.
 std::string shown(nb::str text);
 
 }  // namespace dabke::python

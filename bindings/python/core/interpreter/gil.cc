@@ -10,11 +10,12 @@
 namespace dabke::python {
 namespace {
 
-/// Guarded by the interpreter's lock: threads that have given it back and not taken it again.
+/// The number of threads that have released the lock and not taken it again. Guarded by the interpreter's
+/// lock.
 int outside = 0;
-/// Threads that are about to take the lock and have seen that they are not held back.
+/// The number of threads that are about to take the lock and are not held back.
 std::atomic<int> returning{0};
-/// The thread that ends the interpreter; 0 until it does.
+/// The thread that ends the interpreter; 0 before the end.
 std::atomic<unsigned long> ending_thread{0};
 
 bool is_held_back() {
@@ -22,7 +23,7 @@ bool is_held_back() {
   return ending != 0 && ending != PyThread_get_thread_ident();
 }
 
-/// Lets the threads that want the lock have it.
+/// Gives other threads a chance to take the lock.
 void let_others_run() {
   PyThreadState* const thread = PyEval_SaveThread();
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -37,7 +38,8 @@ PyThreadState* give_lock_back() {
 }
 
 void take_lock(PyThreadState* thread) {
-  // Counted before it looks, so that hold_back_other_threads sees it or it sees that.
+  // The thread is counted before it reads ending_thread. So hold_back_other_threads sees this thread, or this
+  // thread sees that it is held back.
   ++returning;
   if (is_held_back()) {
     --returning;

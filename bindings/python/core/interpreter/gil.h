@@ -1,18 +1,19 @@
-// Calls that go on without the interpreter's lock, and what becomes of them when the interpreter ends.
+// Calls that run without the interpreter's lock, also when the interpreter ends.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace dabke::python {
 
-/// Gives the interpreter's lock back and counts the calling thread as one that is outside. For take_lock.
+/// Releases the interpreter's lock, and counts the calling thread as outside. take_lock() needs the result.
 PyThreadState* give_lock_back();
 
-/// Takes the lock again. A thread that is held back stays here until the process has ended.
+/// Takes the lock again. A thread that is held back stays here until the process ends.
 void take_lock(PyThreadState* thread);
 
-/// Runs `call` without the interpreter's lock. No destructor takes the lock: other threads than the main one do
-/// not get that of an interpreter that ends, and Python before 3.14 unwinds them there, which nothing here survives.
+/// Runs `call` without the interpreter's lock. No destructor takes the lock again. When an interpreter ends,
+/// only its main thread gets the lock. Python before 3.14 unwinds other threads at that point, and this code
+/// cannot be unwound.
 template <class Call>
 auto without_gil(Call call) {
   PyThreadState* const thread = give_lock_back();
@@ -21,11 +22,13 @@ auto without_gil(Call call) {
   return result;
 }
 
-/// For the end of the interpreter, when the job has been left: lets the threads that are outside come back, for at
-/// most two seconds, and holds back for ever those that come later. The caller, who holds the lock, is not held back.
+/// Prepares the end of the interpreter, after the job has been left. Threads that are outside may come back
+/// for at most two seconds; later threads are held back for ever. The caller holds the lock, and is not held
+/// back.
 void hold_back_other_threads();
 
-/// A child has but the thread that forked, which is not outside. Once, at import.
+/// Resets the counts in forked children. A child has only the thread that forked, which is not outside.
+/// Called once, at import.
 void forget_threads_when_forked();
 
 }  // namespace dabke::python

@@ -1,4 +1,4 @@
-// Signals while a call of the C API waits: their handlers are Python's, and run on the main thread alone.
+// Signals while a call of the C API waits. Python runs their handlers on the main thread only.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@ namespace dabke::python {
 
 class Interruption {
  public:
-  /// Runs the handlers that are due, for calls that wait; its context is context(). Null on a thread that runs none.
+  /// The check for a call that waits: it runs the handlers that are due. Its context is context(). Null on
+  /// threads other than the main thread.
   static dabke_check check();
   void* context() { return this; }
-  /// Throws what a handler has raised, such as KeyboardInterrupt; returns where none has.
+  /// Throws the exception that a handler has raised, such as KeyboardInterrupt. Returns if there is none.
   void raise_again();
 
  private:

@@ -1,12 +1,14 @@
-// Python's stacks for stall reports and dumps, also while a thread hangs that holds the interpreter's lock.
+// Python's stacks for stall reports and dumps, also while a thread that hangs holds the interpreter's lock.
 //
-//   1. faulthandler.register() installs a signal handler that writes the stacks of all Python threads to a file. It
-//      needs neither the lock nor memory, from any thread. It is the one door to them that Python documents.
-//   2. We let it register for a real-time signal that nobody handles, take the handler's address from the kernel, and
-//      put the signal back as it was. No signal is ever sent: the provider calls the handler as a function.
-//   3. The frames that it walks may change while it does. So it runs in a child that shares our memory and of which we
-//      wait for the end, as after vfork: where it stumbles, the child dies and the report has what came before.
-// The file is one in memory, so that no length of the stacks can block.
+//   1. faulthandler.register() installs a signal handler that writes the stacks of all Python threads to a
+//      file. The handler runs on any thread, and needs neither the lock nor memory. Python documents no other
+//      way to the stacks.
+//   2. We register it for a real-time signal without a handler, read the handler's address from the kernel,
+//      and restore the signal. No signal is ever sent: the provider calls the handler as a function.
+//   3. The frames may change while the handler walks them. So the handler runs in a child that shares our
+//      memory, and we wait for the child's end, as after vfork. If the handler crashes, the child dies, and
+//      the report has the stacks that were written before.
+// The file is in memory, so that stacks of any length do not block.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,7 +28,7 @@
 namespace dabke::python {
 namespace {
 
-/// What the provider needs. Never freed: a call may be under way when the provider is removed.
+/// The context of the provider. Never freed: a call may still run when the provider is removed.
 struct Source {
   using Handler = void (*)(int);
   Handler handler;
@@ -36,7 +38,8 @@ struct Source {
 
 constexpr std::size_t kStackBytes = 256 << 10;
 
-/// Runs in the child. Its own dispositions: what happens to it is not the application's business.
+/// Runs in the child, with signal dispositions of its own: the application's handlers must not run for a
+/// crash here.
 int write_stacks(void* context) {
   const Source& source = *static_cast<const Source*>(context);
   struct sigaction end {};
@@ -48,7 +51,7 @@ int write_stacks(void* context) {
     ::sigaddset(&ends, signal);
   }
   ::pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
-  ::ualarm(200'000, 0);  // a list that runs in a circle
+  ::ualarm(200'000, 0);  // against a list that has become a circle
   source.handler(source.signal);
   ::_exit(0);
 }
@@ -59,8 +62,8 @@ std::size_t provide(void* context, char* text, std::size_t capacity) {
       ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return 0;
   if (::ftruncate(source.file, 0) != 0 || ::lseek(source.file, 0, SEEK_SET) != 0) return 0;
-  // Without a signal at its end, so that the application's waits for its own children pass it over. The child
-  // begins with all signals blocked: the application's handlers are not to run twice.
+  // The child sends no signal at its end, so the application's waits for its own children ignore it. The
+  // child begins with all signals blocked, so that the application's handlers do not run twice.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -76,7 +79,7 @@ std::size_t provide(void* context, char* text, std::size_t capacity) {
   return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
-/// The last real-time signal that nobody handles; 0 when there is none. The runtime looks from the first on.
+/// The last real-time signal without a handler; 0 if there is none. The runtime searches from the first on.
 int free_signal() {
   for (int signal = SIGRTMAX; signal > SIGRTMIN; --signal) {
     struct sigaction now {};
@@ -105,7 +108,7 @@ std::unique_ptr<Source> source_from_faulthandler() {
   return std::unique_ptr<Source>(new Source{registered.sa_handler, signal, file});
 }
 
-/// True where the stacks will be in reports.
+/// Installs the provider. True if the stacks will be in reports.
 bool provide_stacks() {
   static Source* const source = source_from_faulthandler().release();
   if (source == nullptr) return false;
@@ -117,10 +120,10 @@ bool provide_stacks() {
 
 void bind_stacks(nb::module_& module) {
   module.def("provide_stacks", &provide_stacks,
-             "Puts Python's stacks into stall reports and dumps; whether they will be there.");
+             "Puts Python's stacks into stall reports and dumps. Returns True if they will be there.");
   module.def(
       "remove_stack_provider", [] { check(dabke_set_stack_provider(nullptr, nullptr)); },
-      "Undoes provide_stacks.");
+      "Removes Python's stacks from stall reports and dumps again.");
 }
 
 }  // namespace dabke::python
