@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Puts the library, dabkerun, the modules, and all shared libraries that they need into the folders of a wheel.
+"""Puts the library, dabkerun, the modules, and the shared libraries that they need into a wheel's folders.
 
-    carry_libraries.py --patchelf PATCHELF --library LIBDABKE --programs PROGRAM... --output DIRECTORY --modules MODULE...
+    carry_libraries.py --patchelf PATCHELF --library LIBDABKE --programs PROGRAM... --output DIRECTORY
+                       --modules MODULE...
 
-1. DIRECTORY/lib gets libdabke and what it needs, DIRECTORY/lib/dabke the modules, DIRECTORY/bin dabkerun. They find each
-   other from where they lie. What every system of the wheel's age has stays outside: the C and C++ libraries, OpenSSL,
-   which gets its repairs there, and MPI, which must be the one that the user's jobs are started with.
-2. A carried library gets a file name of its own, so that the loader never takes one for the other that a framework has
-   brought, nor a framework ours.
-3. The C++ libraries that frameworks bring too (PyTorch has its own gloo and fmt) get symbols of their own. So nothing of
-   theirs can meet ours, not even where somebody loads one of them for all, nor by symbols that are unique in the process.
+1. DIRECTORY/lib gets libdabke and the libraries that it needs, DIRECTORY/lib/dabke the modules, DIRECTORY/bin
+   dabkerun. They find each other by relative paths. Libraries that every system of the wheel's age has are
+   not carried: the C and C++ libraries, and OpenSSL, which the system updates. MPI is not carried either: it
+   must be the MPI that starts the user's jobs.
+2. A carried library gets a file name of its own. So the loader never confuses it with a framework's copy of
+   the same library.
+3. C++ libraries that frameworks bring, too, get symbols of their own (PyTorch has its own gloo and fmt). So
+   their symbols cannot meet ours. This holds even if a program loads one of them globally, and for symbols
+   that are unique in the process.
 """
 
 import argparse
@@ -19,11 +22,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Not carried. libmpi and what it brings are only needed by the modules, which are not looked through.
+# Libraries that are not carried. Only the modules need libmpi and its libraries, and the modules are not
+# searched.
 SYSTEM = re.compile(
     r"^(linux-vdso|ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libgcc_s|libstdc\+\+|libcrypto)[.-]"
 )
-# A mangled name in one of these namespaces, or made of one of their types.
+# A mangled name in one of these namespaces, or with one of their types.
 RENAMED = re.compile(r"(?:4gloo|3fmt|6spdlog|3hwy)(?=[^0-9a-z_]|\d)")
 SUFFIX = "_of_dabke"
 
@@ -39,7 +43,7 @@ class Carrier:
         for folder in (self.lib, self.bin):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        self.carried = {}  # the name by which it is needed: the name that it has here
+        self.carried = {}  # the name by which a library is needed: its name in the wheel
 
     def patch(self, *arguments):
         output_of(self.patchelf, *arguments)
@@ -50,7 +54,7 @@ class Carrier:
         return target
 
     def needed_libraries(self, file):
-        """{name: path} of all that `file` needs, directly or not, and that is to be carried."""
+        """Returns {name: path} of the libraries to carry that `file` needs, directly or not."""
         found = re.findall(r"^\s*(\S+) => (/\S+)", output_of("ldd", file), re.MULTILINE)
         missing = re.findall(r"^\s*(\S+) => not found", output_of("ldd", file), re.MULTILINE)
         if missing:
@@ -69,7 +73,7 @@ class Carrier:
             self.patch("--set-soname", self.carried[name], copy)
 
     def point_to_carried(self, file, origin):
-        """Lets `file` find what it needs from its own place."""
+        """Makes `file` find its libraries at `origin`, relative to its own place."""
         replacements = [
             argument for old, new in self.carried.items() for argument in ("--replace-needed", old, new)
         ]

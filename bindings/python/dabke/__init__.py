@@ -1,4 +1,6 @@
-"""Collective communication for distributed training: allreduce and its kin over arrays, without any framework.
+"""Collective communication for distributed training: allreduce and other collectives on arrays.
+
+This package needs no framework; ``dabke.torch`` is the layer for PyTorch.
 
     import dabke, numpy
 
@@ -6,7 +8,8 @@
     gradient = numpy.full(1000, dabke.rank(), dtype="float32")
     mean = dabke.allreduce(gradient, name="layer1.weight")
 
-Started by ``dabkerun -np 4 python train.py``, or from Python by ``dabke.run``. docs/python.md tells all names.
+Start such a program by ``dabkerun -np 4 python train.py``, or from Python by ``dabke.run``. docs/python.md
+documents all names.
 """
 
 from . import errors, job
@@ -28,7 +31,7 @@ from .reduce_ops import *  # noqa: F403
 from .reduce_ops import __all__ as _reduce_ops
 from .run import RunError, run
 from .statistics import *  # noqa: F403
-from .statistics import __all__ as _statistics  # the module's own name is that of a function
+from .statistics import __all__ as _statistics  # a function has the same name as the module
 from .timeline import *  # noqa: F403
 from .timeline import __all__ as _timeline
 

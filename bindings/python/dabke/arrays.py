@@ -1,4 +1,4 @@
-"""Arrays of inputs and results: NumPy's where it is installed, memoryviews where it is not."""
+"""Arrays of inputs and results: NumPy arrays if NumPy is installed, else memoryviews."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
 
 class SupportsBuffer(Protocol):
-    """An object that exports its memory by the buffer protocol, such as ``array.array``, ``memoryview`` or an array."""
+    """An object that exports its memory by the buffer protocol, such as ``array.array`` or ``memoryview``."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -32,24 +32,27 @@ class SupportsDLPack(Protocol):
 TensorLike = SupportsBuffer | SupportsDLPack
 """The tensors that collectives take. An input may have any strides; an output is compact and row-major."""
 
-_numpy: Any = None  # once it has been needed; False where it is not installed
+_numpy: Any = None  # the module after its first use; False if it is not installed
 
 
 def _load_numpy() -> Any:
-    """NumPy, when the first result is made: neither the launcher nor a framework's layer needs it."""
+    """Imports NumPy when the first result is made: neither the launcher nor a framework's layer needs it."""
     global _numpy
     if _numpy is None:
         try:
             import numpy
 
             _numpy = numpy
-        except ImportError:  # everything works without it
+        except ImportError:  # everything works without NumPy
             _numpy = False
     return _numpy
 
 
 def empty_like(tensor: Any) -> Any:
-    """Memory for a result like `tensor`, an array or a ``_core.Tensor``: what ``_core`` calls where no output is given."""
+    """Returns memory for a result like `tensor`, an array or a ``_core.Tensor``.
+
+    ``_core`` calls it if the caller gives no output.
+    """
     numpy = _numpy or _load_numpy()
     if numpy and type(tensor) is numpy.ndarray:
         dtype = tensor.dtype
@@ -58,7 +61,7 @@ def empty_like(tensor: Any) -> Any:
 
 
 def empty(shape: tuple[int, ...], dtype: str) -> Any:
-    """An array of this shape; a memoryview without NumPy."""
+    """Returns an array of this shape; a memoryview without NumPy."""
     numpy = _load_numpy()
     if numpy:
         return numpy.empty(shape, _numpy_dtype(dtype))
@@ -66,7 +69,10 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def as_array(output: _core.Output) -> Any:
-    """The output's own memory, which lives as long as the array does; bfloat16 as ml_dtypes has it, if it is there."""
+    """Returns an array over the output's own memory, which lives as long as the array.
+
+    bfloat16 has the dtype of ml_dtypes if that is installed.
+    """
     numpy = _load_numpy()
     if not numpy:
         return memoryview(output)
@@ -75,7 +81,7 @@ def as_array(output: _core.Output) -> Any:
 
 
 def view_of_bytes(memory: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """`memory` as an array of this shape and dtype."""
+    """Returns `memory` as an array of this shape and dtype."""
     size = math.prod(shape)
     numpy = _load_numpy()
     if numpy:
@@ -90,5 +96,5 @@ def _numpy_dtype(name: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        return _numpy.dtype("uint16")  # its bits
+        return _numpy.dtype("uint16")  # the bits of bfloat16
     return _numpy.dtype(ml_dtypes.bfloat16)

@@ -6,7 +6,7 @@ __all__ = ["load"]
 
 
 def load() -> None:
-    """Makes ``init_process_group("dabke")`` known without an import of this package."""
-    # Where the package is what imports torch, it is half done here, and registers itself later.
+    """Registers the backend ``dabke`` of torch.distributed without an import in the program."""
+    # If this package imports torch, its own import is not complete here. It registers the backend later.
     if "dabke.torch" not in sys.modules:
         import dabke.distributed  # noqa: F401

@@ -1,20 +1,21 @@
-"""The collectives, each in a blocking form and an asynchronous one, which gives a handle at once.
+"""The collectives, each in a blocking form and in an asynchronous form that returns a handle at once.
 
-Tensors are whatever speaks the buffer protocol or DLPack in host memory: NumPy arrays, arrays of other libraries,
-``array.array``. An input that is not compact, row-major, aligned and in this machine's byte order is copied before the
-call returns; an output like that is refused, and so are read-only outputs and masked arrays. Results are new NumPy
-arrays (memoryviews where NumPy is not installed), or `out` where it is given. Names ending in an underscore work in
-place.
+Tensors are objects that export memory by the buffer protocol or by DLPack: NumPy arrays, arrays of other
+libraries, ``array.array``. An input that is not compact, row-major, aligned and in this machine's byte order
+is copied before the call returns. An output must have this form, and is refused otherwise. Read-only outputs
+and masked arrays are refused, too. Results are `out` if it is given, or else new NumPy arrays (memoryviews if
+NumPy is not installed). Functions whose names end in an underscore work in place.
 
-A name stands for the same tensor on every rank, and ranks may submit in any order. A tensor without a name gets
-``<collective>.noname.<n>``, n counting those of its process set: then all ranks must submit in the same order. A
-name that comes again, as in every training step, is negotiated faster than a new one. A name is at most 4096 bytes long
-in UTF-8 and has no NUL; any other is refused, as in every string that goes to the runtime.
+A name stands for the same tensor on every rank, and ranks may submit in any order. A tensor without a name
+gets ``<collective>.noname.<n>``, where n counts the unnamed tensors of its process set. All ranks must then
+submit in the same order. A repeated name, as in every training step, is negotiated faster than a new one. A
+name has at most 4096 bytes in UTF-8 and no NUL. Other names are refused, and so are strings with a NUL in all
+calls of the runtime.
 
-Until an operation has completed, its tensors must not be touched. They need not be kept: the operation does.
+Until an operation has completed, its tensors must not be touched. The operation keeps them alive.
 
-Every function raises what is wrong with its own arguments at once; what only shows between the ranks
-(``MismatchError``), and what happens later, is raised by ``synchronize`` on every rank.
+Every function raises an error of its own arguments at once. ``synchronize`` raises errors that only the ranks
+together can find (``MismatchError``), and later errors, on every rank.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _submit_group_in_place(
     return collective.submit_group(names, arrays, None, options.core, arrays, wait_follows)
 
 
-# ---- allreduce: its forms of one tensor call the compiled part themselves, as the most frequent ones ----
+# ---- allreduce: the forms of one tensor are the most frequent, so they call the compiled part directly ----
 
 
 def allreduce_async(
@@ -125,7 +126,10 @@ def allreduce_async(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
-    """Starts what ``allreduce`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``allreduce``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allreduce``.
+    """
     number = process_set if isinstance(process_set, int) else process_set._id()
     return _core.allreduce(
         name or name_of(None, "allreduce", number),
@@ -147,26 +151,29 @@ def allreduce(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Array:
-    """Reduces the tensors of all ranks element by element; every rank gets the result.
+    """Reduces the tensors of all ranks elementwise. Every rank gets the result.
 
     Args:
-        tensor: of any shape; the same shape and dtype on every rank.
-        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        tensor: the input, of any shape; the same shape and dtype on every rank.
+        name: the tensor's name, the same on every rank; at most 4096 bytes in UTF-8. None: numbered.
         op: a ``ReduceOp``, such as Sum. An average of integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
-        compression: a ``Compression``, which float32 travels as between hosts; the same on every rank.
-        priority: higher first among what is ready at the same time.
-        out: memory for the result, of the shape and dtype of `tensor`; `tensor` itself works in place.
+        compression: the ``Compression`` of float32 between hosts; the same on every rank.
+        priority: higher first among tensors that are ready at the same time.
+        out: memory for the result, of the shape and dtype of `tensor`. With `tensor` itself it works in
+            place.
 
     Returns:
         `out`, or a new array of the shape and dtype of `tensor`.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a bitwise `op` of floats, or an `out` of another shape.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`; on all of them.
+        InvalidArgumentError: an argument is not valid, such as a bitwise `op` of floats, or an `out` of
+            another shape.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        MismatchError: shape, dtype, `op`, a factor, `compression` or `process_set` differ between ranks;
+            raised on all of them.
         HorovodInternalError: the job has failed.
     """
     number = process_set if isinstance(process_set, int) else process_set._id()
@@ -192,7 +199,10 @@ def allreduce_async_(
     compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
-    """Starts what ``allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``allreduce_``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allreduce_``.
+    """
     number = process_set if isinstance(process_set, int) else process_set._id()
     return _core.allreduce(
         name or name_of(None, "allreduce", number),
@@ -214,7 +224,7 @@ def allreduce_(
     compression: int = Compression.default,
     priority: int = 0,
 ) -> T:
-    """``allreduce`` in place: `tensor`, which must be writable, becomes the result.
+    """Works like ``allreduce``, in place: `tensor`, which must be writable, becomes the result.
 
     Arguments and errors are those of ``allreduce``.
 
@@ -244,7 +254,10 @@ def grouped_allreduce_async(
     priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> Handle:
-    """Starts what ``grouped_allreduce`` does, of the same arguments, and returns a ``Handle`` for all tensors at once."""
+    """Starts ``grouped_allreduce``, and returns a ``Handle`` for all tensors at once.
+
+    Arguments and errors are those of ``grouped_allreduce``.
+    """
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
     return _submit_group(ALLREDUCE, tensors, name, options, out)
 
@@ -261,13 +274,13 @@ def grouped_allreduce(
     priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
-    """An allreduce of several tensors that travel together: all of them, or none.
+    """Reduces several tensors that travel together: all of them, or none.
 
     Errors and the arguments that are not here are those of ``allreduce``.
 
     Args:
-        tensors: of any shapes; as many on every rank, each with the same shape and dtype everywhere.
-        name: of the group; its members are ``<name>.<i>``, i from 0.
+        tensors: the inputs, of any shapes; the same number on every rank, each with the same shape and dtype.
+        name: the group's name; its members are ``<name>.<i>``, i from 0.
         out: an array for each tensor, as `out` of ``allreduce``.
 
     Returns:
@@ -289,7 +302,10 @@ def grouped_allreduce_async_(
     compression: int = Compression.default,
     priority: int = 0,
 ) -> Handle:
-    """Starts what ``grouped_allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``grouped_allreduce_``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``grouped_allreduce_``.
+    """
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, compression, priority)
     return _submit_group_in_place(ALLREDUCE, tensors, name, options)
 
@@ -305,7 +321,7 @@ def grouped_allreduce_(
     compression: int = Compression.default,
     priority: int = 0,
 ) -> list[T]:
-    """``grouped_allreduce`` in place: the tensors, which must be writable, become the results.
+    """Works like ``grouped_allreduce``, in place: the tensors, which must be writable, become the results.
 
     Arguments and errors are those of ``grouped_allreduce``.
 
@@ -331,7 +347,10 @@ def reducescatter_async(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
-    """Starts what ``reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``reducescatter``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``reducescatter``.
+    """
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
     return _submit(REDUCESCATTER, tensor, name, options, out)
 
@@ -347,13 +366,13 @@ def reducescatter(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Array:
-    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows.
+    """Reduces like ``allreduce``. Rank i of the set gets the i-th block of rows.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
-    are not here are those of ``allreduce``.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the
+    arguments that are not here are those of ``allreduce``.
 
     Args:
-        tensor: of shape [d, ...]; the same shape and dtype on every rank.
+        tensor: the input, of shape [d, ...]; the same shape and dtype on every rank.
         out: memory for this rank's rows, of the dtype of `tensor`.
 
     Returns:
@@ -375,7 +394,10 @@ def grouped_reducescatter_async(
     priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> Handle:
-    """Starts what ``grouped_reducescatter`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``grouped_reducescatter``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``grouped_reducescatter``.
+    """
     options = options_of(set_id_of(process_set), op, prescale_factor, postscale_factor, priority=priority)
     return _submit_group(REDUCESCATTER, tensors, name, options, out)
 
@@ -391,13 +413,14 @@ def grouped_reducescatter(
     priority: int = 0,
     out: Sequence[TensorLike] | None = None,
 ) -> list[Array]:
-    """A reducescatter of several tensors that travel together: all of them, or none.
+    """Reduces and scatters several tensors that travel together: all of them, or none.
 
     Errors and the arguments that are not here are those of ``reducescatter``.
 
     Args:
-        tensors: of shapes [d, ...]; as many on every rank, each with the same shape and dtype everywhere.
-        name: of the group; its members are ``<name>.<i>``, i from 0.
+        tensors: the inputs, of shapes [d, ...]; the same number on every rank, each with the same shape and
+            dtype.
+        name: the group's name; its members are ``<name>.<i>``, i from 0.
         out: an array for each tensor, as `out` of ``reducescatter``.
 
     Returns:
@@ -419,7 +442,10 @@ def allgather_async(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
-    """Starts what ``allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``allgather``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allgather``.
+    """
     options = options_of(set_id_of(process_set), priority=priority)
     return _submit(ALLGATHER, tensor, name, options, out)
 
@@ -432,22 +458,25 @@ def allgather(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Array:
-    """All ranks' tensors one behind the other, in the order of the ranks, on every rank.
+    """Concatenates the tensors of all ranks, in the order of the ranks. Every rank gets the result.
 
     Args:
-        tensor: of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype may not.
-        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        tensor: the input, of shape [rows, ...]. Only the rows may differ between ranks, and may be 0; the
+            other dimensions and the dtype are the same on every rank.
+        name: the tensor's name, the same on every rank; at most 4096 bytes in UTF-8. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
-        priority: higher first among what is ready at the same time.
-        out: memory for the result, which is not that of `tensor`; its first dimension is the sum of all ranks' rows.
+        priority: higher first among tensors that are ready at the same time.
+        out: memory for the result, other than that of `tensor`; its first dimension is the sum of all ranks'
+            rows.
 
     Returns:
         `out`, or a new array of shape [sum of all ranks' rows, ...].
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a scalar, or an `out` of another size.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all of them.
+        InvalidArgumentError: an argument is not valid, such as a scalar, or an `out` of another size.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        MismatchError: the dtype, `process_set` or dimensions after the first differ between ranks; raised on
+            all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set), priority=priority)
@@ -462,7 +491,10 @@ def grouped_allgather_async(
     process_set: AnySet = WORLD,
     priority: int = 0,
 ) -> Handle:
-    """Starts what ``grouped_allgather`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``grouped_allgather``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``grouped_allgather``.
+    """
     options = options_of(set_id_of(process_set), priority=priority)
     return _submit_group(ALLGATHER, tensors, name, options, None)
 
@@ -474,13 +506,13 @@ def grouped_allgather(
     process_set: AnySet = WORLD,
     priority: int = 0,
 ) -> list[Array]:
-    """An allgather of several tensors that travel together: all of them, or none.
+    """Gathers several tensors that travel together: all of them, or none.
 
     Errors and the arguments that are not here are those of ``allgather``.
 
     Args:
-        tensors: of shapes [rows, ...], as many on every rank.
-        name: of the group; its members are ``<name>.<i>``, i from 0.
+        tensors: the inputs, of shapes [rows, ...]; the same number on every rank.
+        name: the group's name; its members are ``<name>.<i>``, i from 0.
 
     Returns:
         a result for each tensor, in their order.
@@ -502,7 +534,10 @@ def broadcast_async(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
-    """Starts what ``broadcast`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``broadcast``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``broadcast``.
+    """
     options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
     return _submit(BROADCAST, tensor, name, options, out)
 
@@ -516,23 +551,24 @@ def broadcast(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Array:
-    """The tensor of one rank, on every rank.
+    """Sends the tensor of one rank to every rank.
 
     Args:
-        tensor: of any shape; the same shape and dtype on every rank. Only the data of `root_rank` counts.
+        tensor: the input, of any shape; the same shape and dtype on every rank. Only the data of `root_rank`
+            is read.
         root_rank: the world rank that sends, also in a process set.
-        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        name: the tensor's name, the same on every rank; at most 4096 bytes in UTF-8. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
-        priority: higher first among what is ready at the same time.
+        priority: higher first among tensors that are ready at the same time.
         out: memory for the result, of the shape and dtype of `tensor`.
 
     Returns:
         `out`, or a new array of the shape and dtype of `tensor`.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a `root_rank` outside of the set.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        MismatchError: the ranks disagree about shape, dtype, `root_rank` or `process_set`; on all of them.
+        InvalidArgumentError: an argument is not valid, such as a `root_rank` outside of the set.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        MismatchError: shape, dtype, `root_rank` or `process_set` differ between ranks; raised on all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
@@ -548,7 +584,10 @@ def broadcast_async_(
     process_set: AnySet = WORLD,
     priority: int = 0,
 ) -> Handle:
-    """Starts what ``broadcast_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``broadcast_``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``broadcast_``.
+    """
     options = options_of(set_id_of(process_set), priority=priority, root_rank=root_rank)
     full_name = name_of(name, BROADCAST.name, options.process_set)
     return BROADCAST.submit(full_name, tensor, None, options.core, tensor)
@@ -562,7 +601,7 @@ def broadcast_(
     process_set: AnySet = WORLD,
     priority: int = 0,
 ) -> T:
-    """``broadcast`` in place: `tensor`, which must be writable, becomes that of `root_rank`.
+    """Works like ``broadcast``, in place: `tensor`, which must be writable, gets the data of `root_rank`.
 
     Arguments and errors are those of ``broadcast``.
 
@@ -602,7 +641,10 @@ def alltoall_async(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Handle:
-    """Starts what ``alltoall`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``alltoall``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``alltoall``.
+    """
     options = options_of(set_id_of(process_set), priority=priority)
     return _submit_alltoall(tensor, splits, name, options, out)
 
@@ -616,24 +658,28 @@ def alltoall(
     priority: int = 0,
     out: TensorLike | None = None,
 ) -> Any:
-    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
+    """Sends row block i of the tensor to rank i of the set. The result has the received rows, by source rank.
 
     Args:
-        tensor: of shape [rows, ...]; the dimensions behind the first and the dtype are the same on every rank.
-        splits: the rows for each rank of the set; their sum is the first dimension. None: equal parts.
-        name: stands for the same tensor on every rank; at most 4096 bytes in UTF-8. None: numbered, see above.
+        tensor: the input, of shape [rows, ...]; the dimensions after the first and the dtype are the same on
+            every rank.
+        splits: the number of rows for each rank of the set; their sum is the first dimension. None: equal
+            parts.
+        name: the tensor's name, the same on every rank; at most 4096 bytes in UTF-8. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
-        priority: higher first among what is ready at the same time.
-        out: memory for the result; its first dimension is the sum of the rows that come.
+        priority: higher first among tensors that are ready at the same time.
+        out: memory for the result; its first dimension is the sum of the received rows.
 
     Returns:
-        the array, of shape [rows that came, ...]; with `splits`, that array and the list of the rows that came from
-        each rank.
+        the array, of shape [received rows, ...]; with `splits`, that array and the list of the numbers of
+        rows from each rank.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as `splits` with another sum, or rows that cannot be divided.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all of them.
+        InvalidArgumentError: an argument is not valid, such as `splits` with another sum, or rows that cannot
+            be divided evenly.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        MismatchError: the dtype, `process_set` or dimensions after the first differ between ranks; raised on
+            all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set), priority=priority)

@@ -12,9 +12,9 @@ _NUMBERS = _core.compressions()
 
 
 class Compression(enum.IntEnum):
-    """The form in which float32 travels between hosts in an allreduce; inside a host nothing is compressed.
+    """The form in which float32 travels between hosts in an allreduce. Inside a host nothing is compressed.
 
-    The same on all ranks. ``default`` is what DABKE_COMPRESSION says: none, unless it is set.
+    It must be the same on all ranks. ``default`` is the value of DABKE_COMPRESSION; none if that is not set.
     """
 
     none = _NUMBERS["none"]
@@ -22,4 +22,4 @@ class Compression(enum.IntEnum):
     bf16 = _NUMBERS["bfloat16"]
     default = _NUMBERS["default"]
 
-    __hash__ = int.__hash__  # as ReduceOp's
+    __hash__ = int.__hash__  # for the same reason as in ReduceOp

@@ -1,4 +1,4 @@
-"""The backend ``dabke`` of torch.distributed: ``import dabke.distributed`` makes it known.
+"""The backend ``dabke`` of torch.distributed: ``import dabke.distributed`` registers it.
 
     import dabke.distributed
     import torch.distributed as dist

@@ -1,8 +1,9 @@
 """The exceptions: one class for each status of the C API, all of them `DabkeError`.
 
-What a caller has done wrong is a ``ValueError`` too. What a job can be started again after (a lost peer, an abort,
-a shutdown of others, a stall, a time limit, the network) is a ``HorovodInternalError`` too, the name by which elastic
-training programs catch it. Each carries the runtime's whole text and its ``status``.
+Errors of the caller are also a ``ValueError``. Errors after which a job can be started again are also a
+``HorovodInternalError``, which elastic training programs catch. Such errors are a lost peer, an abort, a
+shutdown of others, a stall, a timeout, and errors of the network. Each error has the runtime's whole text and
+its ``status``.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ _STATUSES = _core.statuses()
 
 
 class DabkeError(RuntimeError):
-    """An error of the runtime. ``status`` is its number in the C API (dabke_status)."""
+    """An error of the runtime. ``status`` is its number in the C API (``dabke_status``)."""
 
     status: ClassVar[int] = _STATUSES["internal"]
 
 
 class HorovodInternalError(DabkeError):
-    """The job has failed, not this program: it can be started again from the last good state."""
+    """The job has failed, not this program. It can be started again from the last good state."""
 
 
 class InvalidArgumentError(DabkeError, ValueError):
-    """An argument makes no sense: a shape, strides, a root, splits, a setting."""
+    """An argument is not valid: a shape, strides, a root, splits, a setting."""
 
     status = _STATUSES["invalid_argument"]
 
 
 class NotInitializedError(DabkeError, ValueError):
-    """Called before ``init`` or after ``shutdown``."""
+    """The call came before ``init`` or after ``shutdown``."""
 
     status = _STATUSES["not_initialized"]
 
@@ -75,13 +76,13 @@ class MismatchError(DabkeError):
 
 
 class DuplicateNameError(DabkeError, ValueError):
-    """The name is still in flight on this rank, and the job runs with DUPLICATE_NAMES=error."""
+    """An operation of this name is pending on this rank, and the job runs with DUPLICATE_NAMES=error."""
 
     status = _STATUSES["duplicate_name"]
 
 
 class UnknownProcessSetError(DabkeError, ValueError):
-    """There is no process set of this id; it may have been removed."""
+    """The process set does not exist, or this rank is not in it. It may have been removed."""
 
     status = _STATUSES["unknown_process_set"]
 
@@ -99,7 +100,7 @@ class ShutDownError(HorovodInternalError):
 
 
 class StalledError(HorovodInternalError):
-    """Some ranks have waited for the others longer than STALL_SHUTDOWN_TIME_SECONDS."""
+    """Ranks have waited for other ranks for longer than STALL_SHUTDOWN_TIME_SECONDS."""
 
     status = _STATUSES["stalled"]
 
@@ -111,31 +112,31 @@ class AbortedError(HorovodInternalError):
 
 
 class TimedOutError(HorovodInternalError):
-    """Something took longer than its limit, such as START_TIMEOUT_SECONDS for ``init``."""
+    """A call took longer than its limit, such as START_TIMEOUT_SECONDS for ``init``."""
 
     status = _STATUSES["timeout"]
 
 
 class UnimplementedError(DabkeError, NotImplementedError):
-    """This version does not have it yet."""
+    """This version does not have the feature yet."""
 
     status = _STATUSES["not_implemented"]
 
 
 class NotBuiltError(DabkeError):
-    """This build does not have it."""
+    """This build does not have the part."""
 
     status = _STATUSES["not_built"]
 
 
 class UnsupportedError(DabkeError, ValueError):
-    """A dtype or a device that no backend of this build can work on."""
+    """No backend of this build supports the dtype or the device."""
 
     status = _STATUSES["unsupported"]
 
 
 class OutOfMemoryError(DabkeError, MemoryError):
-    """A rank had no memory for an output; the text names both."""
+    """A rank had no memory for an output. The text names the rank and the tensor."""
 
     status = _STATUSES["out_of_memory"]
 
@@ -147,13 +148,13 @@ class TransportError(HorovodInternalError):
 
 
 class ForkedError(DabkeError):
-    """Called in a forked child of a rank, which is no part of the job."""
+    """The call came from a forked child of a rank. Such a child is not part of the job."""
 
     status = _STATUSES["forked"]
 
 
 class InternalError(DabkeError):
-    """A fault in the runtime; the text says what it saw."""
+    """A defect of the runtime. The text describes it."""
 
     status = _STATUSES["internal"]
 
@@ -165,7 +166,7 @@ class InterruptedWaitError(DabkeError):
 
 
 class StillPendingError(DabkeError, TimeoutError):
-    """A wait's time was up; the operation is still pending and can be waited for again."""
+    """A wait timed out. The operation is still pending, and can be waited for again."""
 
     status = _STATUSES["in_progress"]
 
@@ -198,5 +199,5 @@ _BY_STATUS: dict[int, type[DabkeError]] = {
 
 
 def from_status(status: int, text: str) -> DabkeError:
-    """The exception for a status of the C API, with the runtime's text."""
+    """Returns the exception for a status of the C API, with the runtime's text."""
     return _BY_STATUS.get(status, InternalError)(text)

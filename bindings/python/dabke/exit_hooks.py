@@ -1,11 +1,11 @@
-"""The end of a program that does not call ``shutdown``: the other ranks get an error that says why.
+"""The end of a program that does not call ``shutdown``: the other ranks get an error with the reason.
 
-At the interpreter's exit the job is left as by ``shutdown``, so nobody waits for a rank that has gone. After an
-exception that nobody caught the job is aborted with its last line, file and line number, which becomes the first cause
-on every rank and in dabkerun's last lines. The hooks that were there before are called as before.
+At the interpreter's exit the job is left as by ``shutdown``, so no rank waits for one that has gone. After an
+uncaught exception the job is aborted with the exception's last line, file and line number. They become the
+first cause on every rank and in dabkerun's last lines. Hooks that the program has installed are still called.
 
-Of an error that comes because of another rank, or to all of them alike, one rank's traceback is enough: the others
-write the error and the line that they were at. No traceback goes into this package.
+Some errors come because of another rank, or are the same on all ranks. One rank writes the traceback of such
+an error. The other ranks write only the error and their own line. Tracebacks end before this package.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from types import TracebackType
 from . import _core
 from .errors import AbortedError, DabkeError, HorovodInternalError, MismatchError
 
-# Folders whose lines are not the program's own: this package, the standard library, what is installed.
+# Folders of code that is not the program's own: this package, the standard library, installed packages.
 _LIBRARY_FOLDERS = tuple(
     os.path.join(os.path.abspath(folder), "")
     for folder in (
         os.path.dirname(__file__),
         *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
-        *site.getsitepackages(),  # those of a distribution's own packages are here alone
+        *site.getsitepackages(),  # a distribution's own packages are only in these
     )
 )
 _installed = False
-# Registered at import, so that it is called after everything that ends threads which wait for the library.
+# Registered at import, so that it runs after all hooks that end threads which wait for the library.
 atexit.register(_core.hold_back_other_threads)
 
 
 def install() -> None:
-    """Once for the process, at its first ``init``."""
+    """Installs the hooks once for the process, at its first ``init``."""
     global _installed
     if _installed:
         return
@@ -52,8 +52,8 @@ def install() -> None:
 
 
 def _leave() -> None:
-    _core.remove_stack_provider()  # the interpreter's threads are about to go
-    with contextlib.suppress(DabkeError):  # in a forked child, for one
+    _core.remove_stack_provider()  # the interpreter's threads are about to end
+    with contextlib.suppress(DabkeError):  # for example in a forked child
         _core.shutdown()
 
 
@@ -73,7 +73,7 @@ def _chain_excepthook() -> None:
 
 
 def _chain_threading_excepthook() -> None:
-    """A thread that takes part in the job ends it as the program would; any other thread changes nothing."""
+    """Aborts the job for an exception in a thread that has submitted operations, not in other threads."""
     before = threading.excepthook
 
     def abort_first(arguments: threading.ExceptHookArgs) -> None:
@@ -95,14 +95,17 @@ def _chain_threading_excepthook() -> None:
 
 
 def _write_at_once(write: Callable[[], object]) -> None:
-    """Writes in one piece what the interpreter's own hooks write in several. Lines of the log would come between these: the
-    abort is logged just then."""
+    """Writes the output of `write` to stderr in one piece.
+
+    The interpreter's own hooks write in several pieces. Lines of the log would come between them, because the
+    abort is logged at the same moment.
+    """
     text = io.StringIO()
     with contextlib.redirect_stderr(text):
         write()
     with contextlib.suppress(
         AttributeError, OSError, ValueError
-    ):  # there is none, nobody reads it, it is closed
+    ):  # stderr is None, its reader is gone, it is closed
         sys.stderr.write(text.getvalue())
         sys.stderr.flush()
 
@@ -110,8 +113,10 @@ def _write_at_once(write: Callable[[], object]) -> None:
 def _write_error(
     error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]
 ) -> None:
-    """Writes in two lines what another rank writes in full; else calls the interpreter's own hook, without frames of this
-    package."""
+    """Writes an error that another rank writes in full in two lines.
+
+    For all other errors calls the interpreter's own hook, without the frames of this package.
+    """
     if _is_written_by_another(error):
         line = _own_line(trace)
         name = f"{type(error).__module__}.{type(error).__qualname__}"
@@ -130,12 +135,12 @@ def _is_written_by_another(error: BaseException) -> bool:
         return True
     try:
         return isinstance(error, (HorovodInternalError, MismatchError)) and _core.rank() != 0
-    except DabkeError:  # there is no job any more
+    except DabkeError:  # the job has ended
         return False
 
 
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """It ends with the line that called this package."""
+    """Returns the traceback without the frames of this package at its end."""
     frames = []
     while trace is not None:
         frames.append(trace)
@@ -158,14 +163,14 @@ def _abort(error: BaseException, trace: TracebackType | None) -> None:
 
 
 def last_line(error: BaseException, trace: TracebackType | None) -> str:
-    """ "TypeError: unsupported operand (train.py:12)": the innermost line that is the program's own."""
+    """Returns the error with the program's innermost line: "TypeError: unsupported operand (train.py:12)"."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", "; ")
     at = _own_line(trace)
     return f"{text} ({os.path.basename(at[0])}:{at[1]})" if at else text
 
 
 def _own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
-    """The path, line and function of the innermost frame that is the program's own, or of the innermost one."""
+    """Returns path, line and function of the program's innermost frame, or else of the innermost frame."""
     lines = [
         (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)
     ]

@@ -1,4 +1,4 @@
-"""Start and end of the job, this process's place in it, and what this build can do."""
+"""Start and end of the job, this process's place in it, and the parts of this build."""
 
 from __future__ import annotations
 
@@ -53,24 +53,28 @@ def init(
     """Joins the job, and returns when all ranks have come.
 
     Args:
-        comm: what the job is made of. None: what the environment says, as dabkerun, mpirun or torchrun set it; a
-            job of one without any. A list of world ranks: a job of these of dabkerun's processes, numbered by their
-            places in the list; these alone call. An mpi4py communicator: its processes. A torch.distributed store,
-            with `rank` and `size`: the processes that share it.
-        process_sets: sets to make at once, as ProcessSet objects or lists of ranks, the same on all ranks; the
-            objects get their ids. "dynamic", as Horovod has it, is the same as None: sets can always be added.
-        settings: knobs of docs/configuration.md without their prefix, such as {"TIMELINE": "trace.json"}; they
-            come before the environment.
-        rank: this process's number among those that `exchange` or the store reaches, from 0.
-        size: how many processes those are.
-        exchange: with `rank` and `size`, an allgather over whatever the processes can talk through: it is given
-            this process's bytes and returns those of all, joined in the order of their numbers. Called twice. Whoever
-            can read what it carries can join the job.
+        comm: the processes of the job.
+            None: the job that the environment describes, as dabkerun, mpirun or torchrun set it; without one, a job
+            of one rank.
+            A list of world ranks: a job of these processes of dabkerun, numbered by their places in the list.
+            Only these processes call.
+            An mpi4py communicator: its processes.
+            A torch.distributed store, with `rank` and `size`: the processes that share it.
+        process_sets: sets to add at once, as ProcessSet objects or lists of ranks; the same on all ranks. The
+            objects get their ids. "dynamic", Horovod's value, is the same as None: sets can always be added.
+        settings: knobs of docs/configuration.md without their prefix, such as {"TIMELINE": "trace.json"}.
+            They override the environment.
+        rank: this process's number among the processes that `exchange` or the store reaches, from 0.
+        size: the number of these processes.
+        exchange: with `rank` and `size`, an allgather over any channel between the processes. It takes this
+            process's bytes and returns the bytes of all, joined in the order of their numbers. Called twice.
+            A reader of its traffic can join the job.
 
     Raises:
-        InvalidArgumentError: arguments or settings that make no sense, on all ranks where they differ.
-        AlreadyInitializedError: there is a job already.
-        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ones.
+        InvalidArgumentError: an argument or a setting is not valid. Raised on all ranks if ranks pass
+            different ones.
+        AlreadyInitializedError: this process is already in a job.
+        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ranks.
     """
     wanted = [] if process_sets is None or isinstance(process_sets, str) else list(process_sets)
     to_make = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
@@ -94,10 +98,10 @@ def _text_of(value: object) -> str:
 
 
 def shutdown() -> None:
-    """Leaves the job; without one it does nothing. Called at the interpreter's exit too.
+    """Leaves the job. Outside a job it does nothing. The interpreter's exit calls it, too.
 
-    Operations that all ranks have agreed on run to their end, others raise ``ShutDownError``. Call ``barrier``
-    first where others may have work to do.
+    Operations that all ranks have agreed on run to their end; others raise ``ShutDownError``. Call
+    ``barrier`` first if other ranks may still have work.
 
     Raises:
         ForkedError: this process is a forked child of a rank.
@@ -110,89 +114,89 @@ def abort(reason: str) -> None:
     """Fails every pending and later operation on every rank with an ``AbortedError``.
 
     Args:
-        reason: a part of the error's text.
+        reason: the reason, which becomes part of the error's text.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     _core.abort(reason)
 
 
 def is_initialized() -> bool:
-    """Whether this process is in a job."""
+    """Returns True if this process is in a job."""
     return _core.is_initialized()
 
 
 def rank() -> int:
-    """This process's number in the job, from 0.
+    """Returns this process's rank in the job, from 0.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.rank()
 
 
 def size() -> int:
-    """How many ranks the job has.
+    """Returns the number of ranks in the job.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.size()
 
 
 def local_rank() -> int:
-    """This process's number among the ranks of this host.
+    """Returns this process's rank among the ranks of this host, from 0.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.local_rank()
 
 
 def local_size() -> int:
-    """How many ranks this host has.
+    """Returns the number of ranks on this host.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.local_size()
 
 
 def cross_rank() -> int:
-    """This host's number among those that have a rank of this local rank.
+    """Returns this host's number among the hosts that have this local rank, from 0.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.cross_rank()
 
 
 def cross_size() -> int:
-    """How many hosts have a rank of this local rank.
+    """Returns the number of hosts that have this local rank.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.cross_size()
 
 
 def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks.
+    """Returns True if every host has the same number of ranks.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.is_homogeneous()
 
 
 def version() -> str:
-    """The runtime's version, such as "0.1.0"."""
+    """Returns the runtime's version, such as "0.1.0"."""
     return _core.version()
 
 
 def backend_built(name: str) -> bool:
-    """Whether this build has a backend.
+    """Returns True if this build has the backend.
 
     Args:
         name: "gloo", "mpi", "shm", "tcp", "nccl" or "cuda"; False for any other.
@@ -201,7 +205,7 @@ def backend_built(name: str) -> bool:
 
 
 def backend_enabled(name: str) -> bool:
-    """Whether the running job uses a backend; False before ``init``.
+    """Returns True if the running job uses the backend. False before ``init``.
 
     Args:
         name: as in ``backend_built``.
@@ -210,7 +214,7 @@ def backend_enabled(name: str) -> bool:
 
 
 def controller_built(name: str) -> bool:
-    """Whether the ranks of this build can negotiate over a transport.
+    """Returns True if this build can negotiate over the transport.
 
     Args:
         name: "tcp", "mpi" or "shm"; False for any other.
@@ -219,7 +223,7 @@ def controller_built(name: str) -> bool:
 
 
 def controller_enabled(name: str) -> bool:
-    """Whether the running job negotiates over a transport; False before ``init``.
+    """Returns True if the running job negotiates over the transport. False before ``init``.
 
     Args:
         name: as in ``controller_built``.
@@ -228,50 +232,50 @@ def controller_enabled(name: str) -> bool:
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI is in use and may be called from several threads."""
+    """Returns True if MPI is in use and may be called from several threads."""
     return _core.mpi_threads_supported() == 1
 
 
 def mpi_built() -> bool:
-    """Whether this build has the MPI backend."""
+    """Returns True if this build has the MPI backend."""
     return _core.backend_built("mpi")
 
 
 def mpi_enabled() -> bool:
-    """Whether the running job uses MPI."""
+    """Returns True if the running job uses MPI."""
     return _core.backend_enabled("mpi") or _core.controller_enabled("mpi")
 
 
 def gloo_built() -> bool:
-    """Whether this build has the Gloo backend."""
+    """Returns True if this build has the Gloo backend."""
     return _core.backend_built("gloo")
 
 
 def gloo_enabled() -> bool:
-    """Whether the running job uses Gloo."""
+    """Returns True if the running job uses Gloo."""
     return _core.backend_enabled("gloo")
 
 
 def nccl_built() -> int:
-    """Whether this build has NCCL: 0, or NCCL's version as a number."""
+    """Returns 1 if this build has NCCL, 0 if not. Horovod returns NCCL's version instead of 1."""
     return int(_core.backend_built("nccl"))
 
 
 def cuda_built() -> bool:
-    """Whether this build works on CUDA memory."""
+    """Returns True if this build supports CUDA memory."""
     return _core.backend_built("cuda")
 
 
 def rocm_built() -> bool:
-    """Horovod's question; there is no ROCm here."""
+    """Returns False: Dabke does not support ROCm. The function exists because Horovod has it."""
     return False
 
 
 def ddl_built() -> bool:
-    """Horovod's question; there is no IBM DDL here."""
+    """Returns False: Dabke does not support IBM DDL. The function exists because Horovod has it."""
     return False
 
 
 def ccl_built() -> bool:
-    """Horovod's question; there is no oneCCL here."""
+    """Returns False: Dabke does not support oneCCL. The function exists because Horovod has it."""
     return False

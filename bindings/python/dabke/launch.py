@@ -13,23 +13,22 @@ from .errors import NotBuiltError
 __all__ = ["find_dabkerun", "main"]
 
 
-# Where the build tree has each program.
+# The folder of each program in the build tree.
 _FOLDERS = {"dabkerun": "launcher", "dabke-timeline": "timeline_viewer"}
 
 
 def find_dabkerun() -> str:
-    """The path of dabkerun: the one beside the library that this package uses, else the one on PATH.
+    """Returns the path of dabkerun: beside the library that this package uses, or else on PATH.
 
-    Raises NotBuiltError when there is none.
+    Raises:
+        NotBuiltError: dabkerun was not found.
     """
     return _find("dabkerun")
 
 
 def _find(name: str) -> str:
     compiled = Path(_core.__file__).resolve().parent
-    installed = (
-        compiled == Path(__file__).resolve().parent
-    )  # else this is a build tree, and the sources lie elsewhere
+    installed = compiled == Path(__file__).resolve().parent  # in a build tree the sources lie elsewhere
     place = compiled / "bin" / name if installed else compiled.parents[2] / _FOLDERS[name] / name
     if os.access(place, os.X_OK):
         return str(place)
@@ -40,20 +39,20 @@ def _find(name: str) -> str:
 
 
 def _is_our_script(path: str) -> bool:
-    """The console script of this package would call us again."""
+    """True for the console script of this package, which would call this function again."""
     with open(path, "rb") as file:
         return file.read(2) == b"#!"
 
 
 def main() -> None:
-    """Becomes dabkerun; returns only by an exception."""
+    """Replaces this process by dabkerun. Returns only by an exception."""
     if {"--check-build", "-cb"} & set(sys.argv[1:]):
-        os.environ["DABKE_PYTHON"] = sys.executable  # whose packages it reports: PATH may have another
+        os.environ["DABKE_PYTHON"] = sys.executable  # dabkerun reports its packages; PATH may have another
     os.execv(find_dabkerun(), ["dabkerun", *sys.argv[1:]])
 
 
 def timeline_main() -> None:
-    """Becomes dabke-timeline; returns only by an exception."""
+    """Replaces this process by dabke-timeline. Returns only by an exception."""
     os.execv(_find("dabke-timeline"), ["dabke-timeline", *sys.argv[1:]])
 
 

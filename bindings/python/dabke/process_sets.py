@@ -1,4 +1,4 @@
-"""Process sets: named subsets of the ranks, among which a collective can run."""
+"""Process sets: subsets of the ranks, among which a collective can run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = [
 
 
 class ProcessSet:
-    """Some of the ranks. It takes part in nothing before it is added: by ``init`` or ``add_process_set``.
+    """A subset of the ranks. Collectives can use it after ``init`` or ``add_process_set`` has added it.
 
     Attributes:
-        process_set_id: the runtime's number of the set; None while it is not added. The world's is 0.
+        process_set_id: the runtime's number of the set; None while it is not added. The world's number is 0.
         ranks: world ranks, ascending.
     """
 
@@ -37,15 +37,15 @@ class ProcessSet:
         return list(self._ranks)
 
     def size(self) -> int:
-        """How many ranks are in it."""
+        """Returns the number of ranks in the set."""
         return _core.process_set_size(self._id())
 
     def rank(self) -> int:
-        """This rank's index within the set; -1 when it is not in it."""
+        """Returns this rank's index within the set; -1 if it is not a member."""
         return _core.process_set_rank(self._id())
 
     def included(self) -> bool:
-        """Whether this rank is in it."""
+        """Returns True if this rank is in the set."""
         return _core.process_set_included(self._id())
 
     def _id(self) -> int:
@@ -67,7 +67,7 @@ class ProcessSet:
 
 
 class _World(ProcessSet):
-    """All ranks. Its id is 0 from the beginning; its ranks are known once the job runs."""
+    """The set of all ranks. Its id is always 0. It has ranks once the job runs."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -92,7 +92,7 @@ _added: list[ProcessSet] = []
 
 
 def set_id_of(process_set: ProcessSet | int) -> int:
-    """The runtime's number of a set that is given as an object or as that number."""
+    """Returns the runtime's number of a set, which is given as an object or as that number."""
     if isinstance(process_set, int):
         return process_set
     return process_set._id()
@@ -103,14 +103,15 @@ def add_process_set(process_set: ProcessSet | Sequence[int], *, among_members: b
 
     Args:
         process_set: a ``ProcessSet`` that is not added, or a list of world ranks.
-        among_members: False: every rank of the job calls it, for the same sets in the same order. True: the set's own
-            ranks call it, and no others; a set that exists already is shared then.
+        among_members: False: every rank of the job calls, for the same sets in the same order. True: only the
+            set's own ranks call; a set that exists already is then shared.
 
     Returns:
         the set, with its number.
 
     Raises:
-        InvalidArgumentError: no such ranks, a rank twice, a set that exists already, or a caller that is not a member.
+        InvalidArgumentError: a rank does not exist or is given twice, the set exists already, or the caller
+            is not a member.
         MismatchError: the ranks name different sets.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
@@ -131,10 +132,10 @@ def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) 
 
     Args:
         process_set: a set that was added.
-        among_members: who calls it, as in ``add_process_set``.
+        among_members: the ranks that call, as in ``add_process_set``.
 
     Returns:
-        False for the world and for a set that is not there.
+        True, or False for the world and for a set that is not added.
 
     Raises:
         MismatchError: the ranks name different sets.
@@ -153,13 +154,13 @@ def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) 
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
-    """All sets of the job, the world with them.
+    """Returns all sets of the job, with the world.
 
     Returns:
         the world ranks of each set, by its number.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return {number: _core.process_set_ranks(number) for number in _core.process_set_ids()}
 
@@ -176,7 +177,7 @@ def adopt(process_sets: Iterable[ProcessSet]) -> None:
 
 
 def forget_all() -> None:
-    """The job has ended, and with it its sets; the objects may be added to the next one."""
+    """Marks all sets as not added, because the job has ended. The objects may be added to the next job."""
     for process_set in _drain(_added):
         process_set.process_set_id = None
 
@@ -187,7 +188,7 @@ def _drain(sets: list[ProcessSet]) -> Iterator[ProcessSet]:
 
 
 def _world_ranks_of(communicator: Any) -> list[int]:
-    """The ranks of an mpi4py communicator's processes in MPI's world."""
+    """Returns the ranks that the processes of an mpi4py communicator have in MPI's world."""
     from mpi4py import MPI  # type: ignore[import-not-found,unused-ignore]
 
     group, world = communicator.Get_group(), MPI.COMM_WORLD.Get_group()

@@ -1,4 +1,4 @@
-"""The reduce operations; their numbers are those of the C API, and Horovod's where it has them."""
+"""The reduce operations. Their numbers are those of the C API, and Horovod's where Horovod has them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERS = _core.reduce_ops()
 
 
 class ReduceOp(enum.IntEnum):
-    """The operation of a reduction on the ranks' elements. The bitwise ones are for integers and bool."""
+    """The operation of a reduction. The bitwise operations are for integers and bool."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
@@ -40,7 +40,7 @@ class ReduceOp(enum.IntEnum):
     BITWISE_OR = enum.auto()
     BITWISE_XOR = enum.auto()
 
-    __hash__ = int.__hash__  # options are looked up by it at each submit; Enum's own takes a tenth of that
+    __hash__ = int.__hash__  # computed at each submit; Enum's own hash would take a tenth of the submit
 
 
 Average: Final = ReduceOp.AVERAGE

@@ -1,4 +1,4 @@
-"""``dabke.run``: a function on several ranks, and its results."""
+"""``dabke.run``: runs a function on several ranks, and returns its results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LAST_LINES = 20
 
 
 class RunError(DabkeError):
-    """A rank of ``dabke.run`` has failed. The text has its traceback, or dabkerun's last lines where there is none."""
+    """A rank of ``dabke.run`` has failed. The text has its traceback, or else dabkerun's last lines."""
 
 
 class Failure(NamedTuple):
-    """The outcome of a rank without a result. A consequence is an error that a rank gets because another one has failed."""
+    """The outcome of a rank without a result. `is_consequence`: it failed because another rank failed."""
 
     traceback: str
     is_consequence: bool
@@ -44,30 +44,30 @@ def run(
 ) -> list[Any]:
     """Runs ``func(*args, **kwargs)`` in `np` processes of one job.
 
-    The function calls ``dabke.init()`` itself, as a program would. On one host it and its arguments, and what it
-    returns, go through files in a directory that only this user can open; between hosts they go with what dabkerun
-    carries. Nothing listens for them.
+    The function calls ``dabke.init()`` itself, as a program would. On one host, the function, its arguments
+    and its results go through files in a directory that only this user can open. Between hosts they use
+    dabkerun's connections. No additional port is opened.
 
     Args:
-        func: anything that can be pickled; with cloudpickle installed also functions of the main program, lambdas
-            and closures.
-        args: what the function is called with.
-        kwargs: the same, by keywords.
+        func: a function that can be pickled. With cloudpickle installed, functions of the main program,
+            lambdas and closures work, too.
+        args: the function's positional arguments.
+        kwargs: the function's keyword arguments.
         np: the number of ranks.
-        hosts: which hosts, and how many ranks each takes: "server1:4,server2:4". Those other than this one are
-            reached by ssh, and have Python, this package and the working directory in the same places. None: this
-            host takes all.
-        env: variables for the ranks, beside those of this process.
+        hosts: the hosts with their numbers of ranks: "server1:4,server2:4". Other hosts are reached by ssh,
+            and have Python, this package and the working directory in the same places. None: all ranks run on
+            this host.
+        env: variables for the ranks, in addition to those of this process.
         launcher_args: flags for dabkerun, such as ["--timeline-filename", "trace.json"].
 
     Returns:
         the results, by rank.
 
     Raises:
-        RunError: a rank failed, or its result could not be pickled; the others have been ended. Or a result cannot be
-            unpickled here.
-        InvalidArgumentError: the function cannot be pickled, or takes more than 64 MiB with its arguments, which is
-            what can go between hosts.
+        RunError: a rank failed, or its result could not be pickled; the other ranks have been ended. Also
+            raised if a result cannot be unpickled here.
+        InvalidArgumentError: the function cannot be pickled. Between hosts also if it takes more than 64 MiB
+            with its arguments.
     """
     from .launch import find_dabkerun  # late, so that python -m dabke.launch is the first to import it
 
@@ -82,12 +82,12 @@ def run(
 
 
 def _own_environment() -> dict[str, str]:
-    """This process's variables, without those by which dabkerun would take a rank's own job for a mistake."""
+    """Returns this process's variables, without those that make dabkerun refuse a start from a rank."""
     return {name: value for name, value in os.environ.items() if name not in ("DABKE_SIZE", "DABKE_JOB_ID")}
 
 
 def pickler() -> Any:
-    """cloudpickle where it is installed; else pickle, which cannot take functions of the main program along."""
+    """Returns cloudpickle if it is installed, else pickle, which cannot send functions of ``__main__``."""
     try:
         import cloudpickle  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
@@ -114,9 +114,9 @@ def _pickled_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 def _run_command(
     command: list[str], env: dict[str, str], given: bytes | None, caller: Caller
 ) -> tuple[int, list[str]]:
-    """Its exit code and the last lines of its standard error, which is passed on as it comes.
+    """Runs the command, and forwards its standard error. Returns its exit code and the last error lines.
 
-    With something given, which the command reads, its output goes through the caller's `take_line`.
+    If `given` is not None, the command reads it, and its output goes through the caller's `take_line`.
     """
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     piped = None if given is None else subprocess.PIPE
@@ -126,7 +126,7 @@ def _run_command(
             if given is not None:
                 threads.append(_in_thread(_pass_output_on, process.stdout, caller))
                 assert process.stdin is not None
-                with suppress(BrokenPipeError), process.stdin:  # it has failed, and says why
+                with suppress(BrokenPipeError), process.stdin:  # the command has failed, and prints why
                     process.stdin.write(given)
             code = process.wait()
         except BaseException:
@@ -166,7 +166,7 @@ def _results(outcomes: Mapping[int, bytes], np: int, code: int, last_lines: list
         (failures if isinstance(outcome, Failure) else results)[rank] = outcome
     silent = [rank for rank in range(np) if rank not in outcomes]
     first = min(failures, key=lambda rank: (failures[rank].is_consequence, failures[rank].when), default=None)
-    # What the others got because of a rank that could say nothing is not the cause.
+    # If a rank ended without an outcome, the errors that other ranks got because of it are not the cause.
     if first is not None and not (silent and failures[first].is_consequence):
         raise RunError(f"dabke.run: rank {first} failed:\n{failures[first].traceback}")
     if silent or code != 0:

@@ -1,13 +1,13 @@
-"""How the call of ``dabke.run`` comes to its ranks, and how their outcomes come back.
+"""The transport of the call of ``dabke.run`` to its ranks, and of their outcomes back.
 
-On one host: through files of a directory that only the user can open.
+On one host, both go through files in a directory that only the user can open.
 
-Between hosts: with what dabkerun carries anyway, by ssh and with proofs of the job's key.
+Between hosts, both use connections that dabkerun has anyway, by ssh and with proofs of the job's key.
 
-1. The caller hands the call to dabkerun as its standard input, which is that of rank 0, wherever it is.
-2. Rank 0 puts it into dabkerun's store, out of which the others take it.
-3. Each rank prints its outcome, in lines that begin with a token that only the caller and the ranks have. The caller
-   takes these lines out of what dabkerun prints.
+1. The caller passes the call to dabkerun's standard input. dabkerun forwards it to rank 0, on any host.
+2. Rank 0 puts the call into dabkerun's store. The other ranks read it there.
+3. Each rank prints its outcome, in lines that begin with a token that only the caller and the ranks have. The
+   caller removes these lines from dabkerun's output.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ __all__ = ["Caller", "Rank", "over_dabkerun", "rank_of", "through_files"]
 
 _KEY = "python/run/call"
 _TOKEN_SIZE = 32
-_PIECE_SIZE = 3 * 1024  # of an outcome in a line
+_PIECE_SIZE = 3 * 1024  # bytes of an outcome in one line
 
 
 class Caller:
-    """The caller's end."""
+    """The caller's end of the transport."""
 
     arguments: list[str]  # of the worker
 
     def give(self, call: bytes) -> bytes | None:
-        """Returns what dabkerun is to read; None: nothing, and its output is not read."""
+        """Sends the call. Returns the input for dabkerun; None: no input, and its output is not read."""
         raise NotImplementedError
 
     def take_line(self, line: str) -> str:
-        """Returns what is to be printed of a line that dabkerun has printed."""
+        """Returns the part of a line from dabkerun that the caller is to print."""
         return line
 
     def outcomes(self, np: int) -> dict[int, bytes]:
-        """Returns the outcomes by rank, of those that have left one."""
+        """Returns the outcomes by rank. Ranks without an outcome are left out."""
         raise NotImplementedError
 
 
 class Rank:
-    """A rank's end."""
+    """A rank's end of the transport."""
 
     def call(self) -> bytes:
         raise NotImplementedError
@@ -61,7 +61,7 @@ class Rank:
 
 
 def rank_of(arguments: list[str]) -> Rank:
-    """The rank's end, by the arguments that the caller has given to the worker."""
+    """Returns the rank's end, for the arguments that the caller has given to the worker."""
     rank = int(os.environ["DABKE_RANK"])
     return _RankWithFiles(Path(arguments[0]), rank) if arguments else _RankUnderDabkerun(rank)
 
@@ -101,7 +101,7 @@ class _RankWithFiles(Rank):
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Writes a file that only this user can open, whole or not at all."""
+    """Writes a file that only this user can open. The file appears only when it is complete."""
     unfinished = path.with_suffix(".unfinished")
     with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
@@ -136,7 +136,7 @@ class _CallerOfDabkerun(Caller):
             return line
         rank, piece = after.split()
         self._pieces.setdefault(int(rank), []).append(piece)
-        # What the rank itself had printed without an end of line stays.
+        # Text that the rank itself had printed without an end of line is kept.
         return "" if not before or before.endswith("<stdout>:") else f"{before}\n"
 
     def outcomes(self, np: int) -> dict[int, bytes]:
@@ -150,7 +150,7 @@ _END = "."
 class _RankUnderDabkerun(Rank):
     def __init__(self, rank: int) -> None:
         self._rank = rank
-        # The function may do with its standard output what it likes.
+        # A copy of the standard output, because the function may close or redirect it.
         self._output = os.fdopen(os.dup(1), "wb")
 
     def call(self) -> bytes:

@@ -11,65 +11,68 @@ __all__ = ["collective_statistics", "config", "dump", "late_seconds", "statistic
 
 
 def statistics() -> dict[str, Any]:
-    """Counters of this rank since ``init``.
+    """Returns the counters of this rank since ``init``.
 
     Returns:
-        ``tensors_submitted``, ``tensors_completed``, ``tensors_failed``, ``batches``, ``bytes``, ``messages_sent``,
-        ``messages_received``, ``cache_hits`` and ``cache_misses``; in seconds ``negotiation_seconds``,
-        ``execution_seconds`` and ``fastest_negotiation_seconds``.
+        ``tensors_submitted``, ``tensors_completed``, ``tensors_failed``, ``batches``, ``bytes``,
+        ``messages_sent``, ``messages_received``, ``cache_hits`` and ``cache_misses``; in seconds
+        ``negotiation_seconds``, ``execution_seconds`` and ``fastest_negotiation_seconds``.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.statistics()
 
 
 def collective_statistics() -> list[dict[str, Any]]:
-    """Counters of this rank since ``init``, by collective and backend.
+    """Returns the counters of this rank since ``init``, by collective and backend.
 
     Returns:
-        a row for each: ``collective``, ``backend``, ``batches``, ``tensors``, ``bytes`` and ``seconds``.
+        a row for each pair that has run: ``collective``, ``backend``, ``batches``, ``tensors``, ``bytes``,
+        ``seconds``.
 
     Raises:
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     return _core.collective_statistics()
 
 
 def late_seconds(rank: int) -> float:
-    """How long the others have waited for a rank, because it was the last.
+    """Returns the time for which other ranks have waited for a rank because it was the last to submit.
 
     Args:
         rank: a world rank.
 
     Returns:
-        seconds since ``init``. Only rank 0 counts them; elsewhere it is 0.
+        seconds since ``init``. Only rank 0 counts them; on other ranks 0.
 
     Raises:
-        InvalidArgumentError: there is no such rank.
-        NotInitializedError: there is no job.
+        InvalidArgumentError: the rank does not exist.
+        NotInitializedError: this process is not in a job.
     """
     return _core.late_seconds(rank)
 
 
 def config() -> list[dict[str, str]]:
-    """The table of settings.
+    """Returns the table of settings.
 
     Returns:
-        a row for each: ``name``, ``horovod_name``, ``flag``, ``value`` in the running job, ``default``, ``accepts`` and
-        ``help``.
+        a row for each setting: ``name``, ``horovod_name``, ``flag``, ``value`` in the running job,
+        ``default``, ``accepts`` and ``help``.
     """
     return _core.config()
 
 
 def dump(file_path: str | bytes | os.PathLike[Any]) -> None:
-    """Writes what this rank has been doing and waits for, with the stacks of its threads, as JSON. Works in a hang, too.
+    """Writes a dump as JSON: this rank's last events, what it waits for, and the stacks of its threads.
+
+    It also works while the job hangs.
 
     Args:
-        file_path: the file, which is made or replaced.
+        file_path: the file, which is created or replaced.
 
     Raises:
         TransportError: the file cannot be written.
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     _core.dump(os.fsdecode(file_path))

@@ -1,4 +1,4 @@
-"""The timeline of the running job, and labels of the program's own in it."""
+"""The timeline of the running job, and the program's own spans in it."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ __all__ = ["annotate", "mark_step", "start_timeline", "stop_timeline"]
 
 
 def start_timeline(file_path: str | bytes | os.PathLike[Any], mark_cycles: bool = False) -> None:
-    """Starts to write the timeline of all ranks (docs/timeline.md) while the job runs.
+    """Starts the timeline of all ranks (docs/timeline.md) while the job runs.
 
-    One rank's call is for all; where every rank calls, each names the same path.
+    The call of one rank starts it on all ranks. If every rank calls, each must name the same path.
 
     Args:
-        file_path: the file, which is made or replaced.
-        mark_cycles: whether the cycles of the negotiation are in it, as events of their own.
+        file_path: the file, which is created or replaced.
+        mark_cycles: True to mark the cycles of the negotiation, as events of their own.
 
     Raises:
-        InvalidArgumentError: the path is empty, or a timeline is being written already.
+        InvalidArgumentError: the path is empty, or a timeline is already running.
         TransportError: the file cannot be written.
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     _core.start_timeline(os.fsdecode(file_path), mark_cycles)
 
 
 def stop_timeline() -> None:
-    """Stops the timeline; the file is whole then. Where none is being written, it does nothing.
+    """Stops the timeline; the file is then complete. Without a running timeline it does nothing.
 
     Raises:
         TransportError: the file could not be written.
-        NotInitializedError: there is no job.
+        NotInitializedError: this process is not in a job.
     """
     _core.stop_timeline()
 
 
 @contextlib.contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """A span on the calling thread's row of the timeline: ``with annotate("forward"): ...``, or ``@annotate("forward")``.
+    """Records a span in the timeline, on the calling thread's row.
 
-    Outside a job, and while no timeline is written, it does nothing.
+    Use it as ``with annotate("forward"): ...``, or as ``@annotate("forward")``. Outside a job, and without a
+    running timeline, it does nothing.
 
     Args:
         name: the text of the span.
@@ -61,12 +62,12 @@ def annotate(name: str) -> Iterator[None]:
 
 
 _program_marks = False
-_stepper: weakref.ref[Any] | None = None  # the optimizer whose steps are marked
+_stepper: weakref.ref[Any] | None = None  # the optimizer whose steps are marked automatically
 _own_steps = itertools.count()
 
 
 def mark_step(step: int) -> None:
-    """Marks the end of a training step in the timeline. From the first call on no optimizer marks steps any more.
+    """Marks the end of a training step in the timeline. From then on, optimizers do not mark steps.
 
     Args:
         step: the number of the step.
@@ -77,7 +78,7 @@ def mark_step(step: int) -> None:
 
 
 def optimizer_stepped(optimizer: object) -> None:
-    """Marks the steps of a program that marks none itself: those of the optimizer that has stepped first, 0, 1, 2, ..."""
+    """Marks steps 0, 1, 2, ... of the first optimizer that steps, unless the program marks steps itself."""
     global _stepper
     if _program_marks:
         return

@@ -1,4 +1,4 @@
-"""The exchange by which a job's processes find each other where the environment does not describe it."""
+"""The exchange by which a job's processes find each other if the environment does not describe the job."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgumentError
 from .store_rendezvous import StoreRendezvous
 
-# The limit that holds where none is given. It is long, because a launcher on several hosts starts the processes one after the other.
+# The default limit. It is long, because a launcher on several hosts starts the processes one after the other.
 PATIENCE_SECONDS = 300.0
 
-# Gives this process's bytes to all, and returns those of all, joined in the order of their numbers.
+# Sends this process's bytes to all processes, and returns those of all, joined in the order of their numbers.
 Exchange = Callable[[bytes], bytes]
 
 
 class Bootstrap(NamedTuple):
-    """The arguments of the runtime's init. No exchange: the environment describes the job."""
+    """The arguments of the runtime's init. Without an exchange the environment describes the job."""
 
     exchange: Exchange | None
     rank: int
@@ -24,7 +24,7 @@ class Bootstrap(NamedTuple):
 
 
 def bootstrap_of(comm: Any, rank: int | None, size: int | None, exchange: Exchange | None) -> Bootstrap:
-    """How the processes that the arguments of ``init`` describe exchange bytes."""
+    """Returns the exchange between the processes that the arguments of ``init`` describe."""
     if exchange is not None:
         if comm is not None:
             raise InvalidArgumentError("init: comm and exchange both say who takes part; pass one of them")
@@ -58,7 +58,7 @@ def _rank_and_size(rank: int | None, size: int | None, beside: str) -> tuple[int
 
 
 def _over_store(store: Any, rank: int, size: int) -> Bootstrap:
-    """Over a torch.distributed store, in which earlier tries may have left something."""
+    """Returns an exchange over a torch.distributed store. The store may have keys of earlier tries."""
     limit = getattr(store, "timeout", None)
     rendezvous = StoreRendezvous(
         store, rank, size, PATIENCE_SECONDS if limit is None else limit.total_seconds()

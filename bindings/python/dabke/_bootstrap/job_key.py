@@ -1,7 +1,8 @@
-"""The job's key, which the launcher gives to this process in its environment and nobody else is to have.
+"""The job's secret key, which the launcher passes to this process in its environment.
 
-The runtime overwrites it there at the first ``init``, so that neither programs that are started nor /proc show it
-(bindings/c/taken_job_key.h). ``os.environ`` is a copy of Python's own, which this module overwrites alike.
+The runtime overwrites the variable at the first ``init``, so that programs which this process starts do not
+get the key, and /proc does not show it (bindings/c/taken_job_key.h). This module overwrites Python's own copy
+in ``os.environ``, too.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from .. import _core
 __all__ = ["key_of_job", "take_key"]
 
 _VARIABLE = "DABKE_JOB_KEY"
-_TAKEN = _core.TAKEN_KEY_DIGIT  # what the runtime writes in the place of each digit
+_TAKEN = _core.TAKEN_KEY_DIGIT  # the character by which the runtime replaces each digit
 
 _kept: str | None = None
 
 
 def take_key() -> None:
-    """Overwrites the key in ``os.environ``. Called once the runtime has taken it: the variable is then C's as well."""
+    """Overwrites the key in ``os.environ``, and so C's variable, after the runtime has taken it."""
     global _kept
     key = os.environ.get(_VARIABLE)
     if key and not _is_taken(key):
@@ -28,7 +29,7 @@ def take_key() -> None:
 
 
 def key_of_job() -> str | None:
-    """The key, as it was given."""
+    """Returns the key as the launcher passed it."""
     key = os.environ.get(_VARIABLE)
     return _kept if key and _is_taken(key) else key
 

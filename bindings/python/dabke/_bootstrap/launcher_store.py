@@ -1,8 +1,8 @@
 """A job of some of dabkerun's processes, over the store that dabkerun serves to all of them.
 
-The store's protocol is described in runtime/store/store_protocol.h, from which ``_core`` has its names and
-limits: one HTTP request a connection, each with a proof of knowing the job's key, and each answer too. Only what an
-exchange needs of it is here.
+runtime/store/store_protocol.h describes the store's protocol; ``_core`` has its names and limits from there.
+Each connection has one HTTP request. Each request and each answer has a proof that its sender has the job's
+key. This client has only the requests that an exchange needs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..errors import InvalidArgumentError, PeerLostError, TimedOutError, Transpo
 from .exchange import PATIENCE_SECONDS, Bootstrap
 from .job_key import key_of_job
 
-_CHECK_MS = 500  # between two checks whether the rank that is waited for still runs
+_CHECK_MS = 500  # between two checks that the other rank still runs
 _ANSWER_SECONDS = 15.0
 
 
 def exchange_among(ranks: list[int]) -> Bootstrap:
-    """The exchange of those of dabkerun's processes that `ranks` names; this process must be one of them."""
+    """Returns an exchange between those processes of dabkerun that are in `ranks`, with this one."""
     mine = _number("RANK")
     size = _number("SIZE")
     if len(set(ranks)) != len(ranks) or any(not 0 <= each < size for each in ranks):
@@ -66,12 +66,12 @@ def _number(name: str) -> int:
 
 
 def open_store() -> Store:
-    """The store that dabkerun serves to this process."""
+    """Opens the store that dabkerun serves to this process."""
     return Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_needed("JOB_KEY", key_of_job())))
 
 
 class Store:
-    """A client of dabkerun's store. Nonces are counted, so that no request can be played again."""
+    """A client of dabkerun's store. Nonces are counted, so that a recorded request cannot be replayed."""
 
     def __init__(self, url: str, job: str, key: bytes) -> None:
         address = urllib.parse.urlsplit(url)
@@ -90,7 +90,7 @@ class Store:
         return int(self._request("POST", f"{_core.STORE_COUNTER_PATH}{key}")[1])
 
     def get(self, key: str, rank: int) -> bytes:
-        """Waits for `rank` to have set it."""
+        """Waits until `rank` has set the key, and returns the value."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
             status, value = self._wait_for(key, _CHECK_MS)
@@ -103,7 +103,10 @@ class Store:
         return self._request("GET", f"{_core.STORE_VALUE_PATH}{key}?{_core.STORE_WAIT_PARAMETER}={wait_ms}")
 
     def _check_runs(self, rank: int) -> None:
-        """dabkerun says of ranks that have ended how they did (runtime/base/ended_rank.h)."""
+        """Raises PeerLostError if the rank has ended.
+
+        dabkerun stores the exit status of ended ranks (runtime/base/ended_rank.h).
+        """
         found, text = self._wait_for(f"{self._job}/ended/{rank}", 0)
         if found == _core.STORE_OK:
             status, _, _, _, host = text.decode().split(" ")

@@ -1,14 +1,16 @@
 """The rendezvous of one job's processes in a torch.distributed store, which may hold keys of earlier tries.
 
-Where a launcher starts processes again, the store outlives them, and its keys may be of processes that are gone. No
-number tells the tries apart: each host's agent counts its own. So every arrival takes a number that nobody has
-had in this store, and what the members of one rendezvous exchange lies under a key that no others have.
+If a launcher restarts processes, the store outlives them, and its keys may come from processes that are gone.
+The tries do not share a number, because each host's agent counts its own tries. So every arrival takes a
+number that is new in this store. The members of one rendezvous exchange data under a key that other
+rendezvous do not have.
 
-1. Each member counts itself as arrived: the counter of its number gives a number that is new.
-2. Member 0 names the rendezvous by its own number, and answers each arrival that it finds with that name, also those of
-   processes that are gone.
-3. A member that has an answer acknowledges it, and reads on: another member 0 may come, and answer again.
-4. Once the newest arrival of every member has acknowledged, member 0 opens the rendezvous. All go on below its name.
+1. Each member increments the counter of its own number. The count is its arrival, which is new.
+2. Member 0 names the rendezvous by its own arrival. It answers each arrival that it finds with that name,
+   also arrivals of processes that are gone.
+3. A member that gets an answer acknowledges it, and keeps reading: a new member 0 may come, and answer again.
+4. Once the newest arrival of every member has acknowledged, member 0 opens the rendezvous. All members go on
+   with keys below its name.
 """
 
 from __future__ import annotations
@@ -27,16 +29,16 @@ _LONGEST_PAUSE_SECONDS = 0.1
 
 
 class StoreRendezvous:
-    """Keys below one name of the store, which the living members of a job share with nobody.
+    """Keys below one name of the store, which only the living members of a job use.
 
-    All members gather something in it before any of them makes another one in the same store.
+    All members must call ``gather`` before any of them makes another rendezvous in the same store.
     """
 
     def __init__(self, store: Any, member: int, size: int, timeout_seconds: float) -> None:
-        """Returns when all have come.
+        """Returns when all members have come.
 
         Raises:
-            TimedOutError: some did not come within `timeout_seconds`; the text says which.
+            TimedOutError: a member did not come within `timeout_seconds`; the text names the missing members.
         """
         self._store, self._member, self._size = store, member, size
         self._timeout = timeout_seconds
@@ -44,7 +46,7 @@ class StoreRendezvous:
         self._name = self._open(arrival) if member == 0 else self._enter(arrival)
 
     def gather(self, step: str, mine: bytes) -> list[bytes]:
-        """Returns the bytes of all members at this step, by their numbers. Each takes a step once."""
+        """Returns the bytes of all members at this step, by their numbers. A step may be used only once."""
         self._store.set(f"{self._name}/{step}/{self._member}", mine)
         return [bytes(self._store.get(f"{self._name}/{step}/{other}")) for other in range(self._size)]
 
@@ -59,7 +61,10 @@ class StoreRendezvous:
         return name
 
     def _has_entered(self, name: str, member: int) -> bool:
-        """Answers the newest arrival again until it has entered: a member 0 that is about to end may have written, too."""
+        """Returns True if the member's newest arrival has acknowledged; else answers it, each time again.
+
+        An earlier member 0 that is about to end may have overwritten the answer.
+        """
         arrival = f"{member}/{int(self._store.add(f'{_TOP}/arrivals/{member}', 0))}"
         if int(self._store.add(f"{name}/entered/{arrival}", 0)) > 0:
             return True

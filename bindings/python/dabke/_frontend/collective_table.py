@@ -1,4 +1,4 @@
-"""The collectives that take tensors: a row each, from which the wrappers of all frameworks are built."""
+"""The collectives that take tensors: a row for each, from which the wrappers of all frameworks are built."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = [
     "directly",
 ]
 
-# A function of the compiled part that submits.
+# A function of the compiled part that submits tensors.
 Submit = Callable[..., _core.Handle]
-# Calls such a function with its arguments. A frontend's own may note the call in a profile.
+# A function that calls a Submit with its arguments. That of a frontend may also note the call in a profile.
 SubmitBy = Callable[..., _core.Handle]
 
 
@@ -34,11 +34,12 @@ class Collective(NamedTuple):
     """The facts of a collective that its wrappers need.
 
     Attributes:
-        name: begins the names of unnamed tensors, and stands in messages.
-        submit: the compiled part's function of one tensor.
-        submit_group: that of several tensors; None where there is none.
-        keeps_shape: whether the result has its input's shape. Memory for it is made before the call then, or is the
-            input's own; any other result is memory of the runtime unless the caller gives some.
+        name: the name in messages, and at the beginning of the names of unnamed tensors.
+        submit: the compiled part's function for one tensor.
+        submit_group: the compiled part's function for several tensors; None if it lacks one.
+        keeps_shape: True if the result has its input's shape. The memory of such a result is made before the
+            call, or is the input's own. Any other result is memory of the runtime, unless the caller gives
+            memory.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Collective(NamedTuple):
 
     @property
     def group_name(self) -> str:
-        """Begins the names of unnamed groups, and stands in messages."""
+        """The name in messages, and at the beginning of the names of unnamed groups."""
         return f"grouped_{self.name}"
 
 

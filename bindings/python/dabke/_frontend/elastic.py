@@ -1,4 +1,4 @@
-"""The part of elastic training that no framework has its own form of. What it does is still to come."""
+"""The part of elastic training that is the same for all frameworks. It is not implemented yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class HostsUpdatedInterrupt(DabkeError):
     """The job's hosts have changed. Nothing raises it yet.
 
     Args:
-        skip_sync: whether the state need not be sent to the ranks again.
+        skip_sync: True if the state need not be sent to the ranks again.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:

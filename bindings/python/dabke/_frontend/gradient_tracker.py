@@ -1,11 +1,13 @@
 """The progress of an optimizer's gradients: which are complete, and which are being reduced.
 
-1. Each backward pass that has added to a gradient is counted (`pass_done`); the last one of a step makes it complete.
-2. A complete gradient is reduced at once, or, as a member of a group, when all members are there (`complete`).
-3. Before a step, `is_missing` says whose reduction nothing has started, and `take_started` what there is to
-   wait for.
+1. Each backward pass that has added to a gradient is counted (`pass_done`). The last pass of a step makes the
+   gradient complete.
+2. A complete gradient is reduced at once. A member of a group is reduced when all members are complete
+   (`complete`).
+3. Before a step, `is_missing` returns the gradients whose reductions have not started, and `take_started`
+   returns the reductions to wait for.
 
-A parameter is whatever the framework has, hashed by its identity; a reduction is whatever its frontend keeps of one.
+A parameter is an object of the framework, hashed by its identity. A reduction is an object of the frontend.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class GradientTracker(Generic[P, R]):
     def __init__(
         self, names: dict[P, str], groups: Sequence[Sequence[P]], passes: int, in_group: Callable[[P], bool]
     ) -> None:
-        """`in_group` says whether a member's gradient travels with its group at present, and not by itself."""
+        """`in_group` returns True if a member's gradient travels with its group at present."""
         self.parameters: list[P] = []
         self._names = names
         self._groups = groups
@@ -33,11 +35,11 @@ class GradientTracker(Generic[P, R]):
         self._in_group = in_group
         self._passes = passes
         self._passes_left: dict[P, int] = {}
-        self._complete: list[set[P]] = [set() for _ in groups]  # whose groups wait for other members
+        self._complete: list[set[P]] = [set() for _ in groups]  # members whose groups wait for other members
         self._started: dict[P, R] = {}
 
     def name_of(self, parameter: P) -> str:
-        """Its name; a parameter that came later than the others is numbered."""
+        """Returns the parameter's name. A parameter that was added later than the others is numbered."""
         return self._names.setdefault(parameter, f"noname.{len(self._names)}")
 
     def add(self, parameter: P) -> None:
@@ -46,7 +48,7 @@ class GradientTracker(Generic[P, R]):
         self._passes_left[parameter] = self._passes
 
     def set_passes(self, passes: int) -> None:
-        """How many backward passes add to a gradient before it is complete; all counts start over."""
+        """Sets the number of backward passes that complete a gradient, and restarts all counts."""
         self._passes = passes
         self.start_over()
 
@@ -56,10 +58,10 @@ class GradientTracker(Generic[P, R]):
         """Counts a backward pass that has added to the gradient.
 
         Returns:
-            whether the gradient is complete.
+            True if the gradient is complete.
 
         Raises:
-            AssertionError: it was complete already.
+            AssertionError: the gradient was complete already.
         """
         if self._passes_left[parameter] <= 0:
             raise AssertionError(
@@ -70,10 +72,11 @@ class GradientTracker(Generic[P, R]):
         return self._passes_left[parameter] == 0
 
     def complete(self, parameter: P, alone: bool) -> list[P]:
-        """Notes that a gradient can be reduced; `alone`: it is reduced by itself, whatever its group.
+        """Notes that a gradient can be reduced. With `alone` the caller reduces it by itself.
 
         Returns:
-            the parameters whose gradients are to be reduced together now; empty where a group waits for other members.
+            the parameters whose gradients are to be reduced together now; empty if a group waits for other
+            members.
         """
         group = self._group_of.get(parameter)
         if group is None:
@@ -87,39 +90,39 @@ class GradientTracker(Generic[P, R]):
         return members
 
     def start(self, parameter: P, reduction: R) -> None:
-        """Keeps a reduction that has been started."""
+        """Stores a reduction that has been started."""
         self._started[parameter] = reduction
 
     # ---- before a step ----
 
     @property
     def is_reducing(self) -> bool:
-        """Whether a reduction has been started, or waits for its group."""
+        """True if a reduction has been started, or waits for its group."""
         return bool(self._started) or any(self._complete)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether no backward pass has added to a gradient since all were reduced."""
+        """True if no backward pass has added to a gradient since all gradients were reduced."""
         return not self.is_reducing and all(left == self._passes for left in self._passes_left.values())
 
     def is_missing(self, parameter: P) -> bool:
-        """Whether nothing has started its reduction, nor will the last member of its group."""
+        """True if the gradient's reduction has not started, and its group will not start it."""
         if parameter in self._started:
             return False
         group = self._group_of.get(parameter)
         return group is None or parameter not in self._complete[group]
 
     def take_started(self) -> dict[P, R]:
-        """The reductions that have been started, in their order; they are the caller's, and a new step begins."""
+        """Hands the started reductions to the caller, in the order of their start, and begins a new step."""
         started, self._started = self._started, {}
         self.start_over()
         return started
 
     def start_over(self) -> None:
-        """Counts the passes of a new step: the gradients are gone."""
+        """Restarts the counts of passes for a new step, because the gradients are gone."""
         self._passes_left = dict.fromkeys(self._passes_left, self._passes)
 
     def forget(self) -> None:
-        """Drops what waits for its group."""
+        """Drops the gradients that wait for their groups."""
         for complete in self._complete:
             complete.clear()

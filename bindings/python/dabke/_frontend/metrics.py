@@ -18,7 +18,7 @@ __all__ = ["weighted_average"]
 def weighted_average(
     value: float, weight: float, name: str | None, process_set: AnySet, submit_by: SubmitBy = directly
 ) -> float:
-    """The average of the ranks' values, each of which counts as its weight says; NaN where all weights are 0.
+    """Returns the weighted average of the ranks' values; NaN if all weights are 0.
 
     A value with a weight of 0 is not read.
     """

@@ -1,7 +1,7 @@
-"""The names of tensors that have none of the program's own, and those of a group's members.
+"""The names of tensors that the program does not name, and of a group's members.
 
-An unnamed tensor is ``<collective>.noname.<n>``. n counts the calls of that collective in the tensor's process set, so the
-name is the same on all ranks that submit in the same order.
+An unnamed tensor is ``<collective>.noname.<n>``. n counts the unnamed calls of that collective in the
+tensor's process set. So the name is the same on all ranks that submit in the same order.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ _unnamed: defaultdict[tuple[str, int], Iterator[int]] = defaultdict(itertools.co
 
 
 def forget_names() -> None:
-    """Starts all counts from 0 again, as every rank does when a job begins."""
+    """Restarts all counts from 0, as every rank does when a job begins."""
     _unnamed.clear()
 
 
 def name_of(name: str | None, collective: str, process_set: int) -> str:
-    """The name as it was given, or the next one of an unnamed tensor."""
+    """Returns `name`, or the next name of an unnamed tensor."""
     return name if name else f"{collective}.noname.{next(_unnamed[collective, process_set])}"
 
 
 def group_names(name: str | None, collective: str, process_set: int, count: int) -> list[str]:
-    """``<name>.<i>`` for each of `count` members, i from 0."""
+    """Returns ``<name>.<i>`` for each of `count` members, i from 0."""
     group = name_of(name, collective, process_set)
     return [f"{group}.{i}" for i in range(count)]
 
 
-# Horovod's form, which its users find in timelines: what a framework's layer names its tensors by.
+# The names that the layers of frameworks use. They have Horovod's form, which its users find in timelines.
 
 
 def prefixed_name(collective: str, name: str | None, process_set: int) -> str:
-    """``<collective>.<name>``, or the next name of an unnamed tensor."""
+    """Returns ``<collective>.<name>``, or the next name of an unnamed tensor."""
     return f"{collective}.{name}" if name else name_of(None, collective, process_set)
 
 
 def prefixed_group_names(collective: str, name: str | None, process_set: int, count: int) -> list[str]:
-    """``<collective>.<name>_<i>of<count>`` for each of `count` members, i from 1."""
+    """Returns ``<collective>.<name>_<i>of<count>`` for each of `count` members, i from 1."""
     group = prefixed_name(collective, name, process_set)
     return [f"{group}_{i}of{count}" for i in range(1, count + 1)]

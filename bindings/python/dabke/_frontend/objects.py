@@ -1,4 +1,4 @@
-"""Python objects that one rank gives to all, or each to each, as pickles in host memory."""
+"""Broadcast and allgather of Python objects, as pickles in host memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["allgather_object", "broadcast_object", "pickler"]
 
 T = TypeVar("T")
 
-_NOT_PICKLED = -1  # in the place of a length
+_NOT_PICKLED = -1  # instead of a length
 
 
 def pickler() -> Any:
-    """cloudpickle where it is installed; else pickle, which cannot take functions of the main program along."""
+    """Returns cloudpickle if it is installed, else pickle, which cannot send functions of ``__main__``."""
     try:
         import cloudpickle  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
@@ -34,14 +34,14 @@ def pickler() -> Any:
 
 
 class _Wire:
-    """Lengths and bytes between the ranks of a set, under names that begin alike."""
+    """Sends lengths and bytes between the ranks of a set, under names with a common beginning."""
 
     def __init__(self, base: str, process_set: int, submit_by: SubmitBy) -> None:
         self.base, self.process_set = base, process_set
         self._submit_by = submit_by
 
     def broadcast(self, part: str, memory: Any, root_rank: int) -> None:
-        """Makes the memory, writable and of the same size everywhere, that of `root_rank`."""
+        """Copies the memory of `root_rank` to all ranks. All pass writable memory of the same size."""
         options = options_of(self.process_set, root_rank=int(root_rank)).core
         handle = self._submit_by(BROADCAST.submit, f"{self.base}.{part}", memory, None, options, None, True)
         synchronize(handle)
@@ -51,12 +51,12 @@ class _Wire:
         return self._submit_by(ALLGATHER.submit, f"{self.base}.{part}", memory, None, options, memoryview_of)
 
     def allgather(self, part: str, memory: Any) -> memoryview:
-        """The elements of all ranks, one behind the other."""
+        """Returns the elements of all ranks, concatenated."""
         return synchronize(self.start_allgather(part, memory))  # type: ignore[no-any-return]
 
 
 def memoryview_of(handle: _core.Handle) -> memoryview:
-    """The only output of a handle, as the runtime's own memory."""
+    """Returns the only output of a handle, as a view of the runtime's own memory."""
     return memoryview(handle.output(0))
 
 
@@ -65,7 +65,7 @@ def _length(count: int) -> array.array[int]:
 
 
 class _Attempts:
-    """Attempts of this rank in the middle of a call of all ranks: `all_succeed` raises on all of them if one has failed."""
+    """Attempts of this rank in a call of all ranks. If one rank fails, `all_succeed` raises on all ranks."""
 
     def __init__(self, call: str, wire: _Wire) -> None:
         self._call, self._wire = call, wire
@@ -73,7 +73,7 @@ class _Attempts:
         self._text = b""
 
     def __call__(self, what: str, function: Callable[[], T]) -> T | None:
-        """The function's result; None where it raises, or something has failed before."""
+        """Returns the function's result; None if it raises, or if an earlier attempt has failed."""
         if self._error is not None:
             return None
         try:
@@ -85,12 +85,12 @@ class _Attempts:
             return None
 
     def all_succeed(self) -> None:
-        """Raises the text of the first rank that has failed. Every rank calls it, whatever has become of its attempts."""
+        """Raises the text of the first rank that has failed. Every rank must call it, failed or not."""
         lengths = self._wire.allgather("failures", _length(len(self._text))).tolist()
         if not any(lengths):
             return
         texts = bytes(self._wire.allgather("texts", self._text))
-        first = next(length for length in lengths if length > 0)  # the texts of the ranks before are empty
+        first = next(length for length in lengths if length > 0)  # ranks before it have empty texts
         raise InvalidArgumentError(texts[:first].decode()) from self._error
 
 
@@ -102,7 +102,7 @@ def broadcast_object(
     *,
     submit_by: SubmitBy = directly,
 ) -> Any:
-    """The work of a frontend's ``broadcast_object``, which explains the arguments. `submit_by` is the frontend's own."""
+    """Implements a frontend's ``broadcast_object``, which explains the arguments but `submit_by`."""
     number = set_id_of(process_set)
     wire = _Wire(prefixed_name("broadcast_object", name, number), number, submit_by)
     attempt = _Attempts("broadcast_object", wire)
@@ -122,7 +122,7 @@ def broadcast_object(
 def allgather_object(
     obj: Any, name: str | None = None, *, process_set: AnySet = WORLD, submit_by: SubmitBy = directly
 ) -> list[Any]:
-    """The work of a frontend's ``allgather_object``, which explains the arguments. `submit_by` is the frontend's own."""
+    """Implements a frontend's ``allgather_object``, which explains the arguments but `submit_by`."""
     number = set_id_of(process_set)
     wire = _Wire(prefixed_name("allgather_object", name, number), number, submit_by)
     attempt = _Attempts("allgather_object", wire)

@@ -15,22 +15,22 @@ __all__ = ["AnySet", "CallOptions", "WORLD", "options_of"]
 AnySet = ProcessSet | int
 WORLD = global_process_set
 
-_MOST_STREAMS = 64  # for which an object keeps its options; a program may make ever new streams
+_MOST_STREAMS = 64  # for which an object keeps options; a program may make new streams without end
 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The arguments of a collective, but for its tensors and their names.
+    """The arguments of a collective, except its tensors and their names.
 
-    The public functions make it of their arguments, and everything below them takes it as it is.
+    The public functions make this object of their arguments. All functions below them pass it on unchanged.
 
     Attributes:
         process_set: the runtime's number of the set.
-        op: the number of the ``ReduceOp``. It counts for reductions alone, as do the two factors.
+        op: the number of the ``ReduceOp``. Only reductions read it and the two factors.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
         compression: the number of the ``Compression``; for an allreduce.
-        priority: higher first among what is ready at the same time.
+        priority: higher first among tensors that are ready at the same time.
         root_rank: the world rank that sends; for a broadcast.
     """
 
@@ -42,14 +42,14 @@ class CallOptions:
     priority: int = 0
     root_rank: int = 0
     core: _core.Options = field(init=False, repr=False, compare=False)
-    """The same for the compiled part, of tensors on the host."""
+    """The same options for the compiled part, for tensors on the host."""
     _by_stream: dict[int, _core.Options] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "core", self._compile(0))
 
     def on_stream(self, stream: int) -> _core.Options:
-        """The same for the compiled part, of tensors that `stream` produces; 0: of tensors on the host."""
+        """Returns the options for the compiled part, for tensors that `stream` produces; 0: host tensors."""
         if stream == 0:
             return self.core
         found = self._by_stream.get(stream)
@@ -60,7 +60,7 @@ class CallOptions:
         return found
 
     def with_splits(self, splits: list[int], stream: int = 0) -> _core.Options:
-        """The same for the compiled part, with the rows that an alltoall sends to each rank of the set."""
+        """Returns the options for the compiled part, with the rows of an alltoall for each rank."""
         return self._compile(stream, splits)
 
     def _compile(self, stream: int, splits: list[int] | None = None) -> _core.Options:
@@ -77,7 +77,7 @@ class CallOptions:
         )
 
 
-# By type too: 1.0 is not a rank, whichever call has asked for rank 1 before.
+# The cache separates types, too: 1.0 is not a rank, even if an earlier call has passed 1.
 _made_once = functools.lru_cache(maxsize=4096, typed=True)(CallOptions)
 
 
@@ -90,7 +90,7 @@ def options_of(
     priority: int = 0,
     root_rank: int = 0,
 ) -> CallOptions:
-    """The options of a call; the same ones are made once."""
-    # 0.0 and -0.0 are equal, but not the same; neither is worth a place.
+    """Returns the options of a call. Equal arguments give the same object."""
+    # 0.0 and -0.0 are equal keys for different options, and both are rare, so they are not cached.
     make = _made_once if prescale_factor and postscale_factor else CallOptions
     return make(process_set, op, prescale_factor, postscale_factor, compression, priority, root_rank)

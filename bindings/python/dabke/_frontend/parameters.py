@@ -9,18 +9,18 @@ from ..errors import InvalidArgumentError
 
 __all__ = ["groups_of", "names_of"]
 
-P = TypeVar("P")  # a framework's parameter, which is hashed by its identity
+P = TypeVar("P")  # a framework's parameter, hashed by its identity
 
 
 def names_of(call: str, parameters: Sequence[P], named: Iterable[tuple[str, P]] | None) -> dict[P, str]:
-    """The name of each parameter; without names they are numbered in their order.
+    """Returns the name of each parameter. Without `named` they are numbered in their order.
 
     Args:
         call: the public function, for messages.
-        named: pairs of a name and a parameter, among which all `parameters` are.
+        named: pairs of a name and a parameter, with all `parameters`.
 
     Raises:
-        InvalidArgumentError: something else than pairs, a name that is there twice, a parameter without a name.
+        InvalidArgumentError: `named` has an item that is not a pair, or a name twice, or lacks a parameter.
     """
     if named is None:
         return {parameter: f"noname.{i}" for i, parameter in enumerate(parameters)}
@@ -46,15 +46,17 @@ def names_of(call: str, parameters: Sequence[P], named: Iterable[tuple[str, P]] 
 def groups_of(
     call: str, groups: int | Sequence[Sequence[P]] | None, parameters: list[P], kind: type[Any]
 ) -> list[list[P]]:
-    """The groups, each a list of parameters that are in no other.
+    """Returns the groups, each a list of parameters. A parameter is in at most one group.
 
     Args:
         call: the public function, for messages.
-        groups: how many groups there are, of about as many parameters each; or the groups themselves. None and 0: none.
+        groups: the number of groups, which get about the same number of parameters; or the groups themselves.
+            None and 0: no groups.
         kind: the class of a parameter.
 
     Raises:
-        InvalidArgumentError: a negative number, something else than parameters, a parameter that is there twice.
+        InvalidArgumentError: a negative number, an item that is not a parameter, or a parameter that is in
+            groups twice.
     """
     if groups is None or isinstance(groups, int):
         count = min(int(groups or 0), len(parameters))

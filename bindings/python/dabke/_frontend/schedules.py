@@ -12,10 +12,12 @@ __all__ = ["warmup_factor"]
 def warmup_factor(
     warmup_steps: int, start_factor: float | None = None, after: Callable[[int], float] | None = None
 ) -> Callable[[int], float]:
-    """The factor of the full rate at each step: it rises evenly, and follows `after` from then on.
+    """Returns a function of the step, whose value is the factor of the full rate.
+
+    The factor rises linearly, then follows `after`.
 
     Args:
-        warmup_steps: after so many steps the rate is full.
+        warmup_steps: the number of steps until the rate is full.
         start_factor: the factor of the first step; None: 1 / size.
         after: the factor at a step, counted from the end of the warm-up; None: 1.
     """

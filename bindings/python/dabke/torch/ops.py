@@ -106,7 +106,10 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> Handle:
-    """Starts what ``allreduce_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``allreduce_``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allreduce_``.
+    """
     options = options_of(set_id_of(process_set), reduce_op(op, average), prescale_factor, postscale_factor)
     return submit_one(
         ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options, in_place=True
@@ -161,7 +164,10 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> Handle:
-    """Starts what ``grouped_allreduce_`` does, of the same arguments, and returns a ``Handle`` for all tensors at once."""
+    """Starts ``grouped_allreduce_``, and returns a ``Handle`` for all tensors at once.
+
+    Arguments and errors are those of ``grouped_allreduce_``.
+    """
     number = set_id_of(process_set)
     names = prefixed_group_names("grouped_allreduce", name, number, len(tensors))
     options = options_of(number, reduce_op(op, average), prescale_factor, postscale_factor)
@@ -267,7 +273,10 @@ def broadcast_async(
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Handle:
-    """Starts what ``broadcast_`` does, of the same arguments, and returns a ``Handle`` at once."""
+    """Starts ``broadcast_``, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``broadcast_``.
+    """
     options = options_of(set_id_of(process_set), root_rank=int(root_rank))
     return submit_one(
         BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options, in_place=True
@@ -358,8 +367,8 @@ def join(device: int = -1) -> int:
     element.
 
     Args:
-        device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this build or
-            machine does not have. So ``join(hvd.local_rank())`` is right with GPUs and without.
+        device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this
+            build or machine does not have. So ``join(hvd.local_rank())`` is right with GPUs and without.
 
     Returns:
         the rank that joined last.
