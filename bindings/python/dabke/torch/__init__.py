@@ -1,4 +1,4 @@
-"""Distributed training with PyTorch, by the names that horovod.torch has.
+"""Distributed training with PyTorch, with the names of horovod.torch.
 
     import dabke.torch as hvd
 
@@ -8,8 +8,8 @@
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-Nothing is compiled against PyTorch. docs/python/pytorch.md has every name, and what is other than in Horovod.
-``init_process_group("dabke")`` of torch.distributed is known once this is imported.
+Nothing is compiled against PyTorch. docs/python/pytorch.md documents every name, and the differences from
+Horovod. The import also registers the backend of ``init_process_group("dabke")`` of torch.distributed.
 """
 
 from ..errors import DabkeError, HorovodInternalError

@@ -1,9 +1,14 @@
-"""The blocking collectives, through which gradients flow.
+"""The blocking collectives, which are differentiable.
 
-The gradient of an allreduce is the same allreduce of the ranks' gradients. An allgather gives each rank its rows of
-the ranks' average gradient, a broadcast gives the root that average and the others zeros, an alltoall sends each row's
-gradient back where the row came from, and a reducescatter gathers the ranks' gradients, times the number of ranks
-where it sums. These scales are Horovod's: what they give is averaged over the ranks once, as an optimizer does.
+Each collective has this gradient:
+
+* allreduce: the same allreduce of the ranks' gradients
+* allgather: this rank's rows of the ranks' average gradient
+* broadcast: the ranks' average gradient on the root, zeros on the other ranks
+* alltoall: each row's gradient, sent back to the source of the row
+* reducescatter: the gathered gradients of the ranks; for a sum they are multiplied by the number of ranks
+
+These scales are Horovod's. They expect that an optimizer averages the gradients over the ranks once.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ _WORLD = global_process_set
 
 
 class _Call(NamedTuple):
-    """A collective's names and options, which its gradient needs again."""
+    """The names and options of a collective. Its gradient needs them again."""
 
     names: list[str]
     options: CallOptions
@@ -71,7 +76,7 @@ def _needs_gradient(tensors: Sequence[Any]) -> bool:
 
 
 def _apply(function: Any, *arguments: Any) -> Any:
-    """Runs one of the functions below; autograd's own `apply` has no types."""
+    """Runs one of the functions below. The wrapper exists because autograd's own `apply` lacks types."""
     return function.apply(*arguments)
 
 
@@ -178,11 +183,11 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
         return (None, *(_gathered(grad, name, ctx.call) for grad, name in zip(grads, ctx.call.grad_names)))
 
 
-# ---- what they are made of ----
+# ---- helper functions of the gradients ----
 
 
 def _rows(tensor: torch.Tensor) -> int:
-    """A scalar has none; the runtime's own words refuse it."""
+    """Returns the number of rows; 0 for a scalar, which the runtime refuses."""
     return tensor.shape[0] if tensor.dim() else 0
 
 
@@ -191,7 +196,7 @@ def _mean(grad: torch.Tensor, name: str, options: CallOptions) -> torch.Tensor:
 
 
 def _own_rows(grad: torch.Tensor, rows: int, name: str, options: CallOptions) -> torch.Tensor:
-    """This rank's rows of the ranks' average gradient of what was gathered."""
+    """Returns this rank's rows of the ranks' average gradient of the gathered tensor."""
     counts = run_one(ALLGATHER, f"{name}.rows", torch.tensor([rows]), options).tolist()
     first = sum(counts[: _core.process_set_rank(options.process_set)])
     return _mean(grad, f"{name}.grad", options).narrow(0, first, rows)
@@ -219,13 +224,15 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> torch.Tensor:
-    """Reduces the tensors of all ranks element by element; every rank gets the result. Differentiable for Average and Sum.
+    """Reduces the tensors of all ranks elementwise. Every rank gets the result.
+
+    The function is differentiable for Average and Sum.
 
     Args:
-        tensor: contiguous, of any shape; the same shape and dtype on every rank.
+        tensor: the input, contiguous and of any shape; the same shape and dtype on every rank.
         average: the older form of `op`: True for Average, False for Sum.
-        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
-        compression: how it travels; see ``Compression``.
+        name: the tensor's name, the same on every rank; it is prefixed by ``<collective>.``. None: numbered.
+        compression: the form in which the tensor travels; see ``Compression``.
         op: a ``ReduceOp``; None: Average. An average of integers is truncated toward zero.
         prescale_factor: multiplies every input element.
         postscale_factor: multiplies every result.
@@ -235,10 +242,11 @@ def allreduce(
         a new tensor of the shape, dtype and device of `tensor`.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a tensor that is not contiguous.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        DuplicateNameError: the name is still in flight on this rank.
-        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`; on all.
+        InvalidArgumentError: an argument is not valid, such as a tensor that is not contiguous.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        DuplicateNameError: an operation of this name is still pending on this rank.
+        MismatchError: shape, dtype, `op`, a factor, `compression` or `process_set` differ between ranks;
+            raised on all of them.
         HorovodInternalError: the job has failed.
     """
     number = set_id_of(process_set)
@@ -267,13 +275,14 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> list[torch.Tensor]:
-    """An allreduce of several tensors that travel together: all of them, or none. Differentiable as ``allreduce``.
+    """Reduces several tensors that travel together: all of them, or none. Differentiable like ``allreduce``.
 
     Errors and the arguments that are not here are those of ``allreduce``.
 
     Args:
-        tensors: contiguous, of any shapes; as many on every rank, each with the same shape and dtype everywhere.
-        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+        tensors: the inputs, contiguous and of any shapes; the same number on every rank, each with the same
+            shape and dtype.
+        name: the group's name; its members are ``<name>_<i>of<count>``, i from 1.
 
     Returns:
         a result for each tensor, in their order.
@@ -297,22 +306,25 @@ def grouped_allreduce(
 
 
 def allgather(tensor: torch.Tensor, name: str | None = None, process_set: AnySet = _WORLD) -> torch.Tensor:
-    """All ranks' tensors one behind the other, in the order of the ranks, on every rank; differentiable.
+    """Concatenates the tensors of all ranks, in the order of the ranks. Every rank gets the result.
+
+    The function is differentiable.
 
     Args:
-        tensor: contiguous, of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype
-            may not.
-        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        tensor: the input, contiguous, of shape [rows, ...]. Only the rows may differ between ranks, and may
+            be 0; the other dimensions and the dtype are the same on every rank.
+        name: the tensor's name, the same on every rank; it is prefixed by ``<collective>.``. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
         a new tensor of shape [sum of all ranks' rows, ...].
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a scalar.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        DuplicateNameError: the name is still in flight on this rank.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        InvalidArgumentError: an argument is not valid, such as a scalar.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        DuplicateNameError: an operation of this name is still pending on this rank.
+        MismatchError: the dtype, `process_set` or dimensions after the first differ between ranks; raised on
+            all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set))
@@ -325,13 +337,13 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: AnySet
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: AnySet = _WORLD
 ) -> list[torch.Tensor]:
-    """An allgather of several tensors that travel together: all of them, or none; differentiable.
+    """Gathers several tensors that travel together: all of them, or none. Differentiable.
 
     Errors and the arguments that are not here are those of ``allgather``.
 
     Args:
-        tensors: contiguous, of shapes [rows, ...], as many on every rank.
-        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+        tensors: the inputs, contiguous, of shapes [rows, ...]; the same number on every rank.
+        name: the group's name; its members are ``<name>_<i>of<count>``, i from 1.
 
     Returns:
         a result for each tensor, in their order.
@@ -346,22 +358,23 @@ def grouped_allgather(
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> torch.Tensor:
-    """The tensor of one rank, on every rank; differentiable.
+    """Sends the tensor of one rank to every rank. Differentiable.
 
     Args:
-        tensor: contiguous, of any shape; the same shape and dtype on every rank. Only the data of `root_rank` counts.
+        tensor: the input, contiguous and of any shape; the same shape and dtype on every rank. Only the data
+            of `root_rank` is read.
         root_rank: the world rank that sends, also in a process set.
-        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        name: the tensor's name, the same on every rank; it is prefixed by ``<collective>.``. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
         a new tensor of the shape, dtype and device of `tensor`.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as a `root_rank` outside of the set.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        DuplicateNameError: the name is still in flight on this rank.
-        MismatchError: the ranks disagree about shape, dtype, `root_rank` or `process_set`; on all.
+        InvalidArgumentError: an argument is not valid, such as a `root_rank` outside of the set.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        DuplicateNameError: an operation of this name is still pending on this rank.
+        MismatchError: shape, dtype, `root_rank` or `process_set` differ between ranks; raised on all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set), root_rank=int(root_rank))
@@ -377,24 +390,28 @@ def alltoall(
     name: str | None = None,
     process_set: AnySet = _WORLD,
 ) -> Any:
-    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
-    Differentiable.
+    """Sends row block i of the tensor to rank i of the set. The result has the received rows, by source rank.
+
+    The function is differentiable.
 
     Args:
-        tensor: contiguous, of shape [rows, ...]; the dimensions behind the first and the dtype are the same everywhere.
-        splits: the rows for each rank, as a tensor or a list; their sum is the first dimension. None: equal parts.
-        name: stands for the same tensor on every rank; ``<collective>.`` comes before it. None: numbered.
+        tensor: the input, contiguous, of shape [rows, ...]; the dimensions after the first and the dtype are
+            the same on every rank.
+        splits: the number of rows for each rank, as a tensor or a list; their sum is the first dimension.
+            None: equal parts.
+        name: the tensor's name, the same on every rank; it is prefixed by ``<collective>.``. None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        the tensor, of shape [rows that came, ...]; with `splits`, that and an int32 tensor of the rows that came from
-        each rank.
+        the tensor, of shape [received rows, ...]; with `splits`, that tensor and an int32 tensor with the
+        number of rows from each rank.
 
     Raises:
-        InvalidArgumentError: an argument makes no sense, such as `splits` with another sum.
-        UnsupportedError: a dtype or a device that no backend of this build can work on.
-        DuplicateNameError: the name is still in flight on this rank.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        InvalidArgumentError: an argument is not valid, such as `splits` with another sum.
+        UnsupportedError: no backend of this build supports the dtype or the device.
+        DuplicateNameError: an operation of this name is still pending on this rank.
+        MismatchError: the dtype, `process_set` or dimensions after the first differ between ranks; raised on
+            all of them.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set))
@@ -413,14 +430,15 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average and Sum.
+    """Reduces like ``allreduce``. Rank i of the set gets the i-th block of rows.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
-    are not here are those of ``allreduce``.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. The function is
+    differentiable for Average and Sum. Errors and the arguments that are not here are those of ``allreduce``.
 
     Args:
-        tensor: contiguous, of shape [d, ...]; the same shape and dtype on every rank.
-        compression: how it travels: floating-point tensors are cast before, and the result back after.
+        tensor: the input, contiguous, of shape [d, ...]; the same shape and dtype on every rank.
+        compression: the form in which the tensor travels. Floating-point tensors are cast before, and the
+            result is cast back.
 
     Returns:
         a new tensor of this rank's rows, [d // n or d // n + 1, ...].
@@ -444,13 +462,15 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """A reducescatter of several tensors that travel together: all of them, or none. Differentiable likewise.
+    """Reduces and scatters several tensors that travel together: all of them, or none.
 
-    Errors and the arguments that are not here are those of ``reducescatter``.
+    The function is differentiable like ``reducescatter``. Errors and the arguments that are not here are
+    those of ``reducescatter``.
 
     Args:
-        tensors: contiguous, of shapes [d, ...]; as many on every rank, each with the same shape and dtype everywhere.
-        name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
+        tensors: the inputs, contiguous, of shapes [d, ...]; the same number on every rank, each with the same
+            shape and dtype.
+        name: the group's name; its members are ``<name>_<i>of<count>``, i from 1.
 
     Returns:
         this rank's rows of each tensor, in their order.

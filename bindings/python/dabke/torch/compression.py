@@ -1,10 +1,11 @@
 """Gradients that travel with fewer bits.
 
-``Compression.fp16`` and ``Compression.bf16`` leave float32 gradients as they are and let the runtime round what goes
-between hosts: inside a host nothing is rounded, the sum is made in float32, and the reduction still works in place.
-Other dtypes, and other collectives than allreduce, are cast before and back after.
+With ``Compression.fp16`` and ``Compression.bf16`` the runtime rounds float32 gradients on their way between
+hosts. Inside a host nothing is rounded. The sum is made in float32, and the reduction still works in place.
+Tensors of other dtypes, and of collectives other than allreduce, are cast before the call, and the result is
+cast back.
 
-A compressor of one's own is a class with the two static methods of ``Compressor``.
+A program's own compressor is a class with the two static methods of ``Compressor``.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from ..compression import Compression as WireCompression
 
 
 class Compressor:
-    """How a tensor is made smaller before it travels, and what came is made whole again."""
+    """Makes a tensor smaller before it travels, and restores the received tensor."""
 
-    # The runtime's own form of it, which float32 takes instead.
+    # The runtime's own compression, which is used for float32 instead.
     wire: ClassVar[int | None] = None
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor that travels, and whatever ``decompress`` needs beside it."""
+        """Returns the tensor that travels, and the context that ``decompress`` needs."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The received tensor, in the form that the given one had."""
+        """Returns the received tensor in the form of the original."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """Everything as it is, unless DABKE_COMPRESSION says otherwise for the job."""
+    """Does not change tensors. DABKE_COMPRESSION may still select a compression for the whole job."""
 
     wire: ClassVar[int | None] = int(WireCompression.default)
 
@@ -48,7 +49,7 @@ class NoneCompressor(Compressor):
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, Any]:
-    """Casts to `dtype`, of two bytes, a tensor with larger elements."""
+    """Casts a floating-point tensor with elements of more than two bytes to `dtype`, which has two bytes."""
     if not tensor.is_floating_point() or tensor.element_size() <= 2:
         return tensor, None
     return tensor.to(dtype), tensor.dtype
@@ -59,7 +60,7 @@ def _cast_back(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
 
 
 class FP16Compressor(Compressor):
-    """Floating-point tensors as float16."""
+    """Sends floating-point tensors as float16."""
 
     wire: ClassVar[int | None] = int(WireCompression.fp16)
 
@@ -73,7 +74,7 @@ class FP16Compressor(Compressor):
 
 
 class BF16Compressor(Compressor):
-    """Floating-point tensors as bfloat16: the range of float32 with fewer digits."""
+    """Sends floating-point tensors as bfloat16, which has the range of float32 with fewer digits."""
 
     wire: ClassVar[int | None] = int(WireCompression.bf16)
 
@@ -87,7 +88,7 @@ class BF16Compressor(Compressor):
 
 
 class Compression:
-    """The compressors that come with the package."""
+    """The compressors of this package."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
@@ -95,7 +96,7 @@ class Compression:
 
 
 def wire_compression(compression: type[Compressor], tensor: torch.Tensor) -> int | None:
-    """The runtime's number where it compresses this tensor itself, as ``none`` always is; None where it is cast."""
+    """Returns the runtime's number if it compresses this tensor itself, as for ``none``; None for a cast."""
     wire: int | None = getattr(compression, "wire", None)
     if compression is NoneCompressor or tensor.dtype == torch.float32:
         return wire

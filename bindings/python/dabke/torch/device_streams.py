@@ -1,8 +1,9 @@
-"""PyTorch's tensors on CUDA devices: on which stream they are made, and streams that wait for the runtime's results.
+"""PyTorch's tensors on CUDA devices: the streams that produce them, and streams that wait for results.
 
-The host does not wait for such a result. What fails after a stream was made to wait is raised by the operation's handle
-alone, so the handles are kept until their outcome is known: each further wait polls those that have ended, and the end of
-the job waits for the last. A failure ends the job, so whatever a program calls after it raises it, too.
+The host does not wait for such a result. After a stream was made to wait, only the operation's handle raises
+a failure. So the handles are kept until the outcome of their operation is known. Each further wait polls the
+oldest handles, and the end of the job waits for the last. A failure ends the job, so all later calls raise
+it, too.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ __all__ = [
     "record_use",
 ]
 
-# A PyTorch for AMD's GPUs calls them cuda, too.
+# PyTorch for AMD's GPUs calls their tensors cuda, too.
 _IS_ROCM = getattr(torch.version, "hip", None) is not None
 
 
 def is_supported(tensor: torch.Tensor) -> bool:
-    """Whether the runtime can work on the tensor's own memory."""
+    """Returns True if the runtime can work on the tensor's own memory."""
     return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("nccl") and not _IS_ROCM)
 
 
 def stream_of(tensor: torch.Tensor) -> int:
-    """The stream on which the tensor is produced: that on which the caller works now; 0 on the host."""
+    """Returns the stream that produces the tensor: the caller's current stream; 0 for host tensors."""
     return _current_stream(tensor.device) if tensor.is_cuda else 0
 
 
@@ -52,13 +53,13 @@ def _current_stream(device: Any) -> int:
 
 
 def record_use(tensor: torch.Tensor) -> None:
-    """The current stream works on the tensor, whose memory may be another stream's: it is not used again before."""
+    """Notes that the current stream uses the tensor. Its memory is not reused before that use ends."""
     if tensor.is_cuda:
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 class UnobservedHandles:
-    """Handles of operations for which streams wait, the oldest first. From any thread."""
+    """Handles of operations for which streams wait, the oldest first. Any thread may call."""
 
     def __init__(self) -> None:
         self._handles: deque[_core.Handle] = deque()
@@ -71,12 +72,12 @@ class UnobservedHandles:
         self._handles.append(handle)
 
     def raise_failures(self) -> None:
-        """Drops the handles of what has ended; raises the first failure. Does not wait."""
+        """Drops the handles of operations that have ended, and raises the first failure. Does not wait."""
         while (handle := self._take(only_ended=True)) is not None:
             self._observe(handle)
 
     def wait_all(self) -> None:
-        """Waits for all and drops their handles; raises the first failure."""
+        """Waits for all operations, drops their handles, and raises the first failure."""
         while (handle := self._take(only_ended=False)) is not None:
             self._observe(handle)
 
@@ -93,7 +94,7 @@ class UnobservedHandles:
         try:
             handle.wait()
         except Exception:
-            # What comes behind it has failed by the same cause, which the caller gets now.
+            # Later operations have failed by the same cause, which the caller gets now.
             self.clear()
             clear()
             raise
@@ -104,22 +105,26 @@ _is_watching_exit = False
 
 
 def raise_failures() -> None:
-    """Raises what has failed since a stream was made to wait for it, if nothing has raised it yet."""
+    """Raises a failure that came after a stream was made to wait, if no call has raised it yet."""
     _unobserved.raise_failures()
 
 
 def wait_all() -> None:
-    """Waits for all operations for which a stream still waits; raises the first failure."""
+    """Waits for all operations for which a stream still waits, and raises the first failure."""
     _unobserved.wait_all()
 
 
 def clear() -> None:
-    """Drops all handles: the caller gets the job's failure otherwise, or another job begins."""
+    """Drops all handles, because another call raises the job's failure, or another job begins."""
     _unobserved.clear()
 
 
 def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Handle:
-    """Calls a function of ``_core`` that submits. A name for which a stream waits still is free as the caller sees it."""
+    """Calls a function of ``_core`` that submits.
+
+    The caller regards a name as free for which only a stream still waits, so the call then waits for that
+    operation.
+    """
     try:
         handle = function(*arguments)
     except DuplicateNameError:
@@ -133,12 +138,13 @@ def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Hand
 
 
 def make_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = None) -> bool:
-    """The calling thread's current streams wait for these operations; those on the host are waited for.
+    """Makes the calling thread's current streams wait for these operations.
 
-    Waits itself until all ranks have submitted and they are handed to the device, at most `timeout` seconds for each.
+    The call itself waits for operations on the host. For others it waits until all ranks have submitted and
+    the operations are handed to the device, at most `timeout` seconds for each.
 
     Returns:
-        False when the time was up.
+        True, or False after a timeout.
     """
     raise_failures()
     try:
@@ -162,7 +168,10 @@ _idle_streams: dict[int, Any] = {}
 
 
 def wait_enqueued(handles: Iterable[_core.Handle]) -> None:
-    """Waits until all ranks have submitted these and they are handed to the device. No stream of the caller's waits."""
+    """Waits until all ranks have submitted the operations and they are handed to the device.
+
+    No stream of the caller waits.
+    """
     for handle in handles:
         device = handle.cuda_device
         if device < 0:
@@ -177,14 +186,14 @@ def wait_enqueued(handles: Iterable[_core.Handle]) -> None:
 def _add(handle: _core.Handle) -> None:
     global _is_watching_exit
     if not _is_watching_exit:
-        # Later than the package's own, and so called before it leaves the job.
+        # Registered later than the package's own hook, so it runs before that hook leaves the job.
         _is_watching_exit = True
         atexit.register(_print_last_failure)
     _unobserved.add(handle)
 
 
 def _print_last_failure() -> None:
-    """Prints at the interpreter's exit what nothing could raise before."""
+    """Prints a failure at the interpreter's exit that no call could raise before."""
     try:
         wait_all()
     except AbortedError:
@@ -192,7 +201,7 @@ def _print_last_failure() -> None:
 
 
 def shut_down(leave: Callable[[], None]) -> None:
-    """Leaves the job, and raises what nothing has raised yet."""
+    """Leaves the job, and raises a failure that no call has raised yet."""
     try:
         wait_all()
     finally:

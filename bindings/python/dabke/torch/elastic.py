@@ -1,4 +1,4 @@
-"""Horovod's names for elastic training. They can be imported; what they do is still to come."""
+"""Horovod's names for elastic training. They can be imported, but are not implemented yet."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FRONTEND = "dabke.torch"
 
 
 def run(func: Any) -> Any:
-    """To be the decorator of an elastic training function.
+    """Will decorate an elastic training function. Not implemented yet.
 
     Args:
-        func: takes a state as its first argument.
+        func: a function that takes a state as its first argument.
 
     Raises:
         UnimplementedError: always.
@@ -26,7 +26,7 @@ def run(func: Any) -> Any:
 
 
 class TorchState:
-    """To be what an elastic job keeps of a model and its optimizer.
+    """Will hold the state of a model and its optimizer in an elastic job. Not implemented yet.
 
     Raises:
         UnimplementedError: always.
@@ -37,7 +37,7 @@ class TorchState:
 
 
 class ElasticSampler:
-    """To be the sampler of an elastic job; torch.utils.data.DistributedSampler shards data until then.
+    """Will be the sampler of an elastic job. Until then, use torch.utils.data.DistributedSampler.
 
     Raises:
         UnimplementedError: always.

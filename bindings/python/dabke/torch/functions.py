@@ -27,17 +27,17 @@ def broadcast_parameters(
     *,
     process_set: AnySet = _WORLD,
 ) -> None:
-    """Gives all ranks the parameters of one rank, in place.
+    """Sends the parameters of one rank to all ranks, in place.
 
     Args:
-        params: ``model.state_dict()`` or ``model.named_parameters()``: the same names, shapes and dtypes on all
-            ranks. Memory formats may differ. None in place of a tensor is passed over.
+        params: ``model.state_dict()`` or ``model.named_parameters()``, with the same names, shapes and dtypes
+            on all ranks. Memory formats may differ. None instead of a tensor is skipped.
         root_rank: the world rank that sends, also in a process set.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Raises:
-        InvalidArgumentError: `params` is something else.
-        MismatchError: the ranks disagree about a shape or dtype; on all.
+        InvalidArgumentError: `params` has another form.
+        MismatchError: a shape or dtype differs between ranks; raised on all of them.
         HorovodInternalError: the job has failed.
     """
     if not isinstance(params, Mapping):
@@ -54,7 +54,7 @@ def broadcast_parameters(
 def broadcast_all(
     tensors: Mapping[str, torch.Tensor], root_rank: int, process_set: int = _core.WORLD
 ) -> None:
-    """Broadcasts tensors of any memory format in place, by their full names, all at once."""
+    """Broadcasts tensors of any memory format in place, all at once. The keys are their full names."""
     options = options_of(process_set, root_rank=int(root_rank))
     waiting = []
     for name, tensor in tensors.items():
@@ -75,30 +75,32 @@ def broadcast_all(
 def broadcast_object(
     obj: Any, root_rank: int = 0, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Any:
-    """The object of one rank, on every rank. It travels as a pickle, between ranks that trust each other.
+    """Sends the object of one rank to every rank, as a pickle. The ranks must trust each other.
 
     Args:
-        obj: whatever pickle can take, or cloudpickle where it is installed. Only that of `root_rank` counts.
+        obj: an object that pickle can take, or cloudpickle if it is installed. Only the object of `root_rank`
+            is sent.
         root_rank: the world rank that sends, also in a process set.
-        name: as that of a tensor; its tensors are ``broadcast_object.<name>.length`` and the like. None: numbered.
+        name: a name like that of a tensor. Its tensors are ``broadcast_object.<name>.length`` and the like.
+            None: numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        the object; on `root_rank` the very same.
+        the object; on `root_rank` `obj` itself.
 
     Raises:
-        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with that rank's
-            text.
+        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it. Raised on all ranks,
+            with that rank's text.
         HorovodInternalError: the job has failed.
     """
     return objects.broadcast_object(obj, root_rank, name, process_set, submit_by=submit)
 
 
 def allgather_object(obj: Any, name: str | None = None, *, process_set: AnySet = _WORLD) -> list[Any]:
-    """The objects of all ranks, on every rank. They travel as that of ``broadcast_object``.
+    """Sends the objects of all ranks to every rank. They travel as in ``broadcast_object``.
 
     Args:
-        obj: whatever pickle can take, or cloudpickle where it is installed.
+        obj: an object that pickle can take, or cloudpickle if it is installed.
         name: as in ``broadcast_object``.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
@@ -106,7 +108,8 @@ def allgather_object(obj: Any, name: str | None = None, *, process_set: AnySet =
         the objects, in the order of the ranks.
 
     Raises:
-        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that rank's text.
+        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's. Raised on all ranks,
+            with that rank's text.
         HorovodInternalError: the job has failed.
     """
     return objects.allgather_object(obj, name, process_set=process_set, submit_by=submit)
@@ -116,7 +119,7 @@ def allgather_object(obj: Any, name: str | None = None, *, process_set: AnySet =
 
 
 class _TensorForm(NamedTuple):
-    """The form of a tensor of the state, whose data follows under its name."""
+    """The form of a tensor of the state. The tensor's data follows under its name."""
 
     name: str
     shape: tuple[int, ...]
@@ -129,7 +132,7 @@ class _TensorForm(NamedTuple):
 
 
 def _without_tensors(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """`value` with the forms of tensors in their place, which are put into `tensors`."""
+    """Returns `value` with forms instead of its tensors, and puts the tensors into `tensors`."""
     if isinstance(value, torch.Tensor):
         tensors[name] = value
         return _TensorForm(name, tuple(value.shape), value.dtype, value.device.type == "cpu")
@@ -141,7 +144,7 @@ def _without_tensors(value: Any, name: str, tensors: dict[str, torch.Tensor]) ->
 
 
 def _with_tensors(value: Any, like: torch.Tensor | None, tensors: dict[str, torch.Tensor]) -> Any:
-    """The inverse, with new tensors, which are put into `tensors`."""
+    """Returns `value` with new tensors instead of their forms, and puts the tensors into `tensors`."""
     if isinstance(value, _TensorForm):
         return tensors.setdefault(value.name, value.empty(like))
     if isinstance(value, dict):
@@ -152,20 +155,21 @@ def _with_tensors(value: Any, like: torch.Tensor | None, tensors: dict[str, torc
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
-    """Gives all ranks the optimizer's state and its groups' settings of one rank, such as after a checkpoint was loaded.
+    """Sends the optimizer's state and the settings of its groups from one rank to all ranks.
 
-    The other ranks' optimizers need no state of their own, but the same parameters in the same groups. dtypes stay what
-    they are on `root_rank`. Parameters that need a gradient and have none get one of zeros, on all ranks, as after
-    Horovod's function; one of SparseAdam's is sparse.
+    Call it, for example, after one rank has loaded a checkpoint. The other ranks' optimizers need the same
+    parameters in the same groups, but no state of their own. The dtypes are those of `root_rank`. As after
+    Horovod's function, all parameters that require a gradient have one: missing gradients become zeros, which
+    are sparse for SparseAdam.
 
     Args:
-        optimizer: of any class of torch.optim but LBFGS.
+        optimizer: an optimizer of any class of torch.optim except LBFGS.
         root_rank: the world rank that sends.
-        model: accepted for Horovod's sake, and not needed.
+        model: ignored; the argument exists because Horovod has it.
 
     Raises:
-        InvalidArgumentError: the optimizer is an LBFGS, whose state has no fixed form, or has other parameters than
-            that of `root_rank`.
+        InvalidArgumentError: the optimizer is an LBFGS, whose state does not have a fixed form, or its
+            parameters differ from those on `root_rank`.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidArgumentError(
@@ -183,7 +187,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
 
 def _fill_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Programs written for Horovod read them before the first backward pass."""
+    """Sets missing gradients to zeros. Programs for Horovod read gradients before the first backward pass."""
     zeros = no_rows if isinstance(optimizer, torch.optim.SparseAdam) else torch.zeros_like
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -197,7 +201,7 @@ def _install(
     roots: dict[str, Any],
     tensors: dict[str, torch.Tensor],
 ) -> None:
-    """Makes the optimizer what the root's is, with tensors whose data is still to come."""
+    """Installs the root's state in the optimizer, with tensors whose data is received later."""
     sizes = [len(group["params"]) for group in roots["param_groups"]]
     if sizes != [len(group["params"]) for group in mine["param_groups"]]:
         raise InvalidArgumentError(

@@ -1,8 +1,8 @@
 """Gradients in memory that ranks of one host share, so that they are reduced in place.
 
-Every gradient has a slot in one piece of ``dabke_alloc`` memory. While ``parameter.grad`` lies there, autograd adds
-to it and nothing is copied. Where ``zero_grad(set_to_none=True)`` has dropped it, autograd hands over a gradient
-of its own, which is copied to its slot, one pass over it, before it is reduced.
+Every gradient has a slot in one piece of ``dabke_alloc`` memory. While ``parameter.grad`` lies there,
+autograd adds to it and nothing is copied. After ``zero_grad(set_to_none=True)`` has dropped the gradient,
+autograd makes a new one elsewhere. That gradient is copied to its slot, in one pass, before it is reduced.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Slot:
         self.descriptor = descriptor_of(self.flat)
 
     def copy_from(self, gradient: torch.Tensor) -> None:
-        """Copies a gradient that autograd has put elsewhere."""
+        """Copies a gradient that autograd has made elsewhere to this slot."""
         self.gradient.copy_(gradient.detach())
 
     def holds(self, gradient: torch.Tensor) -> bool:
-        """Whether the gradient lies in this slot."""
+        """True if the gradient lies in this slot."""
         if gradient is self.gradient:
             return True
         return gradient.data_ptr() == self.gradient.data_ptr() and gradient.stride() == self.gradient.stride()
 
 
 def is_compact(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill one piece of memory, each once, in whatever order of the dimensions."""
+    """True if the elements fill one piece of memory, each once, in any order of the dimensions."""
     if tensor.is_contiguous():
         return True
     expected = 1
@@ -52,13 +52,13 @@ def is_compact(tensor: torch.Tensor) -> bool:
 
 
 def flat_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A compact tensor's elements as they lie in memory; complex numbers as pairs."""
+    """Returns a compact tensor's elements in the order of memory; complex numbers as pairs."""
     flat = tensor.detach().as_strided((tensor.numel(),), (1,))
     return torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
 
 
 def slots_for(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, Slot]:
-    """A slot for the gradient of each parameter that can have one: on the host, compact, of a dtype that is reduced."""
+    """Returns a slot for the gradient of each parameter that is on the host, compact, of a good dtype."""
     able = [each for each in parameters if _can_have_slot(each)]
     offsets, size = [], 0
     for each in able:

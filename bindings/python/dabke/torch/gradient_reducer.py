@@ -1,8 +1,8 @@
 """Starts each gradient's reduction when the backward pass has made it, and waits for all before a step.
 
-A gradient is reduced where it lies: in its slot of the shared memory, or, where it has none, in its own. Members of a
-group are reduced together when the last of them is there. Every rank reduces every gradient once a step, whether or not
-its own backward pass has made it: one that it has not counts as zeros.
+A gradient is reduced in place: in its slot of the shared memory, or in its own memory if it lacks a slot.
+Members of a group are reduced together when the last of them is ready. Every rank reduces every gradient once
+a step. A gradient that this rank's backward pass has not made counts as zeros.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .sparse_tensors import no_rows
 from .submission import submit_group
 from .tensors import descriptor_of, on_host
 
-# What is to be done when a reduction is complete: gives the reduced gradient.
+# The function to call when a reduction is complete. It returns the reduced gradient.
 _Finish = Callable[[], torch.Tensor]
 _DEFAULT_WIRE = int(WireCompression.default)
 
 
 class _Prepared(NamedTuple):
-    """A gradient as it is handed over: reduced in place, after which `finish` gives the result."""
+    """A gradient that is ready to hand over. It is reduced in place; `finish` then returns the result."""
 
     tensor: torch.Tensor
     descriptor: _core.Tensor | None
@@ -43,16 +43,18 @@ class _Prepared(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A gradient's reduction. The members of a group share the handle; a sparse gradient has none."""
+    """A gradient's reduction. The members of a group share the handle; it is None for a sparse gradient."""
 
     handle: _core.Handle | None
     finish: _Finish
 
 
 def _in_layout_of(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient with the strides that its parameter has, which are equal on all ranks; else copied.
+    """Returns the gradient with the strides of its parameter, as a copy if needed.
 
-    Of a complex parameter it may be one that is to be read as the conjugate of what is in its memory.
+    The strides of a parameter are equal on all ranks.
+
+    The gradient of a complex parameter may be a view that conjugates or negates its memory; this is resolved.
     """
     gradient = gradient.detach().resolve_conj().resolve_neg()
     if not is_compact(parameter):
@@ -63,11 +65,11 @@ def _in_layout_of(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tens
 
 
 class SparseForm(Enum):
-    """Which gradients an optimizer takes."""
+    """The forms of gradients that an optimizer takes."""
 
-    REFUSED = auto()  # dense ones alone
-    TAKEN = auto()  # both
-    REQUIRED = auto()  # sparse ones alone
+    REFUSED = auto()  # only dense gradients
+    TAKEN = auto()  # dense and sparse gradients
+    REQUIRED = auto()  # only sparse gradients
 
 
 class GradientReducer:
@@ -97,19 +99,21 @@ class GradientReducer:
         self._is_alone = (
             not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
         )
-        self._alone: list[torch.Tensor] = []  # the parameters of a rank that reduces with nobody
-        self._frozen: list[torch.Tensor] = []  # may be thawed later
+        self._alone: list[torch.Tensor] = []  # the parameters, if no other rank reduces with this one
+        self._frozen: list[torch.Tensor] = []  # parameters without gradients; they may get them later
         self._known: set[torch.Tensor] = set()
         self._slots: dict[torch.Tensor, Slot] = {}
-        self._sparse: dict[torch.Tensor, int] = {}  # are gathered, with their sparse dimensions
-        self._made_dense: dict[torch.Tensor, int] = {}  # that were sparse, with their sparse dimensions
-        self._unobserved = UnobservedHandles()  # the last step's, for which a stream waits
-        self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
+        self._sparse: dict[torch.Tensor, int] = {}  # gathered gradients, with their sparse dimensions
+        self._made_dense: dict[
+            torch.Tensor, int
+        ] = {}  # gradients that were sparse, with their sparse dimensions
+        self._unobserved = UnobservedHandles()  # of the last step, for which a stream waits
+        self._nodes: list[Any] = []  # keeps the accumulators of old PyTorch versions alive, with their hooks
 
     # ---- parameters ----
 
     def add(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Takes on these parameters; those that have no gradients, once they have."""
+        """Adds parameters. A parameter without a gradient takes part once it requires one."""
         if self._is_alone:
             self._alone.extend(parameters)
             return
@@ -138,7 +142,7 @@ class GradientReducer:
         self._nodes.append(node)
 
     def set_passes(self, passes: int) -> None:
-        """How many backward passes add to a gradient before it is reduced."""
+        """Sets the number of backward passes that add to a gradient before it is reduced."""
         self._tracker.set_passes(passes)
 
     # ---- during the backward pass ----
@@ -149,14 +153,14 @@ class GradientReducer:
             self._start(parameter)
 
     def _start(self, parameter: torch.Tensor) -> None:
-        """Starts the reduction, or that of the whole group when all its members are there; sparse ones go by themselves."""
+        """Starts the reduction, or that of the group when all members are ready. Sparse ones go alone."""
         gradient = parameter.grad
         assert gradient is not None
         is_gathered = gradient.is_sparse and not self._sparse_as_dense
         if is_gathered:
             if gradient._nnz() > 0:
                 self._sparse[parameter] = gradient.sparse_dim()
-            else:  # in PyTorch 1.13 zero_() makes all dimensions sparse ones, which those of another rank are not
+            else:  # in PyTorch 1.13 zero_() makes all dimensions sparse, unlike those of other ranks
                 gradient = no_rows(parameter, self._sparse.setdefault(parameter, 1))
             self._start_sparse(parameter, gradient)
         members = self._tracker.complete(parameter, alone=is_gathered)
@@ -170,7 +174,7 @@ class GradientReducer:
         self._tracker.start(parameter, _Started(None, wait))
 
     def _start_dense(self, members: list[torch.Tensor]) -> None:
-        """One reduction of the members' gradients."""
+        """Starts one reduction of the members' gradients."""
         prepared = [self._prepare(parameter) for parameter in members]
         wires = {each.wire for each in prepared}
         handle = self._submit(
@@ -182,7 +186,7 @@ class GradientReducer:
             self._tracker.start(parameter, _Started(handle, each.finish))
 
     def _submit(self, names: list[str], prepared: list[_Prepared], wire: int) -> _core.Handle:
-        self.settle()  # of the last step, once a step
+        self.settle()  # waits for the last step, once a step
         options = options_of(self._process_set, self._op, *self._scales, wire)
         if not all(is_supported(each.tensor) for each in prepared):
             return submit_group(ALLREDUCE, names, [each.tensor for each in prepared], options, in_place=True)
@@ -196,7 +200,7 @@ class GradientReducer:
         return submit(_core.grouped_allreduce, names, handed_over, None, compiled)
 
     def _prepare(self, parameter: torch.Tensor) -> _Prepared:
-        """Brings the parameter's gradient where it can be reduced."""
+        """Moves the parameter's gradient to memory in which it can be reduced."""
         gradient = parameter.grad
         assert gradient is not None
         if gradient.is_sparse:
@@ -228,26 +232,26 @@ class GradientReducer:
     # ---- before a step ----
 
     def is_reducing(self) -> bool:
-        """Whether a reduction has been started, or waits for its group."""
+        """True if a reduction has been started, or waits for its group."""
         return self._tracker.is_reducing
 
     def is_untouched(self) -> bool:
-        """Whether no backward pass has added to a gradient since all were reduced."""
+        """True if no backward pass has added to a gradient since all gradients were reduced."""
         return self._tracker.is_untouched
 
     def finish_started(self, form: SparseForm) -> None:
-        """Finishes what a backward pass has begun, if one has."""
+        """Calls ``finish`` if a backward pass has added to a gradient."""
         if not self.is_untouched():
             self.finish(form)
 
     def finish(self, form: SparseForm) -> None:
-        """Starts what no backward pass has started, and waits for all. The gradients are those of all ranks then.
+        """Starts the missing reductions, and waits for all. The gradients are then reduced over all ranks.
 
-        What was sparse and has travelled dense is made sparse again for an optimizer that takes it.
+        A sparse gradient that has travelled dense is made sparse again for an optimizer that takes it.
 
-        On a CUDA device the current stream waits. The host has waited for the last step's as it started the first of
-        these: so a failure is raised before weights that it has made wrong change again, and the host is at most a
-        forward pass ahead.
+        On a CUDA device the current stream waits. The host waits for the last step's reductions when it
+        starts the first reduction of this step. So a failure is raised before the weights that it has made
+        wrong change again, and the host is at most a forward pass ahead.
         """
         if self._is_alone:
             self._make_dense(form)
@@ -272,7 +276,7 @@ class GradientReducer:
             parameter.grad = gradient
 
     def _expect_sparse(self) -> None:
-        """Gradients that this rank has never made are sparse too, as the optimizer takes no others."""
+        """Marks gradients that this rank has never made as sparse: the optimizer takes no others."""
         for parameter in self._tracker.parameters:
             if not self._sparse_as_dense:
                 self._sparse.setdefault(parameter, 1)
@@ -280,13 +284,13 @@ class GradientReducer:
                 self._made_dense.setdefault(parameter, 1)
 
     def _make_dense(self, form: SparseForm) -> None:
-        """Makes sparse gradients dense on a rank that reduces with nobody, where the optimizer takes no others."""
+        """Makes sparse gradients dense on a rank that trains alone, if the optimizer takes only dense ones."""
         for parameter in self._alone if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
 
     def settle(self) -> None:
-        """Waits for what streams wait for since the last step, and raises its failure."""
+        """Waits for the last step's operations for which streams wait, and raises their failure."""
         self._unobserved.wait_all()
 
     def _start_missing(self, parameter: torch.Tensor) -> None:
@@ -300,11 +304,11 @@ class GradientReducer:
         self._start(parameter)
 
     def start_over(self) -> None:
-        """The gradients are gone, and with them the passes that have made them."""
+        """Restarts the counts of passes, because the gradients are gone."""
         self._tracker.start_over()
 
     def forget(self) -> None:
-        """Waits for what has been started and drops it."""
+        """Waits for the started reductions, and drops them."""
         for reduction in self._tracker.take_started().values():
             if reduction.handle is not None:
                 ops.synchronize(reduction.handle)

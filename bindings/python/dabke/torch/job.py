@@ -26,10 +26,11 @@ def init(
     size: int | None = None,
     exchange: Exchange | None = None,
 ) -> None:
-    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have come.
+    """Joins the job like ``dabke.init``, and returns when all ranks have come.
 
-    A second call without arguments does nothing while the job runs. Under torchrun, and wherever RANK, WORLD_SIZE,
-    MASTER_ADDR and MASTER_PORT alone describe the job, the ranks meet in the store that ``env://`` of torch.distributed gives.
+    While the job runs, a second call only sets `host_staging`. Under torchrun the ranks meet in the store of
+    torch.distributed's ``env://``. So they do if only RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe
+    the job.
 
     Args:
         comm: as in ``dabke.init``.
@@ -38,18 +39,20 @@ def init(
         rank: as in ``dabke.init``.
         size: as in ``dabke.init``.
         exchange: as in ``dabke.init``.
-        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the number of
-            those that take part. None: what DABKE_JOIN says, and "horovod" where it says nothing.
-        duplicate_names: "error" refuses a name that is still in flight with a ``DuplicateNameError``, which is a
-            ``ValueError``, from the submitting call; "queue" lets the second wait for the first. None: what
-            DABKE_DUPLICATE_NAMES says, and "error" where it says nothing.
-        host_staging: tensors of devices for which this build has no backend are copied to the host, and results
-            back, instead of being refused.
+        join: the divisor of an average when ranks have joined. "horovod": the full size. "dabke": the number
+            of ranks that take part. None: the value of DABKE_JOIN, or "horovod" if that is not set.
+        duplicate_names: the handling of a name that is still pending. "error": the submitting call raises a
+            ``DuplicateNameError``, which is a ``ValueError``. "queue": the second operation waits for the
+            first. None: the value of DABKE_DUPLICATE_NAMES, or "error" if that is not set.
+        host_staging: True to copy tensors of devices for which this build lacks a backend to the host, and
+            results back. False: such tensors are refused.
 
     Raises:
-        AlreadyInitializedError: the job runs, and this call has arguments.
-        InvalidArgumentError: arguments or settings that make no sense, on all ranks where they differ.
-        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ones.
+        AlreadyInitializedError: the job runs, and this call has `comm`, `process_sets`, `exchange` or
+            `settings`.
+        InvalidArgumentError: an argument or a setting is not valid. Raised on all ranks if ranks pass
+            different ones.
+        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ranks.
     """
     if job.is_initialized():
         if comm is not None or process_sets is not None or exchange is not None or settings is not None:
@@ -69,8 +72,10 @@ def init(
 
 
 def shutdown() -> None:
-    """Leaves the job as ``dabke.shutdown`` does.
+    """Leaves the job like ``dabke.shutdown``.
 
-    Raises what has failed after a CUDA stream was made to wait for it, if nothing has raised it yet.
+    Raises:
+        DabkeError: an operation has failed after a CUDA stream was made to wait for it, and no call has
+            raised it yet.
     """
     device_streams.shut_down(job.shutdown)

@@ -45,5 +45,6 @@ from .autograd import (
 from .job import init as init, shutdown as shutdown
 from .ops import *  # noqa: F403
 
-# Horovod's has the tensors of what is in flight, by the numbers of handles. Ours are objects that keep their tensors.
+# Horovod's map has the tensors of pending operations, by the numbers of their handles. Dabke's handles are
+# objects that keep their tensors.
 _handle_map: dict[int, Any] = {}

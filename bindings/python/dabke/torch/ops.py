@@ -1,11 +1,12 @@
-"""The collectives on tensors that are not differentiable: asynchronous ones, and those in place.
+"""The collectives that are not differentiable: asynchronous ones, and those in place.
 
-Names, arguments, defaults and meanings are those of horovod.torch; ``autograd`` has the blocking forms, which explain the
-arguments.
+Names, arguments, defaults and meanings are those of horovod.torch. ``autograd`` has the blocking forms, which
+explain the arguments.
 
-Tensors are contiguous. Asynchronous forms return a handle at once; their tensors must not be touched until it has
-completed, but need not be kept. A name stands for the same tensor on every rank, and a second use while it is in
-flight is refused (``init`` can change that); without names all ranks submit in the same order.
+Tensors are contiguous. Asynchronous forms return a handle at once. Their tensors must not be touched until
+the operation has completed; the operation keeps them alive. A name stands for the same tensor on every rank.
+A second use of a name that is still pending is refused (``init`` can change that). Without names all ranks
+must submit in the same order.
 
 `process_set` is a ``ProcessSet`` or its number. `average` is the older form of `op`.
 """
@@ -53,29 +54,30 @@ _WORLD = global_process_set
 
 
 def poll(handle: Handle) -> bool:
-    """Returns at once whether the operation has completed, with success or an error.
+    """Returns True if the operation has completed, with success or an error. Never waits.
 
     Args:
-        handle: what an asynchronous collective has returned.
+        handle: the handle that an asynchronous collective has returned.
     """
     return handle.poll()
 
 
 def synchronize(handle: Any) -> Any:
-    """Waits for the operation.
+    """Waits for the operation, and returns its result.
 
-    For tensors on a CUDA device the current stream waits, and the host only until all ranks have submitted: what is
-    launched next reads the result. What fails after that is raised by the next of these calls, and by ``shutdown``.
+    For tensors on a CUDA device the current stream waits, so that work which is launched next reads the
+    result. The host waits only until all ranks have submitted. The next such call, or ``shutdown``, raises a
+    later failure.
 
     Args:
-        handle: what an asynchronous collective has returned.
+        handle: the handle that an asynchronous collective has returned.
 
     Returns:
-        what the blocking form would have returned: a tensor, or a list of a group's; None where `handle` is anything else,
+        the result of the blocking form: a tensor, or a list for a group; None if `handle` is not a handle,
         such as None.
 
     Raises:
-        DabkeError: the operation has failed; the class says how (``dabke.errors``).
+        DabkeError: the operation has failed; the class shows the kind of failure (``dabke.errors``).
     """
     return wait_for(handle) if isinstance(handle, Handle) else None
 
@@ -92,7 +94,10 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> Handle:
-    """Starts what ``allreduce`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``allreduce`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allreduce``.
+    """
     options = options_of(set_id_of(process_set), reduce_op(op, average), prescale_factor, postscale_factor)
     return submit_one(ALLREDUCE, prefixed_name("allreduce", name, options.process_set), tensor, options)
 
@@ -125,7 +130,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> torch.Tensor:
-    """``allreduce`` in place, without gradient: `tensor` becomes the result.
+    """Works like ``allreduce``, in place and without gradient: `tensor` becomes the result.
 
     Arguments and errors are those of ``allreduce``.
 
@@ -147,8 +152,10 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> Handle:
-    """Starts what ``grouped_allreduce`` does, of the same arguments and without gradient, and returns a ``Handle`` for all
-    tensors at once."""
+    """Starts ``grouped_allreduce`` without gradient, and returns a ``Handle`` for all tensors at once.
+
+    Arguments and errors are those of ``grouped_allreduce``.
+    """
     number = set_id_of(process_set)
     names = prefixed_group_names("grouped_allreduce", name, number, len(tensors))
     options = options_of(number, reduce_op(op, average), prescale_factor, postscale_factor)
@@ -183,7 +190,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: AnySet = _WORLD,
 ) -> list[torch.Tensor]:
-    """``grouped_allreduce`` in place, without gradient: the tensors become the results.
+    """Works like ``grouped_allreduce``, in place and without gradient: the tensors become the results.
 
     Arguments and errors are those of ``grouped_allreduce``.
 
@@ -199,19 +206,19 @@ def grouped_allreduce_(
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None, op: int, process_set: AnySet = _WORLD
 ) -> Callable[[], torch.Tensor]:
-    """Adds sparse COO tensors of the same shape: by an allgather of their indices and one of their values.
+    """Reduces sparse COO tensors of the same shape, by an allgather of their indices and of their values.
 
     Args:
-        tensor: coalesced or not; ranks may have any number of elements.
-        name: stands for the same tensor on every rank. None: numbered.
-        op: Average or Sum. Integers are averaged as dense ones are.
-        process_set: the ranks that take part.
+        tensor: the input, coalesced or not; each rank may have any number of elements.
+        name: the tensor's name, the same on every rank. None: numbered.
+        op: Average or Sum. Integers are averaged like those of dense tensors.
+        process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        a function that waits and returns the sum or average, which may be not coalesced.
+        a function that waits and returns the sum or average, which may not be coalesced.
 
     Raises:
-        InvalidArgumentError: another `op`, or the average of bool.
+        InvalidArgumentError: another `op`, or an average of bool.
     """
     if op not in (Average, Sum):
         raise InvalidArgumentError("sparse_allreduce_async: op must be Average or Sum")
@@ -225,7 +232,7 @@ def sparse_allreduce_async(
     names = [f"{base}.indices", f"{base}.values"]
     gathered = submit_group(ALLGATHER, names, [indices, values], options_of(number))
     counted = None
-    if op == Average:  # the gathered rows do not say who has joined
+    if op == Average:  # the gathered rows do not show which ranks have joined
         one = torch.ones(1, dtype=torch.int64)
         counted = submit_one(ALLREDUCE, f"{base}.ranks", one, options_of(number, int(Sum)), in_place=True)
 
@@ -245,7 +252,10 @@ def sparse_allreduce_async(
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: AnySet = _WORLD) -> Handle:
-    """Starts what ``allgather`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``allgather`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``allgather``.
+    """
     options = options_of(set_id_of(process_set))
     return submit_one(ALLGATHER, prefixed_name("allgather", name, options.process_set), tensor, options)
 
@@ -253,7 +263,10 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: AnySet = _WORLD
 ) -> Handle:
-    """Starts what ``grouped_allgather`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``grouped_allgather`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``grouped_allgather``.
+    """
     options = options_of(set_id_of(process_set))
     names = prefixed_group_names("grouped_allgather", name, options.process_set, len(tensors))
     return submit_group(ALLGATHER, names, tensors, options)
@@ -265,7 +278,10 @@ def grouped_allgather_async(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Handle:
-    """Starts what ``broadcast`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``broadcast`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``broadcast``.
+    """
     options = options_of(set_id_of(process_set), root_rank=int(root_rank))
     return submit_one(BROADCAST, prefixed_name("broadcast", name, options.process_set), tensor, options)
 
@@ -286,7 +302,7 @@ def broadcast_async_(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> torch.Tensor:
-    """``broadcast`` in place, without gradient: `tensor` becomes that of `root_rank`.
+    """Works like ``broadcast``, in place and without gradient: `tensor` gets the data of `root_rank`.
 
     Arguments and errors are those of ``broadcast``.
 
@@ -305,7 +321,10 @@ def broadcast_(
 def alltoall_async(
     tensor: torch.Tensor, splits: Splits = None, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Handle:
-    """Starts what ``alltoall`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``alltoall`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``alltoall``.
+    """
     options = options_of(set_id_of(process_set))
     return submit_alltoall(prefixed_name("alltoall", name, options.process_set), tensor, splits, options)
 
@@ -321,7 +340,10 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """Starts what ``reducescatter`` does, of the same arguments and without gradient, and returns a ``Handle`` at once."""
+    """Starts ``reducescatter`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``reducescatter``.
+    """
     options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
     return submit_one(
         REDUCESCATTER, prefixed_name("reducescatter", name, options.process_set), tensor, options
@@ -336,8 +358,10 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """Starts what ``grouped_reducescatter`` does, of the same arguments and without gradient, and returns a ``Handle`` at
-    once."""
+    """Starts ``grouped_reducescatter`` without gradient, and returns a ``Handle`` at once.
+
+    Arguments and errors are those of ``grouped_reducescatter``.
+    """
     options = options_of(set_id_of(process_set), int(op), prescale_factor, postscale_factor)
     names = prefixed_group_names("grouped_reducescatter", name, options.process_set, len(tensors))
     return submit_group(REDUCESCATTER, names, tensors, options)
@@ -353,25 +377,26 @@ def barrier(process_set: AnySet = _WORLD) -> None:
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Raises:
-        UnknownProcessSetError: there is no such set.
+        UnknownProcessSetError: the set does not exist, or this rank is not in it.
         HorovodInternalError: the job has failed.
     """
     _core.barrier(options_of(set_id_of(process_set)).core, wait_follows=True).wait()
 
 
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data: until all ranks join, it takes part in the others' allreduces with zeros.
+    """Declares that this rank has no more data.
 
-    An average is still divided by the full size, as Horovod's; ``init(join="dabke")`` makes it the average of the
-    ranks that take part, and serves the other collectives too. Minimum, maximum and product get their neutral
-    element.
+    Until all ranks have joined, this rank takes part in the others' allreduces with zeros. Minimum, maximum
+    and product get their neutral element. An average is still divided by the full size, as in Horovod. With
+    ``init(join="dabke")`` it is the average of the ranks that take part, and the other collectives work, too.
 
     Args:
-        device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this
-            build or machine does not have. So ``join(hvd.local_rank())`` is right with GPUs and without.
+        device: the CUDA device whose memory this rank uses for the others' device tensors. -1, or a device
+            that this build or this process does not have: the devices that this rank has used. So
+            ``join(hvd.local_rank())`` works with and without GPUs.
 
     Returns:
-        the rank that joined last.
+        the world rank that joined last.
 
     Raises:
         HorovodInternalError: the job has failed.

@@ -30,25 +30,24 @@ _NONE_BY_DEFAULT = bool(inspect.signature(torch.optim.Optimizer.zero_grad).param
 
 
 class _Distributed(torch.optim.Optimizer):
-    """The methods that the wrapped optimizer's class gets on top. Made by ``DistributedOptimizer``."""
+    """The additional methods of the wrapped optimizer's class. Made by ``DistributedOptimizer``."""
 
     _reducer: GradientReducer
-    _parameter_names: dict[torch.Tensor, str]  # programs written for Horovod read it
+    _parameter_names: dict[torch.Tensor, str]  # programs for Horovod read it
     _synchronized: bool
     _should_synchronize: bool
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced; starts those first that no backward pass has made.
+        """Waits until all gradients are reduced, after it has started the reductions that are missing.
 
-        On a CUDA device the current stream waits. What fails after that is raised by the next call, and by
-        ``state_dict``.
+        On a CUDA device the current stream waits. The next call, or ``state_dict``, raises a later failure.
         """
         self._reducer.finish(_sparse_form(self))
         self._synchronized = True
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """``step`` takes the gradients as they are: ``synchronize()`` was called, and they were changed after."""
+        """Makes ``step`` use the gradients that the program has changed after ``synchronize()``."""
         self._should_synchronize = False
         try:
             yield
@@ -56,14 +55,15 @@ class _Distributed(torch.optim.Optimizer):
             self._should_synchronize = True
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many backward passes add to the gradients before they are reduced."""
+        """Sets the number of backward passes that add to the gradients before they are reduced."""
         self._reducer.set_passes(passes)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Reduces what is not reduced yet, then steps as the wrapped optimizer does.
+        """Reduces the gradients that are not reduced yet, then steps like the wrapped optimizer.
 
         Args:
-            closure: computes the loss and its gradients anew, which are then reduced too, each time.
+            closure: a function that computes the loss and its gradients again. They are reduced after each
+                call.
         """
         if closure is not None:
             given = closure
@@ -86,7 +86,7 @@ class _Distributed(torch.optim.Optimizer):
         return result
 
     def zero_grad(self, set_to_none: bool = _NONE_BY_DEFAULT) -> None:
-        """As the wrapped optimizer's. Raises AssertionError while gradients are being reduced."""
+        """Zeroes the gradients like the wrapped optimizer. Raises AssertionError while they are reduced."""
         if self._reducer.is_reducing():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
@@ -97,19 +97,19 @@ class _Distributed(torch.optim.Optimizer):
         super().zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """As the wrapped optimizer's. Raises what has failed of the last step, as it makes a checkpoint."""
+        """Returns the wrapped optimizer's state, for a checkpoint. Raises a failure of the last step."""
         if "_reducer" in self.__dict__:
             self._reducer.settle()
         return super().state_dict()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """As the wrapped optimizer's; what was being reduced is forgotten."""
+        """Loads a state like the wrapped optimizer. Drops started reductions."""
         self._reducer.forget()
         self._synchronized = False
         super().load_state_dict(*args, **kwargs)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As the wrapped optimizer's; the parameters' gradients are reduced from now on, on all ranks."""
+        """Adds a group like the wrapped optimizer. All ranks then reduce the new gradients, too."""
         super().add_param_group(param_group)
         if "_reducer" in self.__dict__:
             self._reducer.add(self.param_groups[-1]["params"])
@@ -129,30 +129,37 @@ def DistributedOptimizer(
     *,
     gradient_memory: bool = True,
 ) -> Any:
-    """The optimizer, reducing its gradients over the ranks while the backward pass still goes on.
+    """Wraps an optimizer: its gradients are reduced over the ranks while the backward pass still goes on.
 
     Args:
-        optimizer: any of torch.optim's kind. Its groups and state are shared with the result, an object of a
-            subclass of its class with the same name.
-        named_parameters: ``model.named_parameters()``; every parameter of the optimizer must be there. Without, the
-            gradients are named by their order, the same on all ranks.
-        compression: how gradients travel.
-        backward_passes_per_step: gradients of so many backward passes are added before they are reduced; they are not
-            divided by that number.
+        optimizer: an optimizer like those of torch.optim. The result shares its groups and state. The class
+            of the result is a subclass of the optimizer's class, with the same name.
+        named_parameters: ``model.named_parameters()``, with every parameter of the optimizer. None: gradients
+            are named by their order, which must be the same on all ranks.
+        compression: the form in which gradients travel; see ``Compression``.
+        backward_passes_per_step: the number of backward passes whose gradients are added before they are
+            reduced. The sum is not divided by this number.
         op: Average, Sum, Min, Max or Product.
-        gradient_predivide_factor: with Average, divides before the sum instead of after it.
-        num_groups: gradients travel in so many groups, in the parameters' order; 0: each by itself.
-        groups: the same as a number, or the groups themselves as lists of parameters; others travel by themselves.
-        sparse_as_dense: sparse gradients travel as dense ones; else their elements are gathered. SparseAdam, and SGD
-            and Adagrad without weight decay, get them back as sparse ones, every other optimizer as dense ones.
-        process_set: the ranks that train this model together. Others may call too, and train alone.
-        gradient_memory: gradients lie in memory that ranks of one host share, so that they are reduced in place.
+        gradient_predivide_factor: with Average, the part of the division that comes before the sum instead of
+            after it.
+        num_groups: the number of groups in which gradients travel, in the order of the parameters; 0: each
+            gradient travels by itself.
+        groups: a number like `num_groups`, or the groups as lists of parameters; other gradients travel by
+            themselves.
+        sparse_as_dense: True to send sparse gradients as dense ones; else their elements are gathered.
+            SparseAdam, and SGD and Adagrad without weight decay, get them back as sparse ones, all other
+            optimizers as dense ones.
+        process_set: the ranks that train this model together. Other ranks may call, too, and train alone.
+        gradient_memory: True to put gradients into memory that ranks of one host share, so that they are
+            reduced in place.
 
     Returns:
-        the optimizer, with ``synchronize``, ``skip_synchronize`` and ``set_backward_passes_per_step`` besides.
+        the optimizer, with the additional methods ``synchronize``, ``skip_synchronize`` and
+        ``set_backward_passes_per_step``.
 
     Raises:
-        InvalidArgumentError: names that are there twice, parameters without a name, groups that make no sense.
+        InvalidArgumentError: a name is given twice, a parameter lacks a name, or the groups are not valid.
+        UnimplementedError: `op` is Adasum.
     """
     if isinstance(optimizer, _Distributed):
         raise InvalidArgumentError("DistributedOptimizer: the optimizer is distributed already")
@@ -181,7 +188,7 @@ def DistributedOptimizer(
     )
     kind: Any = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})
     result = kind.__new__(kind)
-    # A scheduler that was made for the wrapped optimizer has put its own step into it.
+    # A scheduler that was made for the wrapped optimizer has set the attribute `step` of it.
     result.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
     result._parameter_names = names
     result._reducer, result._synchronized, result._should_synchronize = reducer, False, True
@@ -190,7 +197,11 @@ def DistributedOptimizer(
 
 
 def _sparse_form(optimizer: torch.optim.Optimizer) -> SparseForm:
-    """Whether it takes sparse gradients: of torch's own those do that ``torch.nn.Embedding`` names, without weight decay."""
+    """Returns the forms of gradients that the optimizer takes.
+
+    The documentation of ``torch.nn.Embedding`` names the optimizers of torch that take sparse gradients.
+    Those take them only without weight decay.
+    """
     if isinstance(optimizer, torch.optim.SparseAdam):
         return SparseForm.REQUIRED
     takes_both = isinstance(optimizer, (torch.optim.SGD, torch.optim.Adagrad))

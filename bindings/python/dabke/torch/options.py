@@ -24,7 +24,7 @@ __all__ = [
 
 
 def reduce_op(op: int | None, average: bool | None) -> int:
-    """The operation that `op` or the older `average` asks for; an average when neither is given."""
+    """Returns the operation that `op` or the older `average` selects; Average if both are None."""
     if average is None:
         return int(Average if op is None else op)
     if op is not None:
@@ -33,7 +33,7 @@ def reduce_op(op: int | None, average: bool | None) -> int:
     return int(Average if average else Sum)
 
 
-# A dict in place of the functools.lru_cache of the other frontends, which torch.compile does not follow.
+# A dict instead of functools.lru_cache, which other frontends use, because torch.compile cannot trace that.
 _made: dict[tuple[float, ...], CallOptions] = {}
 _MOST = 4096
 
@@ -46,8 +46,8 @@ def options_of(
     compression: int = int(Compression.default),
     root_rank: int = 0,
 ) -> CallOptions:
-    """The options of a call; the same ones are made once."""
-    if not prescale_factor or not postscale_factor:  # 0.0 and -0.0 are equal, but not the same
+    """Returns the options of a call. Equal arguments give the same object."""
+    if not prescale_factor or not postscale_factor:  # 0.0 and -0.0 are equal keys for different options
         return CallOptions(
             process_set, op, prescale_factor, postscale_factor, compression, root_rank=root_rank
         )

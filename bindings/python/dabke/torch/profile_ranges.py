@@ -1,7 +1,7 @@
-"""Ranges of PyTorch's profiler for operations under way: from their submission until they have completed.
+"""Ranges of PyTorch's profiler for pending operations: from their submission until they have completed.
 
-Only while a profiler records is there anything to do. One thread then watches all operations, because they may complete
-in another order than they were submitted in.
+The module works only while a profiler records. One thread then watches all operations, because they may
+complete in another order than that of their submission.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .. import _core
 
 __all__ = ["is_recorded", "record"]
 
-# How late the end of a range may be where an earlier operation is still under way.
+# The largest delay of a range's end while an earlier operation is pending.
 _PAUSE_SECONDS = 0.0005
 
 _lock = threading.Lock()
-_under_way: list[tuple[_core.Handle, Any]] = []  # with the future whose completion ends the range
+_under_way: list[tuple[_core.Handle, Any]] = []  # a handle, and the future whose completion ends the range
 _watcher: threading.Thread | None = None
 _ends = False
 
@@ -31,7 +31,7 @@ def is_recorded() -> bool:
 
 
 def record(handle: _core.Handle, title: str) -> None:
-    """A range from now until the operation has completed, with whatever result."""
+    """Records a range from now until the operation has completed, with success or failure."""
     global _watcher
     future: Any = torch.futures.Future()
     with torch.autograd.profiler.record_function(title) as range_:
@@ -57,13 +57,13 @@ def _watch() -> None:
             future.set_result(None)
         if oldest is None:
             return
-        with contextlib.suppress(Exception):  # its error is for whoever waits for the result
+        with contextlib.suppress(Exception):  # the thread that waits for the result gets its error
             oldest.wait(_PAUSE_SECONDS)
 
 
 @atexit.register
 def _end() -> None:
-    """The interpreter lets no thread of Python's go on after this."""
+    """Ends the watcher. After this hook the interpreter does not let Python threads run."""
     global _ends
     _ends = True
     watcher = _watcher

@@ -17,20 +17,21 @@ __all__ = ["WarmupLR", "metric_average"]
 
 
 class WarmupLR(torch.optim.lr_scheduler.LambdaLR):
-    """Raises the learning rate evenly from that of a single rank to the full one, then follows a schedule.
+    """Raises the learning rate linearly from that of a single rank to the full rate, then follows a schedule.
 
-    A batch that is `size` times as large wants a rate `size` times as high, but not from the first step on
-    (Goyal et al. 2017, "Accurate, Large Minibatch SGD"). Call ``step()`` after each of the optimizer's steps.
+    A batch that is `size` times as large needs a rate that is `size` times as high, but not from the first
+    step on (Goyal et al. 2017, "Accurate, Large Minibatch SGD"). Call ``step()`` after each of the
+    optimizer's steps.
 
     Args:
-        optimizer: its groups have the full rate.
-        warmup_steps: after so many steps the rate is full.
-        start_factor: what the first step's rate is of the full one; None: 1 / size.
+        optimizer: the optimizer, whose groups have the full rate.
+        warmup_steps: the number of steps until the rate is full.
+        start_factor: the factor of the full rate at the first step; None: 1 / size.
         after: the factor of the full rate at a step, counted from the end of the warm-up; None: 1.
-        last_epoch: the step to go on from, as in torch's schedulers; -1: from the beginning.
+        last_epoch: the step to continue from, as in torch's schedulers; -1: the beginning.
 
     Raises:
-        NotInitializedError: there is no job, and no `start_factor`.
+        NotInitializedError: this process is not in a job, and `start_factor` is None.
     """
 
     def __init__(
@@ -50,16 +51,17 @@ def metric_average(
     weight: float = 1.0,
     process_set: AnySet = global_process_set,
 ) -> float:
-    """The average of a number over the ranks, such as a loss or an accuracy.
+    """Returns the average of a number over the ranks, such as a loss or an accuracy.
 
     Args:
         value: a number, or a tensor of one element.
-        name: as that of a tensor; ``metric_average.`` comes before it. None: numbered.
-        weight: what this rank's number counts, such as the number of its images; 0 for a rank that has none.
+        name: a name like that of a tensor; it is prefixed by ``metric_average.``. None: numbered.
+        weight: the weight of this rank's number, such as the number of its images; 0 for a rank without
+            images.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        the average, on every rank; NaN where all weights are 0.
+        the average, on every rank; NaN if all weights are 0.
 
     Raises:
         HorovodInternalError: the job has failed.

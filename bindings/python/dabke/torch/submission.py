@@ -1,6 +1,6 @@
 """The submit of PyTorch's tensors, for every collective and for groups.
 
-Names are full ones here, as they are in timelines and errors.
+Names here are full names, as in timelines and errors.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def submit_one(
     in_place: bool = False,
     wait_follows: bool = False,
 ) -> Handle:
-    """Submits one tensor; the handle's result is a tensor on the same device, or `tensor` itself."""
+    """Submits one tensor. The handle's result is a tensor on the same device, or `tensor` itself."""
     source = on_host(tensor, collective.name, name, options.process_set)
     compiled = options.on_stream(stream_of(source))
     device = tensor.device
@@ -68,7 +68,7 @@ def submit_group(
     in_place: bool = False,
     wait_follows: bool = False,
 ) -> Handle:
-    """Submits several tensors as one operation; the handle's result is a list of tensors."""
+    """Submits several tensors as one operation. The handle's result is a list of tensors."""
     assert collective.submit_group is not None
     sources = [on_host(tensor, collective.group_name, names[0], options.process_set) for tensor in tensors]
     compiled = options.on_stream(stream_of(sources[0]) if sources else 0)
@@ -98,7 +98,7 @@ def submit_group(
 def submit_alltoall(
     name: str, tensor: torch.Tensor, splits: Splits, options: CallOptions, wait_follows: bool = False
 ) -> Handle:
-    """Submits an alltoall; with splits the handle's result is a tensor and an int32 tensor of the rows received."""
+    """Submits an alltoall. With splits the result is a tensor, and an int32 tensor of received rows."""
     if splits is None:
         return submit_one(ALLTOALL, name, tensor, options, False, wait_follows)
     source = on_host(tensor, ALLTOALL.name, name, options.process_set)
@@ -113,7 +113,7 @@ def submit_alltoall(
     return submit(ALLTOALL.submit, name, descriptor_of(source), None, compiled, with_splits, wait_follows)
 
 
-# ---- the same, waiting at once ----
+# ---- the same functions, which also wait ----
 
 
 def run_one(

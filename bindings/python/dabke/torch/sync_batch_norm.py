@@ -19,20 +19,23 @@ _numbers = itertools.count()
 
 
 class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
-    """``torch.nn.BatchNorm`` of any dimension, whose mean and variance in training are those of all ranks' batches.
+    """``torch.nn.BatchNorm`` of any dimension, with statistics over the batches of all ranks.
 
-    Ranks may have batches of different sizes, also empty ones. In evaluation, and in a job of one, it is the plain one.
+    In training, mean and variance are those of all ranks' batches.
+
+    Ranks may have batches of different sizes, also empty ones. In evaluation, and in a job of one rank, it
+    works like ``torch.nn.BatchNorm``.
 
     Args:
-        num_features: the channels, which are the second dimension of an input.
-        eps: is added to the variance.
+        num_features: the number of channels, which are the second dimension of an input.
+        eps: the number that is added to the variance.
         momentum: the share of a batch in the running statistics; None: the average of all batches.
-        affine: whether the result is multiplied by a weight, and a bias added to it.
-        track_running_stats: whether there are running statistics, which evaluation then uses.
+        affine: True to multiply the result by a weight, and to add a bias.
+        track_running_stats: True to keep running statistics, which evaluation then uses.
 
     Raises:
-        InvalidArgumentError: from ``forward``, for an input of fewer than 2 dimensions, and in training for a channel with
-            fewer than 2 elements on all ranks together.
+        InvalidArgumentError: by ``forward``, for an input of fewer than 2 dimensions. Also in training, for a
+            channel with fewer than 2 elements on all ranks together.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        # Modules are made in the same order on all ranks.
+        # All ranks must make their modules in the same order.
         self._name = f"sync_batch_norm.{next(_numbers)}"
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -94,7 +97,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
 
 def _over_batch(tensor: torch.Tensor) -> list[int]:
-    """All dimensions but the channels'."""
+    """Returns all dimensions except that of the channels."""
     return [0, *range(2, tensor.dim())]
 
 
@@ -103,7 +106,7 @@ def _along_channels(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 class _Normalize(torch.autograd.Function):
-    """Gives the output, and mean, variance and element count by channel, for the running statistics."""
+    """Returns the output, and for the running statistics mean, variance and element count by channel."""
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, weight: Any, bias: Any, eps: float, name: str) -> Any:
@@ -132,7 +135,7 @@ class _Normalize(torch.autograd.Function):
             factor = inverse if weight is None else inverse * weight.to(inverse.dtype)
             centred = grad - _along_channels(mean_sum, grad) - normal * _along_channels(mean_dot, grad)
             grad_input = (centred * _along_channels(factor, grad)).to(ctx.dtype)
-        # Those of weight and bias are this rank's own: the optimizer reduces them as it does all.
+        # The gradients of weight and bias are this rank's own. The optimizer reduces them like all others.
         own = weight.dtype if weight is not None else grad.dtype
         grad_weight = own_dot.to(own) if ctx.needs_input_grad[1] else None
         grad_bias = own_sum.to(own) if ctx.needs_input_grad[2] else None
@@ -140,9 +143,9 @@ class _Normalize(torch.autograd.Function):
 
 
 def _joined_statistics(input: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean and variance by channel of all ranks' elements, and how many there are for each channel.
+    """Returns mean, variance and number of all ranks' elements by channel.
 
-    Each rank sends its count, mean and sum of squared deviations: sums of squares alone would lose digits.
+    Each rank sends its count, mean and sum of squared deviations, because sums of squares would lose digits.
     """
     channels = input.shape[1]
     count = input.numel() // max(1, channels)

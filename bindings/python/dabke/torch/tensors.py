@@ -1,8 +1,8 @@
-"""Tensors on their way to the runtime and back: as pointer, shape and dtype, without a copy where it can be.
+"""Tensors on their way to the runtime and back: as pointer, shape and dtype, without a copy if possible.
 
-The runtime works on host memory, and on that of CUDA devices in a build that has NCCL. A tensor of another device is
-refused, with a text that names the way out: with ``init(host_staging=True)`` it is copied to the host, and the result
-back when the handle is synchronized.
+The runtime works on host memory, and on memory of CUDA devices in a build with NCCL. A tensor of another
+device is refused, and the error names the solution. With ``init(host_staging=True)`` the tensor is copied to
+the host, and the result is copied back when the handle is synchronized.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import _core
 from ..errors import DabkeError, InvalidArgumentError, UnsupportedError
 from .device_streams import is_supported
 
-# What the runtime calls each dtype. Old versions of PyTorch lack some of them.
+# The runtime's number of each dtype. Old versions of PyTorch lack some of them.
 DTYPES: dict[torch.dtype, int] = {
     getattr(torch, name): number for name, number in _core.dtypes().items() if hasattr(torch, name)
 }
@@ -32,13 +32,13 @@ _host_staging = False
 
 
 def set_host_staging(wanted: bool) -> None:
-    """Whether tensors of devices without a backend are copied to the host; ``init`` says so for the job."""
+    """Sets, for the job, whether tensors of devices without a backend are copied to the host."""
     global _host_staging
     _host_staging = wanted
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether it is what most tensors are: contiguous, on the host, of a dtype that the runtime has."""
+    """Returns True for the most frequent tensors: contiguous, on the host, with a dtype of the runtime."""
     return (
         isinstance(tensor, torch.Tensor)
         and tensor.is_cpu
@@ -50,7 +50,7 @@ def is_plain(tensor: Any) -> bool:
 
 
 def check(tensor: Any, collective: str) -> None:
-    """Raises what is wrong with the tensor, whatever the ranks do."""
+    """Raises an error if the runtime cannot take the tensor. The other ranks do not matter."""
     if not isinstance(tensor, torch.Tensor):
         raise InvalidArgumentError(f"{collective}: a {type(tensor).__name__} is no torch.Tensor")
     if tensor.layout != torch.strided:
@@ -80,7 +80,10 @@ def check(tensor: Any, collective: str) -> None:
 
 
 def on_host(tensor: torch.Tensor, collective: str, name: str, process_set: int) -> torch.Tensor:
-    """The tensor to hand over: itself, or a copy in host memory where it is staged. A group goes by its first name."""
+    """Returns the tensor to hand over: itself, or a copy in host memory if it is staged.
+
+    `name` of a group is the name of its first tensor.
+    """
     if is_plain(tensor):
         return tensor
     try:
@@ -91,7 +94,7 @@ def on_host(tensor: torch.Tensor, collective: str, name: str, process_set: int) 
 
 
 def descriptor_of(tensor: torch.Tensor) -> _core.Tensor:
-    """Pointer, shape and dtype of a tensor that ``on_host`` has given; the tensor lives as long as it is used."""
+    """Returns pointer, shape and dtype of a tensor from ``on_host``, and keeps the tensor alive."""
     if tensor.is_cpu:
         return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
     return _core.Tensor(
@@ -105,23 +108,23 @@ def descriptor_of(tensor: torch.Tensor) -> _core.Tensor:
 
 
 def from_output(output: _core.Output) -> torch.Tensor:
-    """An output that the runtime has made, as a tensor over its memory, which lives as long as the tensor does."""
+    """Returns the runtime's output as a tensor over its memory, which lives as long as the tensor."""
     if output.__dlpack_device__()[0] != _core.CPU:
         return torch.utils.dlpack.from_dlpack(output)
     dtype, count = _BY_NAME[output.dtype], math.prod(output.shape)
     if count == 0:
         return torch.empty(output.shape, dtype=dtype)
-    # Not by DLPack, which old versions refuse for bool.
+    # Not by DLPack: old versions of PyTorch refuse bool there.
     return torch.frombuffer(output, dtype=dtype, count=count).view(output.shape)
 
 
 def on_device_of(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """A result on the device of `like`."""
+    """Returns the tensor on the device of `like`."""
     return tensor if tensor.device == like.device else tensor.to(like.device)
 
 
 def result_in(target: torch.Tensor, handed_over: torch.Tensor) -> Any:
-    """The result of an operation in place: the target, into which a staged copy is copied back."""
+    """Returns the result in place: the target, or a function that copies a staged copy back to it."""
     if handed_over is target:
         return target
 
@@ -133,7 +136,7 @@ def result_in(target: torch.Tensor, handed_over: torch.Tensor) -> Any:
 
 
 def outputs_like(tensors: Sequence[torch.Tensor]) -> Callable[[_core.Handle], list[torch.Tensor]]:
-    """The runtime's own outputs, each on the device of its input."""
+    """Returns a function that takes the runtime's own outputs, each to the device of its input."""
     devices = [tensor.device for tensor in tensors]
 
     def take(handle: _core.Handle) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""A job that torchrun has started, or whoever else sets its variables: the ranks use the store of torch."""
+"""A job of torchrun, or of another launcher with its variables: the ranks use the store of torch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["by_torchrun", "store_of_torch"]
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
-# Rank 0 may serve it, so it stays until the next one.
+# The store of the current job. Rank 0 may serve it, so it lives until the next job.
 _store: Any = None
 
 
 def by_torchrun() -> bool:
-    """Whether the environment describes a job of several in the way of ``env://``, and in no other."""
+    """Returns True if only the variables of ``env://`` describe a job, with several ranks."""
     if not all(os.environ.get(name) for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
         return False
-    others = launcher_variables()  # whose jobs need no store; torchrun inside of them is the inner one
+    others = launcher_variables()  # their jobs do not need torch's store, unless torchrun runs inside them
     return not others or (
         "TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others)
     )
@@ -31,13 +31,13 @@ def _patience() -> timedelta:
     for name in ("DABKE_START_TIMEOUT_SECONDS", "HOROVOD_START_TIMEOUT"):
         try:
             return timedelta(seconds=float(os.environ[name]))
-        except (KeyError, ValueError):  # init refuses what is no number
+        except (KeyError, ValueError):  # init refuses text that is not a number
             continue
     return timedelta(seconds=PATIENCE_SECONDS)
 
 
 def store_of_torch() -> tuple[Any, int, int]:
-    """The store, this process's rank and the number of ranks, as ``init_process_group`` has them."""
+    """Returns the store, this process's rank and the number of ranks, as in ``init_process_group``."""
     global _store
     from torch.distributed import rendezvous  # type: ignore[attr-defined]
 

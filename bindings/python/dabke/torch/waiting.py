@@ -10,7 +10,7 @@ from .device_streams import make_stream_wait
 
 
 def wait_for(handle: _core.Handle) -> Any:
-    """As ``synchronize`` of ops.py, of handles alone."""
+    """Works like ``synchronize`` of ops.py, but takes only handles."""
     if handle.cuda_device < 0:
         return synchronize(handle)
     make_stream_wait((handle,))

@@ -59,7 +59,8 @@ class Calls:
     def _with(
         self, like: torch.Tensor | None = None, op: int = int(Sum), factor: float = 1.0, root: int = 0
     ) -> _core.Options:
-        """Compiled options, made once. `root` is a number in the group; the runtime's roots are ranks of the world.
+        """Compiled options, made once. `root` is a number in the group; the runtime's roots are ranks of the
+        world.
 
         `like` is of the device that is worked on, behind the stream on which the caller works there.
         """

@@ -1,10 +1,10 @@
 """The thread that completes a group's futures, in the order of the group's calls.
 
-Each group has one of its own, started with its first future. In a group all ranks make the same calls in the same
-order, so the first pending one never waits for a later one; between groups it could.
+Each group has one of its own, started with its first future. In a group all ranks make the same calls in the
+same order, so the first pending one never waits for a later one; between groups it could.
 
-The threads end before the interpreter does: at its exit the job is left, which completes every operation, and the
-threads are joined.
+The threads end before the interpreter does: at its exit the job is left, which completes every operation, and
+the threads are joined.
 """
 
 from __future__ import annotations

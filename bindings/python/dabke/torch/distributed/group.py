@@ -1,7 +1,7 @@
 """A process group of torch.distributed over a process set.
 
-It is a ProcessGroup, and not a Backend under one, because only that class can be derived from in Python. So a group
-has this backend for all its tensors: "cpu:dabke,cuda:nccl" is not possible.
+It is a ProcessGroup, and not a Backend under one, because only that class can be derived from in Python. So a
+group has this backend for all its tensors: "cpu:dabke,cuda:nccl" is not possible.
 """
 
 from __future__ import annotations
@@ -145,10 +145,12 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     # ---- its end ----
 
     def shutdown(self) -> None:
-        """Ends the group; destroy_process_group calls it. The world's ends the job, if torch.distributed has started it.
+        """Ends the group; destroy_process_group calls it. The world's ends the job, if torch.distributed has
+        started it.
 
-        All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
-        later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait, if nothing has raised it.
+        All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set
+        stays for later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait,
+        if nothing has raised it.
         """
         try:
             wait_all()

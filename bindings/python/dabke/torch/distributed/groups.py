@@ -2,7 +2,8 @@
 
 1. The members exchange through the store whether they are in a job, and as which rank.
 2. None is: they start one, over the same store. All are: they stay in it; a world group must have its ranks.
-   Some are, when a world group is made: these leave what an earlier world group has left behind, and all start one.
+   Some are, when a world group is made: these leave what an earlier world group has left behind, and all
+   start one.
 3. The group of all the job's ranks is the world, set 0; any other is a set that the members add.
 """
 

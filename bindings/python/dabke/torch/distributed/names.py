@@ -1,13 +1,15 @@
-"""Names of a group's calls: ``c10d/<group>/<call>/<dtype>/<shape>/<n>``, n counting that signature's calls modulo 32.
+"""Names of a group's calls: ``c10d/<group>/<call>/<dtype>/<shape>/<n>``, n counting that signature's calls
+modulo 32.
 
-The same step gives the same names in every round, so they are negotiated once and then cached; and calls of equal
-shape that are in flight together, such as a model's buckets, have names of their own and do not wait for each other.
-A name that is still in flight is queued behind itself by the runtime; in a job that refuses it (DUPLICATE_NAMES=error)
-the call waits here for the first.
+The same step gives the same names in every round, so they are negotiated once and then cached; and calls of
+equal shape that are in flight together, such as a model's buckets, have names of their own and do not wait
+for each other. A name that is still in flight is queued behind itself by the runtime; in a job that refuses
+it (DUPLICATE_NAMES=error) the call waits here for the first.
 
-With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, one count for all calls of the group. Then
-ranks that call different things, or with different shapes, meet under one name and get a MismatchError that says what
-each passed; without it each waits for the others to call the same, which the stall report says.
+With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, one count for all calls of the
+group. Then ranks that call different things, or with different shapes, meet under one name and get a
+MismatchError that says what each passed; without it each waits for the others to call the same, which the
+stall report says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``init_process_group("dabke")`` under dabkerun, which sets no MASTER_ADDR: the job says where torch's store is.
+"""``init_process_group("dabke")`` under dabkerun, which sets no MASTER_ADDR: the job says where torch's store
+is.
 
 1. Nobody has set MASTER_ADDR, and dabkerun, MPI or ``dabke.init`` has numbered this process.
 2. The job is started, if it does not run yet.

@@ -1,6 +1,8 @@
-"""Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape and dtype.
+"""Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape
+and dtype.
 
-What only moves is seen as bytes where the runtime does not have the dtype; what is not compact goes through a copy.
+What only moves is seen as bytes where the runtime does not have the dtype; what is not compact goes through a
+copy.
 """
 
 from __future__ import annotations

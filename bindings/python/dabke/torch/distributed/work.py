@@ -1,8 +1,9 @@
 """Torch's Work, which a call returns, over the handles of its operations.
 
-On a CUDA device ``wait`` makes the current stream wait, and the host waits no longer than until all ranks have called
-and the operation is handed to the device. A future is complete from then on: PyTorch makes a stream wait for what it
-has, as for every future of a device. What fails later is raised by the next wait of any work, and by the group's end.
+On a CUDA device ``wait`` makes the current stream wait, and the host waits no longer than until all ranks
+have called and the operation is handed to the device. A future is complete from then on: PyTorch makes a
+stream wait for what it has, as for every future of a device. What fails later is raised by the next wait of
+any work, and by the group's end.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _BLOCKS = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", os.environ.get("NCCL_BLOCKI
 class Work(TorchWork):
     """Pending until all its handles have completed and `finish`, which puts copies in their places, has run.
 
-    `limit` is how many seconds ``wait`` has by default, without one when None. The tensors are referenced until done,
-    by the runtime; a Work need not be kept.
+    `limit` is how many seconds ``wait`` has by default, without one when None. The tensors are referenced
+    until done, by the runtime; a Work need not be kept.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class Work(TorchWork):
     def get_future(self) -> Any:
         """A future of the tensors, completed by the group's own thread.
 
-        Its error is a RuntimeError with the operation's whole text: torch's C++ futures carry no Python exception.
+        Its error is a RuntimeError with the operation's whole text: torch's C++ futures carry no Python
+        exception.
         """
         with self._lock:
             if self._future is None:
