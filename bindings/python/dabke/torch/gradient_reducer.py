@@ -104,9 +104,7 @@ class GradientReducer:
         self._known: set[torch.Tensor] = set()
         self._slots: dict[torch.Tensor, Slot] = {}
         self._sparse: dict[torch.Tensor, int] = {}  # gathered gradients, with their sparse dimensions
-        self._made_dense: dict[
-            torch.Tensor, int
-        ] = {}  # gradients that were sparse, with their sparse dimensions
+        self._made_dense: dict[torch.Tensor, int] = {}  # once sparse gradients, with their sparse dimensions
         self._unobserved = UnobservedHandles()  # of the last step, for which a stream waits
         self._nodes: list[Any] = []  # keeps the accumulators of old PyTorch versions alive, with their hooks
 

@@ -1,6 +1,6 @@
-"""Horovod's modules that have no meaning here: they can be imported, and what is used of them raises UnimplementedError.
+"""Horovod's modules that Dabke does not implement. They can be imported; any use raises UnimplementedError.
 
-So a program that imports them for another framework, or for a way of starting that it does not take, runs.
+So a program runs although it imports them for another framework, or for another way of starting.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODULES = {
 
 
 class _Absent:
-    """A name of such a module, which stands for a function, a class or a constant."""
+    """A name of such a module. It represents a function, a class or a constant."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class _Absent:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last, so modules that are there are found before."""
+    """Finds such modules. It is the last finder, so existing modules are found before."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -69,12 +69,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         def absent(name: str) -> _Absent:
             if name.startswith("__") or f"{module.__name__}.{name}" in _MODULES:
-                raise AttributeError(name)  # the latter is imported then
+                raise AttributeError(name)  # a module of this name is then imported
             return _Absent(f"{module.__name__}.{name}")
 
         setattr(module, "__getattr__", absent)
 
 
 def install() -> None:
-    """Makes the modules known to ``import``."""
+    """Installs the finder, so that ``import`` finds the modules."""
     sys.meta_path.append(_Finder())

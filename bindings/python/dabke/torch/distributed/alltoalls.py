@@ -1,6 +1,7 @@
-"""A group's all_to_all, gather and scatter: what each member sends to each other one. They move any dtype.
+"""A group's all_to_all, gather and scatter, which send data from each member to each other.
 
-gather is an alltoall in which all rows go to the root, scatter one in which only the root has rows.
+They move any dtype. gather is an alltoall in which all rows go to the root. scatter is an alltoall in which
+only the root has rows.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Alltoalls(Gathers):
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
         return self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
 
-    # ---- all of them ----
+    # ---- the common alltoall ----
 
     def _alltoall(
         self,
@@ -136,12 +137,12 @@ class Alltoalls(Gathers):
         outputs: list[Any],
         finish: Any,
     ) -> Work:
-        """An alltoall of rows of `width` elements; `wanted` is how many rows come from each member."""
+        """Runs an alltoall of rows of `width` elements. `wanted` has the number of rows from each member."""
         element_bytes = source.element_size()
         source, target = as_movable(source), as_movable(target)
         width *= (
             element_bytes // source.element_size()
-        )  # the same on all members, also on one that sends nothing
+        )  # the same on all members, also on members that send nothing
         rows = source.view(sum(sent), width)
         into = target.view(sum(wanted), width)
         handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))

@@ -1,4 +1,4 @@
-"""The base of a group's collectives: its set, its options, its names, and the making of Works."""
+"""The base of a group's collectives: its set, its options, its names, and its Works."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["Calls"]
 Submit = Callable[..., _core.Handle]
 Finish = Callable[[], None]
 
-# Torch gives every group a limit; its own default is not a wish of the user's.
+# Torch gives every group a limit. This default does not come from the user.
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
-# As torch's own backends call them in a profile.
+# The names that torch's own backends use in a profile.
 _TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
 
 
 class Calls:
-    """The calls of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
+    """The calls of a process set. `world_ranks` are its members, in the order of their group ranks."""
 
     def prepare(
         self,
@@ -53,16 +53,16 @@ class Calls:
         self._limit_at(timeout)
 
     def _limit_at(self, timeout: timedelta) -> None:
-        # A wait without a limit is the faster one; the stall report names what waits for ever.
+        # A wait without a limit is faster, and the stall report names operations that wait for ever.
         self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
 
     def _with(
         self, like: torch.Tensor | None = None, op: int = int(Sum), factor: float = 1.0, root: int = 0
     ) -> _core.Options:
-        """Compiled options, made once. `root` is a number in the group; the runtime's roots are ranks of the
-        world.
+        """Returns compiled options, which are made once.
 
-        `like` is of the device that is worked on, behind the stream on which the caller works there.
+        `root` is a group rank; the runtime's roots are world ranks. `like` is a tensor on the operation's
+        device. The operation runs after the work on the caller's current stream of that device.
         """
         options = options_of(self._process_set, op, factor, root_rank=self._world_ranks[root])
         return options.core if like is None else options.on_stream(stream_of(like))
@@ -83,7 +83,7 @@ class Calls:
         options: _core.Options,
         shape: tuple[int, ...],
     ) -> _core.Handle:
-        """One operation. `shape` goes into its name, so it is the same on all members."""
+        """Submits one operation. `shape` becomes part of its name, so it must be the same on all members."""
         source = descriptor_of(input)
         target = None if output is None else descriptor_of(output)
         return self._names.submit(
@@ -106,7 +106,7 @@ class Calls:
 
 
 def all_of(finishes: Sequence[Finish | None]) -> Finish | None:
-    """One after the other; None if there is nothing to do."""
+    """Returns a function that calls all functions in order; None if there are none."""
     wanted = [each for each in finishes if each is not None]
     if not wanted:
         return None

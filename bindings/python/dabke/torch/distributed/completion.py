@@ -1,10 +1,10 @@
 """The thread that completes a group's futures, in the order of the group's calls.
 
-Each group has one of its own, started with its first future. In a group all ranks make the same calls in the
-same order, so the first pending one never waits for a later one; between groups it could.
+Each group has its own thread, which starts with the group's first future. In a group all ranks make the same
+calls in the same order, so the first pending call never waits for a later call. Between groups it could.
 
-The threads end before the interpreter does: at its exit the job is left, which completes every operation, and
-the threads are joined.
+The threads end before the interpreter: at its exit the job is left, which completes every operation, and the
+threads are joined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _all: weakref.WeakSet[Completer] = weakref.WeakSet()
 
 
 class Completer:
-    """Works complete in the order in which they came."""
+    """Completes Works in the order in which they were added."""
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -35,10 +35,11 @@ class Completer:
         _all.add(self)
 
     def add(self, work: Any) -> None:
-        """The work is referenced until it has completed."""
+        """Adds a work, and keeps a reference to it until it has completed."""
         with self._lock:
             if not self._is_started:
-                # A daemon, because the interpreter waits for others before it calls what ends this one.
+                # A daemon: the interpreter waits for other threads before it calls the hook that ends this
+                # one.
                 thread = threading.Thread(
                     target=_complete, args=(self._works,), name="dabke futures", daemon=True
                 )
@@ -48,7 +49,7 @@ class Completer:
             self._works.put(work)
 
     def end(self) -> None:
-        """Lets the thread end when it has completed what was added before. Does not wait for that."""
+        """Lets the thread end after it has completed all added works. Does not wait for that."""
         with self._lock:
             if self._is_started:
                 self._works.put(None)
@@ -62,7 +63,7 @@ def _complete(works: queue.SimpleQueue[Any]) -> None:
     while (work := works.get()) is not None:
         work.wait_quietly()
         work.complete_future()
-        del work  # not kept while waiting for the next
+        del work  # drops the reference before the wait for the next work
     _running.discard(threading.current_thread())
 
 

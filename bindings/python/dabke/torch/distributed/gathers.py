@@ -1,4 +1,4 @@
-"""A group's broadcast and allgather, in all of torch's spellings. They move any dtype."""
+"""A group's broadcast and allgather, under all of torch's names. They move any dtype."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Gathers(Reductions):
     def allgather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
     ) -> Work:
-        """The tensors may differ in size by rank, if all ranks know the sizes."""
+        """Gathers tensors. Sizes may differ between ranks, if every rank passes outputs of these sizes."""
         call = "all_gather"
         input = only_tensor(call, input_tensors)
         outputs = (
@@ -59,7 +59,7 @@ class Gathers(Reductions):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
-        """`output_lists` has for each rank what comes of each input."""
+        """Gathers several tensors. `output_lists` has for each rank an output for each input."""
         self._check_count("all_gather_coalesced", "lists of outputs", len(output_lists))
         by_input = [[from_rank[i] for from_rank in output_lists] for i in range(len(input_list))]
         return self._merged(
@@ -70,12 +70,12 @@ class Gathers(Reductions):
         source, target = as_movable(flattened(call, input)), as_movable(target)
         if _overlap(source, target):
             source = source.clone()
-        # The result's size, and not the input's, is the same on all ranks.
+        # The size of the result is the same on all ranks; that of the input may differ.
         handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
         return self._work(call, [handle], outputs, all_of([finish]))
 
 
 def _overlap(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """Whether the input is its own place in the result, as FSDP has it."""
+    """True if the input lies within the result, as in FSDP."""
     begin, end = target.data_ptr(), target.data_ptr() + target.numel() * target.element_size()
     return bool(begin <= source.data_ptr() < end)

@@ -1,7 +1,7 @@
 """A process group of torch.distributed over a process set.
 
-It is a ProcessGroup, and not a Backend under one, because only that class can be derived from in Python. So a
-group has this backend for all its tensors: "cpu:dabke,cuda:nccl" is not possible.
+The group is a ProcessGroup, and not a Backend within one, because Python can derive only from ProcessGroup.
+So a group uses this backend for all its tensors: "cpu:dabke,cuda:nccl" is not possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OTHERS_PATIENCE_SECONDS = 60.0
 
 
 class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
-    """Made by torch.distributed; `process_set` is its set's number in the runtime, 0 for the world."""
+    """A group of torch.distributed. `process_set` is the runtime's number of its set, 0 for the world."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     def process_set(self) -> int:
         return self._process_set
 
-    # ---- what torch asks of a group ----
+    # ---- the methods that torch calls on a group ----
 
     def name(self) -> str:
         return "dabke"
@@ -66,17 +66,17 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
 
     @property
     def _device_types(self) -> list[torch.device]:
-        """As this job serves them."""
+        """The devices that this job supports."""
         has_cuda = torch.cuda.is_available() and _core.backend_enabled("nccl")
         return [torch.device(each) for each in (["cpu", "cuda"] if has_cuda else ["cpu"])]
 
-    # What torch asks of a group that was made for one device, which is no more than a hint here.
+    # Torch reads this of a group that was made for one device. Here the device is only a hint.
     supports_splitting = False
 
     def _get_backend(self, device: Any) -> Group:  # type: ignore[override]
         return self
 
-    # The class's own keep these with a backend, which there is none of.
+    # The methods of ProcessGroup store these names in a backend, but this group does not have one.
     def _set_group_name(self, name: str) -> None:
         self._group_name = name
 
@@ -93,7 +93,10 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     group_name, group_desc = property(getGroupName), property(getGroupDesc)
 
     def _label(self) -> str:
-        """Torch's own name of the group, the same on all its members; before torch 2.0 it gives only itself."""
+        """Returns torch's name of the group, the same on all members.
+
+        Torch before 2.0 does not call ``_set_group_name``, and has the name only by the group.
+        """
         module = dist.distributed_c10d
         names = module._pg_names if hasattr(module, "_pg_names") else module._world.pg_names
         return str(self._group_name or names.get(self, f"set{self._process_set}"))
@@ -113,7 +116,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         return self._work("barrier", [_core.barrier(self._with())], [])
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier with a limit; the stall report names who is missing."""
+        """Waits like ``barrier``, with a limit. The stall report names the missing ranks."""
         self.barrier().wait(timeout)
 
     # ---- several calls as one ----
@@ -125,7 +128,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         works, self._coalesced = self._coalesced or [], None
         return self._merged(works)
 
-    # ---- what has no counterpart ----
+    # ---- calls that Dabke lacks ----
 
     def send(self, *_: Any) -> NoReturn:
         _refuse("send")
@@ -145,12 +148,15 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     # ---- its end ----
 
     def shutdown(self) -> None:
-        """Ends the group; destroy_process_group calls it. The world's ends the job, if torch.distributed has
-        started it.
+        """Ends the group. destroy_process_group calls it.
 
-        All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set
-        stays for later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait,
-        if nothing has raised it.
+        If torch.distributed has started the job, the end of the world group also ends the job. Then all ranks
+        must call it or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
+        later groups of the same ranks.
+
+        Raises:
+            DabkeError: an operation has failed after a CUDA stream was made to wait for it, and no call has
+                raised it yet.
         """
         try:
             wait_all()
@@ -161,7 +167,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         if self._is_world and job_owner.is_ours():
             with contextlib.suppress(DabkeError):
                 _core.barrier(self._with()).wait(_OTHERS_PATIENCE_SECONDS)
-            job_owner.end_if_ours()  # which completes what is still pending
+            job_owner.end_if_ours()  # this completes pending operations
         self._completer.end()
 
     def abort(self) -> None:

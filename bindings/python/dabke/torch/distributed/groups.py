@@ -1,10 +1,12 @@
-"""Groups and their process sets, made of what torch.distributed passes: a store, a number and a size.
+"""Groups and their process sets, made from torch.distributed's store, number and size.
 
-1. The members exchange through the store whether they are in a job, and as which rank.
-2. None is: they start one, over the same store. All are: they stay in it; a world group must have its ranks.
-   Some are, when a world group is made: these leave what an earlier world group has left behind, and all
-   start one.
-3. The group of all the job's ranks is the world, set 0; any other is a set that the members add.
+1. The members exchange through the store whether they are in a job, and their ranks in it.
+2. The job of the group depends on that:
+   - If no member is in a job, the members start one, over the same store.
+   - If all members are in the job, they stay in it. A world group must then have the ranks of the job.
+   - If some members are in a job when a world group is made, an earlier world group has left that job behind.
+     They leave it, and all members start a new job.
+3. The group of all the job's ranks is the world, set 0. Any other group is a set that the members add.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ __all__ = ["make_group"]
 
 
 class _JobRank(NamedTuple):
-    """A member's rank in the job that it is in; a size of 0: in none."""
+    """A member's rank in its job. A size of 0 means that it is not in a job."""
 
     rank: int
     size: int
@@ -54,7 +56,7 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
 
 
 def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[_JobRank]:
-    """Which rank each member is in the job that runs."""
+    """Returns the rank of each member in the running job."""
     mine = _JobRank(job.rank(), job.size()) if job.is_initialized() else _JobRank(-1, 0)
     rendezvous = StoreRendezvous(store, rank, size, timeout.total_seconds())
     return [_JobRank(*json.loads(each)) for each in rendezvous.gather("ranks", json.dumps(mine).encode())]

@@ -1,4 +1,7 @@
-"""The owner of the job: one that torch.distributed has started ends with its world group; a program's own stays."""
+"""The owner of the job. A job that torch.distributed has started ends with its world group.
+
+A job that the program has started itself stays.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ _ours = False
 
 
 def start(*arguments: Any, **more: Any) -> None:
-    """``dabke.init``, for torch.distributed."""
+    """Calls ``dabke.init`` for torch.distributed."""
     global _ours
     job.init(*arguments, **more)
     _ours = True
 
 
 def is_ours() -> bool:
-    """Whether the running job is one that ``start`` has started."""
+    """Returns True if ``start`` has started the running job."""
     return _ours and job.is_initialized()
 
 
 def end_if_ours() -> None:
-    """Leaves a job that ``start`` has started."""
+    """Leaves the job if ``start`` has started it."""
     global _ours
     if is_ours():
         job.shutdown()

@@ -1,15 +1,14 @@
-"""Names of a group's calls: ``c10d/<group>/<call>/<dtype>/<shape>/<n>``, n counting that signature's calls
-modulo 32.
+"""Names of a group's calls: ``c10d/<group>/<call>/<dtype>/<shape>/<n>``.
 
-The same step gives the same names in every round, so they are negotiated once and then cached; and calls of
-equal shape that are in flight together, such as a model's buckets, have names of their own and do not wait
-for each other. A name that is still in flight is queued behind itself by the runtime; in a job that refuses
-it (DUPLICATE_NAMES=error) the call waits here for the first.
+n counts the calls of a signature modulo 32. So the same step has the same names in every round, and they are
+negotiated once and then cached. Pending calls of equal shape, such as those of a model's buckets, have
+different names and do not wait for each other. The runtime queues a second use of a name that is still
+pending. In a job that refuses such a use (DUPLICATE_NAMES=error), this module waits for the first.
 
-With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, one count for all calls of the
-group. Then ranks that call different things, or with different shapes, meet under one name and get a
-MismatchError that says what each passed; without it each waits for the others to call the same, which the
-stall report says.
+With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, with one count for all calls of
+the group. Then ranks that make different calls, or pass different shapes, meet under one name. They get a
+MismatchError with the call of each rank. Without it, each rank waits for the others to make the same call,
+and the stall report shows that.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NAMES_OF_A_GROUP = 1024
 
 
 class _Ring:
-    """Names that are taken in turn, with the last operation of each."""
+    """Names that are used in turn, with the last operation of each."""
 
     def __init__(self, prefix: str, count: int) -> None:
         self.names = [f"{prefix}/{n}" for n in range(count)]
@@ -52,7 +51,7 @@ class _Ring:
 
 
 class Names:
-    """The names of one group. `label` is asked when the first call comes: torch names a group after it is made."""
+    """The names of one group. `label` is called at the first call, because torch names a group only later."""
 
     def __init__(self, label: Callable[[], str]) -> None:
         self._label = label
@@ -67,7 +66,7 @@ class Names:
         shape: tuple[int, ...],
         function: Callable[[str], _core.Handle],
     ) -> _core.Handle:
-        """Calls the function with the next name of this signature, which must be equal on all ranks of the group."""
+        """Calls the function with the next name of this signature. All ranks must pass the same signature."""
         if self._in_detail:
             if self._all is None:
                 self._all = _Ring(f"c10d/{self._label()}/call", _NAMES_OF_A_GROUP)

@@ -1,4 +1,4 @@
-"""torch.distributed's reduce operations as the runtime's."""
+"""The runtime's reduce operations for those of torch.distributed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Reduction", "reduction_of"]
 
 
 class Reduction(NamedTuple):
-    """`op` is the runtime's number; the factor multiplies each rank's elements before."""
+    """A reduction. `op` is the runtime's number. The factor multiplies each rank's elements before."""
 
     name: str
     op: int
@@ -32,15 +32,15 @@ _BY_NAME = {
     "BXOR": Reduction("bxor", int(ours.BitwiseXor)),
 }
 _KINDS = {getattr(dist.ReduceOp.RedOpType, name): row for name, row in _BY_NAME.items()}
-_PREMUL_SUM = getattr(dist.ReduceOp.RedOpType, "PREMUL_SUM")  # which torch's types do not have
+_PREMUL_SUM = getattr(dist.ReduceOp.RedOpType, "PREMUL_SUM")  # torch's type stubs lack it
 _LINEAR = ("sum", "avg")
 
 
 def reduction_of(call: str, options: Any, tensor: torch.Tensor) -> Reduction:
-    """The reduction that the options of a call (or a ReduceOp alone; None is the sum) ask for.
+    """Returns the reduction that the options of a call select. A ReduceOp works, too; None is the sum.
 
     Raises:
-        UnsupportedError: the tensor's dtype does not have it.
+        UnsupportedError: the tensor's dtype does not support the reduction.
     """
     wanted = getattr(options, "reduceOp", options)
     kind = getattr(wanted, "op", wanted)

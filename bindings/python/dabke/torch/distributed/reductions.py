@@ -1,6 +1,6 @@
-"""A group's allreduce, reduce and reduce_scatter, in all of torch's spellings.
+"""A group's allreduce, reduce and reduce_scatter, under all of torch's names.
 
-Options come as torch's objects; its Python shorthands (a ReduceOp, a root) are taken in their places too.
+Options are torch's objects. Torch's Python shorthands for them (a ReduceOp, a root) are accepted, too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Reductions(Calls):
     def reduce(
         self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work:
-        """An allreduce whose result all but the root throw away."""
+        """Runs an allreduce, whose result is dropped on all ranks but the root."""
         tensor = only_tensor("reduce", tensors)
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank
@@ -155,7 +155,7 @@ class Reductions(Calls):
     def _reduce_scatter_uneven(
         self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
     ) -> Work:
-        """Parts of different sizes: all of them everywhere, of which each keeps its own."""
+        """Reduces parts of different sizes: an allreduce of all parts, of which each rank keeps its own."""
         source = as_reducible(call, source)
         total = torch.empty_like(source)
         options = self._with_reduction(reduction, source)
@@ -172,7 +172,7 @@ class Reductions(Calls):
         return self._work(call, [handle], [output], finish)
 
     def _merged(self, works: list[Work]) -> Work:
-        """One Work over several."""
+        """Returns one Work over several."""
         handles = [handle for work in works for handle in work._handles]
         outputs = [output for work in works for output in work._outputs]
         if self._coalesced is not None:
@@ -181,7 +181,7 @@ class Reductions(Calls):
 
 
 def only_list(call: str, lists: Any) -> Any:
-    """The one list of a list of lists: torch passes one for each device of the process."""
+    """Returns the only list of a list of lists: torch passes one list for each device of the process."""
     if len(lists) != 1:
         raise InvalidArgumentError(f"{call}: {len(lists)} lists of tensors; one for each process")
     return lists[0]
@@ -195,7 +195,7 @@ def _check_size(call: str, tensor: torch.Tensor, wanted: int) -> None:
 
 
 def _in_place(call: str, tensor: torch.Tensor) -> Any:
-    """Memory with the tensor's elements that becomes the result, and what brings it back."""
+    """Returns memory with the tensor's elements for a result in place, and a function to copy it back."""
     memory, finish = output_buffer(call, tensor)
     if finish is not None:
         memory.copy_(tensor.detach().reshape(-1))

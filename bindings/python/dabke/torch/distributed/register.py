@@ -1,4 +1,4 @@
-"""Makes the backend known to torch.distributed, and the way in which dabkerun's processes find each other to it."""
+"""Registers the backend in torch.distributed, and the rendezvous of dabkerun's processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "dabke"
 
 
 def register() -> None:
-    """Once is enough, more does no harm. The package does it when it is imported."""
+    """Registers the backend. The import of the package calls it; further calls have no effect."""
     if not dist.is_available() or hasattr(dist.Backend, NAME.upper()):
         return
     arguments: dict[str, Any] = {}

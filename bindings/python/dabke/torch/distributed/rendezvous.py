@@ -1,11 +1,10 @@
-"""``init_process_group("dabke")`` under dabkerun, which sets no MASTER_ADDR: the job says where torch's store
-is.
+"""``init_process_group("dabke")`` under dabkerun, which does not set MASTER_ADDR.
 
-1. Nobody has set MASTER_ADDR, and dabkerun, MPI or ``dabke.init`` has numbered this process.
-2. The job is started, if it does not run yet.
-3. Rank 0 serves a store on a free port, and broadcasts its address through the job.
+The module handles the case that MASTER_ADDR is not set, and dabkerun, MPI or ``dabke.init`` has numbered this
+process. In all other cases torch reads the environment itself.
 
-Everything else goes to torch's own way of reading the environment.
+1. The job is started, if it does not run yet.
+2. Rank 0 serves torch's store on a free port, and broadcasts its address through the job.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from . import job_owner
 
 __all__ = ["install"]
 
-# What torchrun sets, and scripts read, by what dabkerun says the same with.
+# The variables that torchrun sets and scripts read, with dabkerun's names for the same values.
 _NAMES = {"RANK": "RANK", "WORLD_SIZE": "SIZE", "LOCAL_RANK": "LOCAL_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"}
 _ADDRESS_BYTES = 256
 _STORE_PATIENCE = timedelta(minutes=5)
@@ -37,11 +36,11 @@ Rendezvous = Iterator[tuple[Any, int, int]]
 
 
 def install() -> None:
-    """Goes before torch's handler of ``env://``, the default of ``init_process_group``."""
+    """Installs a handler before torch's own for ``env://``, the default of ``init_process_group``."""
     if all(f"DABKE_{ours}" in os.environ for ours in _NAMES.values()) and "MASTER_ADDR" not in os.environ:
         for name, ours in _NAMES.items():
             os.environ.setdefault(name, os.environ[f"DABKE_{ours}"])
-    # As a module: torch.distributed.rendezvous is a function of the same name.
+    # From sys.modules, because torch.distributed.rendezvous is a function of the same name.
     handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers
     handlers["env"] = _before(handlers["env"])
 

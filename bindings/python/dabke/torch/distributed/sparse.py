@@ -1,4 +1,4 @@
-"""The allreduce of sparse tensors, such as the gradients of sparse embeddings: an allgather of indices and values."""
+"""The allreduce of sparse tensors, such as gradients of sparse embeddings, by an allgather of their parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["allreduce_sparse"]
 def allreduce_sparse(
     tensor: torch.Tensor, reduction: Reduction, size: int, options: Any
 ) -> tuple[Callable[[str], _core.Handle], Callable[[_core.Handle], None]]:
-    """Two functions: one submits it under a name, the other makes the result of the gathered parts, in `tensor` itself."""
+    """Returns two functions: one submits the tensor under a name, the other writes the result into `tensor`.
+
+    The result is made of the gathered indices and values.
+    """
     if tensor.layout is not torch.sparse_coo or reduction.name not in ("sum", "avg"):
         raise UnsupportedError(f"allreduce: {reduction.name} of a tensor of layout {tensor.layout}")
     indices, values = parts_of(tensor.detach().coalesce())
@@ -29,16 +32,14 @@ def allreduce_sparse(
     is_bool = values.dtype == torch.bool
     sent = torch.view_as_real(values.resolve_conj()) if is_complex else values
     if is_bool:
-        sent = values.view(
-            torch.uint8
-        )  # as which it comes back by DLPack, from which PyTorch 1.13 takes no bool
+        sent = values.view(torch.uint8)  # PyTorch 1.13 does not take bool from DLPack
 
     def submit(name: str) -> _core.Handle:
         parts = [descriptor_of(indices), descriptor_of(as_movable(sent))]
         return _core.grouped_allgather([f"{name}.indices", f"{name}.values"], parts, None, options)
 
     def sum_of_integers(all_indices: torch.Tensor, all_values: torch.Tensor) -> torch.Tensor:
-        """Never by way of floats, which hold no more than some digits, but where a factor is one."""
+        """Sums integers without floats, which would lose digits, unless there is a factor."""
         if reduction.factor != 1:
             all_values = (all_values.to(torch.float64) * reduction.factor).to(values.dtype)
         if reduction.name == "avg" and not is_bool:
@@ -57,7 +58,7 @@ def allreduce_sparse(
             result = sparse_tensor(all_indices, all_values * scale, tensor).coalesce()
         else:
             result = sum_of_integers(all_indices, all_values)
-        # Not into tensor.detach(), which has indices and values of its own.
+        # Not into tensor.detach(): it has indices and values of its own.
         with torch.no_grad():
             tensor.copy_(result)
 

@@ -1,8 +1,7 @@
-"""Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape
-and dtype.
+"""Torch tensors in the runtime's form: compact memory of the CPU or of a CUDA device.
 
-What only moves is seen as bytes where the runtime does not have the dtype; what is not compact goes through a
-copy.
+The runtime gets pointer, shape and dtype. Data that is only moved is treated as bytes if the runtime lacks
+the dtype. Tensors that are not compact go through a copy.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ def check_device(call: str, tensor: torch.Tensor) -> None:
 
 
 def check(call: str, tensor: torch.Tensor) -> None:
-    """Refuses what is not plain memory that the runtime can work on."""
+    """Refuses a tensor that is not plain memory, or that the runtime cannot use."""
     check_device(call, tensor)
     if tensor.layout is not torch.strided:
         raise UnsupportedError(f"{call}: a tensor of layout {tensor.layout}; pass tensor.to_dense()")
 
 
 def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """A compact tensor in the form that can be reduced: complex numbers as pairs of real ones."""
+    """Returns a compact tensor in a form that can be reduced: complex numbers as pairs of real numbers."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.dtype not in DTYPES:
@@ -56,23 +55,26 @@ def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def flattened(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The elements in one dimension, without a copy where the tensor is compact; not for autograd."""
+    """Returns the elements in one dimension, without a copy if the tensor is compact; not for autograd."""
     check(call, tensor)
-    # A view of every other element can be flat as it is, and is still not compact.
+    # reshape() may return a view of every other element unchanged: flat, but not compact.
     return tensor.detach().resolve_neg().reshape(-1).contiguous()
 
 
 def as_movable(tensor: torch.Tensor) -> torch.Tensor:
-    """A compact tensor of one or more dimensions, or its bytes if the runtime does not have its dtype."""
+    """Returns a compact tensor of one or more dimensions, or its bytes if the runtime lacks its dtype."""
     if tensor.dtype in DTYPES:
         return tensor
-    if tensor.dim() == 1 and tensor.stride(0) != 1:  # of one element or none, whose stride says nothing
+    if tensor.dim() == 1 and tensor.stride(0) != 1:  # with at most one element, whose stride has no meaning
         tensor = tensor.as_strided((tensor.numel(),), (1,))
     return tensor.view(torch.uint8)
 
 
 def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
-    """Flat memory for a result of this tensor's size, and a function that brings it into the tensor; None: it is there."""
+    """Returns flat memory for a result of this tensor's size, and a function that copies it to the tensor.
+
+    The function is None if the memory is the tensor's own.
+    """
     check(call, tensor)
     tensor = tensor.detach()
     if tensor.is_contiguous() and not tensor.is_neg():
@@ -82,14 +84,14 @@ def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
 
 
 def concatenated(call: str, tensors: Tensors) -> torch.Tensor:
-    """The elements of all the tensors in one dimension; without a copy if they lie one behind the other."""
+    """Returns the elements of all tensors in one dimension, without a copy if they are neighbours in memory."""
     _check_alike(call, tensors)
     view = _one_view(tensors)
     return view if view is not None else torch.cat([flattened(call, each) for each in tensors])
 
 
 def output_buffers(call: str, tensors: Tensors) -> OutputBuffer:
-    """``output_buffer`` for a result that fills the tensors one after the other."""
+    """Works like ``output_buffer``, for a result that fills the tensors one after the other."""
     _check_alike(call, tensors)
     view = _one_view(tensors)
     if view is not None:
@@ -106,7 +108,7 @@ def output_buffers(call: str, tensors: Tensors) -> OutputBuffer:
 
 
 def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
-    """The one tensor of a list of one, or the tensor: torch passes lists of one for each device of the process."""
+    """Returns the tensor, or the only tensor of a list: torch passes a list with one for each device."""
     if isinstance(tensors, torch.Tensor):
         return tensors
     if len(tensors) != 1:
@@ -133,7 +135,7 @@ def _check_alike(call: str, tensors: Tensors) -> None:
 
 
 def _one_view(tensors: Tensors) -> torch.Tensor | None:
-    """The tensors as one, if they are neighbours in memory, as the parts of a split are."""
+    """Returns the tensors as one view if they are neighbours in memory, like the parts of a split."""
     first, end = tensors[0], tensors[0].data_ptr()
     storage = _storage_of(first)
     for each in tensors:
@@ -150,6 +152,6 @@ def _one_view(tensors: Tensors) -> torch.Tensor | None:
 
 
 def _storage_of(tensor: torch.Tensor) -> int:
-    # Before torch 2.0 there is no untyped_storage.
+    # Torch before 2.0 lacks untyped_storage.
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # type: ignore[no-untyped-call]
     return int(storage.data_ptr())

@@ -1,9 +1,9 @@
 """Torch's Work, which a call returns, over the handles of its operations.
 
-On a CUDA device ``wait`` makes the current stream wait, and the host waits no longer than until all ranks
-have called and the operation is handed to the device. A future is complete from then on: PyTorch makes a
-stream wait for what it has, as for every future of a device. What fails later is raised by the next wait of
-any work, and by the group's end.
+On a CUDA device ``wait`` makes the current stream wait. The host waits only until all ranks have called and
+the operation is handed to the device. A future is complete from then on: PyTorch makes a stream wait for its
+tensors, as for every future of a device. The next wait of any work, or the group's end, raises a later
+failure.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from .completion import Completer
 
 __all__ = ["Work"]
 
-# Before torch 2.4 its C++ parts hold a Work without its Python object, and wait for ever on one that is gone.
+# The C++ parts of torch before 2.4 hold a Work without its Python object. If that object is gone, they wait
+# for ever.
 _KEPT_FOR_OLD_TORCH = 256
 _kept: deque[Any] | None = None
 if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4):
     _kept = deque(maxlen=_KEPT_FOR_OLD_TORCH)
 
 
-# Torch's own word for it, by which programs ask that wait() returns when the data is there.
+# Torch's own variable, by which programs request that wait() returns only when the data is there.
 _BLOCKS = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", os.environ.get("NCCL_BLOCKING_WAIT", "0")) == "1"
 
 
 class Work(TorchWork):
-    """Pending until all its handles have completed and `finish`, which puts copies in their places, has run.
+    """A call. It is pending until its handles have completed and `finish` has moved copies back.
 
-    `limit` is how many seconds ``wait`` has by default, without one when None. The tensors are referenced
-    until done, by the runtime; a Work need not be kept.
+    `limit` is the default limit of ``wait`` in seconds; None: without limit. The runtime keeps the tensors
+    alive until the end, so a program need not keep the Work.
     """
 
     def __init__(
@@ -68,14 +69,16 @@ class Work(TorchWork):
     # ---- waiting ----
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Raises the operation's error, and StillPendingError, a TimeoutError, when the time was up.
+        """Waits for the call. With a `timeout` it returns when the data is there, also on a CUDA device.
 
-        With a `timeout` it comes back when the data is there, on a CUDA device too.
+        Raises:
+            StillPendingError: a timeout; it is a TimeoutError.
+            DabkeError: the operation has failed.
         """
         try:
             self._complete(timeout)
         finally:
-            # The end of its range, or the profiler may be gone before its thread has come to it.
+            # The range must end here: the profiler may stop before the group's thread ends the range.
             if self._profiled is not None and all(handle.poll() for handle in self._handles):
                 self._end_range()
         return True
@@ -108,7 +111,7 @@ class Work(TorchWork):
     # ---- asking ----
 
     def is_completed(self) -> bool:
-        """With whatever result."""
+        """Returns True if the call has completed, with success or failure."""
         if not all(handle.poll() for handle in self._handles):
             return False
         if self._profiled is not None and not self._profiled.done():
@@ -121,7 +124,7 @@ class Work(TorchWork):
         return self.is_completed() and self.exception() is None
 
     def exception(self) -> BaseException | None:
-        """The error of a completed operation."""
+        """Returns the error of a completed operation, or None."""
         for handle in self._handles:
             if handle.poll():
                 try:
@@ -131,7 +134,7 @@ class Work(TorchWork):
         return None
 
     def result(self) -> list[Any]:
-        """The tensors that have been written."""
+        """Returns the tensors that the call has written."""
         return self._outputs
 
     def source_rank(self) -> int:
@@ -142,17 +145,17 @@ class Work(TorchWork):
     # ---- futures ----
 
     def get_future(self) -> Any:
-        """A future of the tensors, completed by the group's own thread.
+        """Returns a future of the tensors, which the group's own thread completes.
 
-        Its error is a RuntimeError with the operation's whole text: torch's C++ futures carry no Python
-        exception.
+        Its error is a RuntimeError with the operation's whole text, because torch's C++ futures cannot hold a
+        Python exception.
         """
         with self._lock:
             if self._future is None:
-                # Its callbacks have streams of their own, which wait for the operation as wait() makes them.
+                # The future's callbacks have streams of their own. wait() makes these wait for the operation.
                 devices: list[Any] = [torch.device("cuda", index) for index in self._devices]
                 self._done = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
-                # A future fails in C++ as well only if it is made by `then`, of a function that raises.
+                # A future fails in C++, too, only if it is made by `then` with a function that raises.
                 self._future = self._done.then(self._outcome)
                 fresh = True
             else:
@@ -165,7 +168,7 @@ class Work(TorchWork):
         return self._future
 
     def show_in_profile(self, title: str) -> None:
-        """A range of PyTorch's profiler, from now until the work is done. Before anybody else has the Work."""
+        """Records a range in PyTorch's profiler until the work ends. Called before others get the Work."""
         with torch.autograd.profiler.record_function(title) as record:
             self._future = self._profiled = record._call_end_callbacks_on_future(self.get_future())
 
@@ -173,14 +176,14 @@ class Work(TorchWork):
         try:
             self._profiled.wait()
         except Exception:
-            pass  # the operation's, which wait() raises
+            pass  # the operation's error, which wait() raises
 
     def complete_future(self) -> None:
-        """Completes the future. The operation has completed."""
+        """Completes the future. Called after the operation has completed."""
         self._done.set_result(None)
 
     def wait_quietly(self) -> None:
-        """Waits and raises nothing, for the thread that completes futures: these carry the error."""
+        """Waits without raising, for the thread that completes futures: the futures hold the error."""
         try:
             if self._devices:
                 wait_enqueued(self._handles)

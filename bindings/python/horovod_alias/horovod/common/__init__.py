@@ -1,1 +1,1 @@
-"""What Horovod's frameworks have in common."""
+"""The parts that Horovod's frameworks share."""

@@ -8,10 +8,10 @@ import dabke.torch
 
 
 class HorovodBasics:
-    """``rank()``, ``size()`` and all others that ``dabke.torch`` has. There is one library for all frameworks."""
+    """Has ``rank()``, ``size()`` and all other names of ``dabke.torch``: all frameworks use one library."""
 
     def __init__(self, pkg_path: Any = None, *args: Any) -> None:
-        """Where Horovod's library lies, and its name: accepted, and not needed."""
+        """The arguments are the path and the name of Horovod's library. They are ignored."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(dabke.torch, name)

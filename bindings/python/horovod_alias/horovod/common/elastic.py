@@ -1,4 +1,4 @@
-"""Elastic training, which is still to come."""
+"""Elastic training, which is not implemented yet."""
 
 from dabke.torch.elastic import run as run_fn
 from dabke.torch.elastic import TorchState as ObjectState

@@ -1,4 +1,4 @@
-"""Small questions that programs ask."""
+"""Small functions that programs use."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ T = TypeVar("T")
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:
-    """Whether it is 1, 2, 4, ..."""
+    """Returns True if the number is 1, 2, 4, ..."""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
 def gpu_available(ext_base_name: Any = None, verbose: bool = False) -> bool:
-    """Whether PyTorch sees a CUDA device."""
+    """Returns True if PyTorch sees a CUDA device."""
     import torch
 
     return torch.cuda.is_available()
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether there is a binding for the framework, and the framework itself."""
+    """Returns True if Dabke has a binding for the framework, and the framework is installed."""
     return ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
 
 
 def check_installed_version(name: str, version: str, exception: BaseException | None = None) -> None:
-    """Nothing to check: one build serves every version of the framework."""
+    """Does nothing: one build works with every version of the framework."""
 
 
 def split_list(elements: list[T], parts: int) -> list[list[T]]:
-    """Consecutive parts whose lengths differ by one at most, the longer ones first."""
+    """Returns consecutive parts. Their lengths differ by at most one; the longer parts come first."""
     length, longer = divmod(len(elements), parts)
     cuts = [i * length + min(i, longer) for i in range(parts + 1)]
     return [elements[first:last] for first, last in zip(cuts, cuts[1:])]

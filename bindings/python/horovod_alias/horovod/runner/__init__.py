@@ -1,4 +1,4 @@
-"""Jobs from Python, by Horovod's arguments."""
+"""Jobs from Python, with Horovod's arguments."""
 
 from __future__ import annotations
 
@@ -24,10 +24,28 @@ def run(
     start_timeout: Any = None,
     **others: Any,
 ) -> list[Any]:
-    """The list of what ``func(*args, **kwargs)`` gives in each of `num_proc` processes of this host, or of `hosts`.
+    """Runs ``func(*args, **kwargs)`` in `num_proc` processes of this host, or of `hosts`.
 
-    `verbose`, `use_gloo`, `use_mpi`, `disable_cache` and `start_timeout` are accepted and have no effect. Raises
-    UnimplementedError for elastic jobs and Horovod's other arguments.
+    Args:
+        func: a function that can be pickled, as in ``dabke.run``.
+        args: the function's positional arguments.
+        kwargs: the function's keyword arguments.
+        num_proc: the number of ranks.
+        np: the number of ranks; overrides `num_proc`.
+        hosts: the hosts with their numbers of ranks: "server1:4,server2:4". None: this host.
+        verbose: ignored.
+        use_gloo: ignored.
+        use_mpi: ignored.
+        disable_cache: ignored.
+        start_timeout: ignored.
+        others: Horovod's other arguments.
+
+    Returns:
+        the results, by rank.
+
+    Raises:
+        UnimplementedError: one of Horovod's other arguments, such as those of elastic jobs.
+        RunError: a rank failed; see ``dabke.run``.
     """
     asked = sorted(name for name, value in others.items() if value is not None)
     if asked:

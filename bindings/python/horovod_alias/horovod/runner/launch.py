@@ -1,4 +1,4 @@
-"""``horovodrun``, which is dabkerun here."""
+"""``horovodrun``, which runs dabkerun."""
 
 from dabke.launch import main as run_commandline
 

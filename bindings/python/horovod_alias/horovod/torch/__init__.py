@@ -1,4 +1,4 @@
-"""``dabke.torch`` and its modules, by Horovod's names."""
+"""``dabke.torch`` and its modules, under Horovod's names."""
 
 import importlib
 import sys
@@ -8,6 +8,6 @@ from dabke.torch import *  # noqa: F403
 for _name in ("compression", "elastic", "functions", "mpi_ops", "optimizer", "sync_batch_norm"):
     _module = importlib.import_module(f"dabke.torch.{_name}")
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
-for _name in ("sampler", "state"):  # modules there, one with the package here
+for _name in ("sampler", "state"):  # Horovod has these as modules; here they are the package itself
     setattr(elastic, _name, elastic)  # noqa: F405
     sys.modules[f"{__name__}.elastic.{_name}"] = elastic  # noqa: F405

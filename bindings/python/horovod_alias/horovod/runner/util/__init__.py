@@ -1,1 +1,1 @@
-"""Small helpers that programs use."""
+"""Small functions that programs use."""

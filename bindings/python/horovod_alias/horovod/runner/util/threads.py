@@ -1,4 +1,4 @@
-"""Threads."""
+"""Functions for threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def in_thread(
     daemon: bool = True,
     silent: bool = False,
 ) -> threading.Thread:
-    """Starts a thread that calls ``target(*args)``, and returns it; with `silent` its exceptions are dropped."""
+    """Starts a thread that calls ``target(*args)``, and returns it. With `silent`, drops its exceptions."""
 
     def quietly(*arguments: Any) -> None:
         with contextlib.suppress(Exception):

@@ -1,1 +1,1 @@
-"""Small questions about the environment."""
+"""Small functions that read the environment."""
