@@ -53,11 +53,14 @@ def init(
     """Joins the job, and returns when all ranks have come.
 
     Args:
-        comm: the processes of the job. None: the job that the environment describes, as dabkerun, mpirun or
-            torchrun set it; without one, a job of one rank. A list of world ranks: a job of these processes
-            of dabkerun, numbered by their places in the list. Only these processes call. An mpi4py
-            communicator: its processes. A torch.distributed store, with `rank` and `size`: the processes that
-            share it.
+        comm: the processes of the job. It may be one of these:
+
+            * None: the job that the environment describes, as dabkerun, mpirun or torchrun set it; without
+              one, a job of one rank.
+            * A list of world ranks: a job of these processes of dabkerun, numbered by their places in the
+              list. Only these processes call.
+            * An mpi4py communicator: its processes.
+            * A torch.distributed store, with `rank` and `size`: the processes that share it.
         process_sets: sets to add at once, as ProcessSet objects or lists of ranks; the same on all ranks. The
             objects get their ids. "dynamic", Horovod's value, is the same as None: sets can always be added.
         settings: knobs of docs/configuration.md without their prefix, such as {"TIMELINE": "trace.json"}.

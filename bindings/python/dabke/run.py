@@ -99,8 +99,8 @@ def _pickled_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     by = pickler()
     if by is pickle and getattr(func, "__module__", None) == "__main__":
         raise InvalidArgumentError(
-            "dabke.run: a function of the main program needs cloudpickle (pip install cloudpickle); or put it into a "
-            "module of its own"
+            "dabke.run: a function of the main program needs cloudpickle (pip install cloudpickle); "
+            "or put it into a module of its own"
         )
     try:
         call: bytes = by.dumps((func, args, kwargs))

@@ -65,8 +65,9 @@ class GradientTracker(Generic[P, R]):
         """
         if self._passes_left[parameter] <= 0:
             raise AssertionError(
-                f"the gradient of '{self._names[parameter]}' was computed more than backward_passes_per_step times before "
-                "step() or synchronize(); raise backward_passes_per_step to add up gradients of several passes"
+                f"the gradient of '{self._names[parameter]}' was computed more than backward_passes_per_step "
+                "times before step() or synchronize(); raise backward_passes_per_step to add up gradients of "
+                "several passes"
             )
         self._passes_left[parameter] -= 1
         return self._passes_left[parameter] == 0

@@ -27,7 +27,8 @@ def names_of(call: str, parameters: Sequence[P], named: Iterable[tuple[str, P]] 
     pairs = list(named)
     if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
         raise InvalidArgumentError(
-            f"{call}: named_parameters must be pairs of a name and a parameter, as model.named_parameters() gives"
+            f"{call}: named_parameters must be pairs of a name and a parameter, "
+            "as model.named_parameters() gives"
         )
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -38,7 +39,8 @@ def names_of(call: str, parameters: Sequence[P], named: Iterable[tuple[str, P]] 
     if missing:
         shapes = ", ".join(str(tuple(parameter.shape)) for parameter in missing[:5])
         raise InvalidArgumentError(
-            f"{call}: named_parameters lacks {len(missing)} of the optimizer's parameters, of the shapes {shapes}"
+            f"{call}: named_parameters lacks {len(missing)} of the optimizer's parameters, "
+            f"of the shapes {shapes}"
         )
     return known
 

@@ -120,7 +120,9 @@ def run_one(
     collective: Collective, name: str, tensor: torch.Tensor, options: CallOptions, in_place: bool = False
 ) -> torch.Tensor:
     """Submits one tensor and waits for it."""
-    return wait_for(submit_one(collective, name, tensor, options, in_place, True))  # type: ignore[no-any-return]
+    return wait_for(  # type: ignore[no-any-return]
+        submit_one(collective, name, tensor, options, in_place, True)
+    )
 
 
 def run_group(
@@ -131,7 +133,9 @@ def run_group(
     in_place: bool = False,
 ) -> list[torch.Tensor]:
     """Submits several tensors as one operation and waits for it."""
-    return wait_for(submit_group(collective, names, tensors, options, in_place, True))  # type: ignore[no-any-return]
+    return wait_for(  # type: ignore[no-any-return]
+        submit_group(collective, names, tensors, options, in_place, True)
+    )
 
 
 def run_alltoall(name: str, tensor: torch.Tensor, splits: Splits, options: CallOptions) -> Any:

@@ -157,7 +157,8 @@ def _joined_statistics(input: torch.Tensor, name: str) -> tuple[torch.Tensor, to
     total = counts.sum(0)
     if float(total.max()) <= 1:
         raise InvalidArgumentError(
-            f"SyncBatchNorm: {int(total.max())} element for each channel on all ranks together; training needs at least 2"
+            f"SyncBatchNorm: {int(total.max())} element for each channel on all ranks together; "
+            "training needs at least 2"
         )
     joined_mean = (counts * means).sum(0) / total
     squares = (sums + counts * (means - joined_mean).square()).sum(0)

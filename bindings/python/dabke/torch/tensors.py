@@ -65,8 +65,8 @@ def check(tensor: Any, collective: str) -> None:
         )
     if not tensor.is_contiguous():
         raise InvalidArgumentError(
-            f"{collective}: the tensor of shape {tuple(tensor.shape)} has strides {tensor.stride()} and is not "
-            "contiguous; pass tensor.contiguous()"
+            f"{collective}: the tensor of shape {tuple(tensor.shape)} has strides {tensor.stride()} "
+            "and is not contiguous; pass tensor.contiguous()"
         )
     if tensor.is_neg():
         raise InvalidArgumentError(

@@ -25,12 +25,14 @@ _INSTEAD = {
 _MODULES = {
     f"{_HERE}.{parent}.{child}" if child else f"{_HERE}.{parent}"
     for parent, children in {
-        "tensorflow": " compression elastic functions gradient_aggregation gradient_aggregation_eager mpi_ops sync_batch_norm util keras",
+        "tensorflow": " compression elastic functions gradient_aggregation gradient_aggregation_eager "
+        "mpi_ops sync_batch_norm util keras",
         "tensorflow.keras": "callbacks elastic",
         "keras": " callbacks elastic",
         "ray": "",
         "runner": "gloo_run mpi_run js_run run_task task_fn elastic",
-        "runner.common.util": "codec config_parser hosts host_hash network safe_shell_exec secret settings timeout tiny_shell_exec",
+        "runner.common.util": "codec config_parser hosts host_hash network safe_shell_exec secret settings "
+        "timeout tiny_shell_exec",
         "runner.elastic": "constants discovery driver registration rendezvous settings worker",
         "runner.util": "cache lsf network remote streams",
     }.items()

@@ -33,7 +33,7 @@ class _JobRank(NamedTuple):
 
 
 def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
-    """Makes a group. torch.distributed calls it for ``init_process_group`` and ``new_group``, on every member."""
+    """Makes a group. torch.distributed calls it in ``init_process_group`` and ``new_group``."""
     is_world = not dist.is_initialized()
     members = _gather_ranks(store, rank, size, timeout)
     in_job = [each for each in members if each.size > 0]

@@ -34,7 +34,8 @@ OutputBuffer = tuple[torch.Tensor, "Callable[[], None] | None"]
 def check_device(call: str, tensor: torch.Tensor) -> None:
     if not is_supported(tensor):
         raise UnsupportedError(
-            f"{call}: the tensor is on {tensor.device}, and this build has no backend for that device; pass tensor.cpu()"
+            f"{call}: the tensor is on {tensor.device}, and this build has no backend for that device; "
+            "pass tensor.cpu()"
         )
 
 
@@ -84,7 +85,7 @@ def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
 
 
 def concatenated(call: str, tensors: Tensors) -> torch.Tensor:
-    """Returns the elements of all tensors in one dimension, without a copy if they are neighbours in memory."""
+    """Returns the elements of all tensors in one dimension, without a copy for neighbours in memory."""
     _check_alike(call, tensors)
     view = _one_view(tensors)
     return view if view is not None else torch.cat([flattened(call, each) for each in tensors])
@@ -152,6 +153,10 @@ def _one_view(tensors: Tensors) -> torch.Tensor | None:
 
 
 def _storage_of(tensor: torch.Tensor) -> int:
-    # Torch before 2.0 lacks untyped_storage.
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # type: ignore[no-untyped-call]
+    storage = (
+        tensor.untyped_storage()
+        if hasattr(tensor, "untyped_storage")
+        # Torch before 2.0 lacks untyped_storage.
+        else tensor.storage()  # type: ignore[no-untyped-call]
+    )
     return int(storage.data_ptr())

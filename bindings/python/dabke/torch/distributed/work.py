@@ -93,7 +93,8 @@ class Work(TorchWork):
             is_done = all(handle.wait(limit) for handle in self._handles)
         if not is_done:
             raise StillPendingError(
-                f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"
+                f"a collective of backend dabke is still pending after {limit} s: "
+                "not all ranks have called it"
             )
         self._put_in_place()
 
