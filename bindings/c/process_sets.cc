@@ -45,7 +45,7 @@ Status add_set(core::Runtime& runtime, const int32_t* ranks, std::size_t count, 
   return {};
 }
 
-/// A change of the process sets that the members of the set alone negotiate.
+/// A change of the process sets that only the members of the set negotiate.
 Result<OperationRef> change_among_members(core::Runtime& runtime, CollectiveKind kind,
                                           std::vector<Rank> ranks) {
   if (!std::ranges::binary_search(ranks, runtime.world().rank)) {

@@ -1,4 +1,4 @@
-// How a status of the C API becomes a Python exception.
+// The Python exceptions for the statuses of the C API.
 #pragma once
 
 #include <nanobind/nanobind.h>

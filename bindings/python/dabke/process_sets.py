@@ -166,7 +166,7 @@ def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
 
 
 def adopt(process_sets: Iterable[ProcessSet]) -> None:
-    """Gives the sets that ``init`` has made their ids."""
+    """Sets the ids of the sets that ``init`` has made."""
     wanted = list(process_sets)
     if not wanted:
         return

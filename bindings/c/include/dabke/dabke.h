@@ -115,7 +115,8 @@ typedef struct dabke_init_options {
    * init fails at once: when rank, size or exchange is invalid, after an earlier dabke_init, and in a forked
    * child.
    *
-   * DABKE_ERROR_INVALID_ARGUMENT if rank, size or ranks is given without exchange, or mpi_comm beside it. */
+   * DABKE_ERROR_INVALID_ARGUMENT if rank, size or ranks is given without exchange, or exchange together with
+   * mpi_comm. */
   int64_t rank;
   int64_t size;
   /* Selects the processes of the job: `ranks_count` of their numbers. Process ranks[i] becomes rank i, so

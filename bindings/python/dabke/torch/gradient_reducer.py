@@ -282,7 +282,7 @@ class GradientReducer:
                 self._made_dense.setdefault(parameter, 1)
 
     def _make_dense(self, form: SparseForm) -> None:
-        """Makes sparse gradients dense on a rank that trains alone, if the optimizer takes only these."""
+        """Makes sparse gradients dense on a rank that trains alone, if the optimizer refuses sparse ones."""
         for parameter in self._alone if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
