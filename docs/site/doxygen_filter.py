@@ -22,6 +22,11 @@ def text_of(comment):
     return "\n".join(line.rstrip() for line in lines).strip()
 
 
+def with_lists_ended(text):
+    """Separates a list from the text below it, which Doxygen would take for a part of the last item."""
+    return re.sub(r"(?m)^( \* {3,}\S.*\n)(?= \* ?[A-Za-z`])", r"\1 *\n", text)
+
+
 def filtered(source):
     out, at, opened = [], 0, False
     for found in COMMENT.finditer(source):
@@ -41,10 +46,11 @@ def filtered(source):
             # Doxygen adds this to the description of the group, and goes on with its members.
             group = re.findall(r"@addtogroup (\w+)", "".join(out))[-1]
             out.append(f"/** @}} */\n/** @addtogroup {group}\n *\n")
-            out.append("".join(f" * {line}\n" for line in text_of(found[0]).split("\n")))
+            described = "".join(f" * {line}\n" for line in text_of(found[0]).split("\n"))
+            out.append(with_lists_ended(described))
             out.append(" * @{ */")
         else:
-            out.append("/**" + found[0][2:])
+            out.append("/**" + with_lists_ended(found[0][2:]))
     out.append(source[at:])
     text = "".join(out)
     if opened:
