@@ -209,8 +209,8 @@ def events_page():
         "# Timeline events",
         "",
         "The events that Dabke writes, besides collectives, names of tensors and the steps of backends.",
-        "[Timeline](../timeline.md)",
-        'explains each. "All ranks" is the merged trace, "Horovod" the trace in Horovod\'s form.',
+        "[Merged trace](timeline-trace.md) explains those of all ranks,",
+        "[Timeline in Horovod's form](timeline-horovod.md) those of Horovod's form.",
         "",
     ]
     for title, text in (("Events", events), ("Arguments of events", arguments.split("#define")[0])):

@@ -1,7 +1,7 @@
 // The names of events and of their arguments in the traces that people open. There are two traces: that of
-// all ranks, and the one in Horovod's form. docs/timeline.md lists the names in tables, and a test compares
-// those with these. The names of collectives are in runtime/base/kinds.h. Tensors, spans and activities of a
-// backend have names of their own.
+// all ranks, and the one in Horovod's form. docs/reference/timeline-trace.md and timeline-horovod.md list the
+// names in tables, and a test compares those with these. The names of collectives are in
+// runtime/base/kinds.h. Tensors, spans and activities of a backend have names of their own.
 #pragma once
 
 #include <array>

@@ -19,15 +19,15 @@ namespace dabke::timeline {
 //   id       value  most       name of all beyond these; below it: the meaning of the kind
 #define DABKE_NAME_KINDS(X)                                                                                 \
   X(tensor,   1,     262'144,   "(all further tensors)",                                                    \
-      "a tensor; `name` of what is of one tensor")                                                          \
+      "a tensor; `name` of records about one tensor")                                                       \
   X(span,     2,     65'536,    "(all further spans)",                                                      \
       "a span of the application; `name` of `span`")                                                        \
   X(thread,   3,     65'536,    "(all further threads)",                                                    \
       "a thread, with its number in the system; `thread`")                                                  \
   X(text,     4,     4'096,     "(all further)",                                                            \
-      "a backend, an algorithm, what a `run` is called")                                                    \
+      "a backend, an algorithm, or the name of a `run`")                                                    \
   X(shape,    5,     65'536,    "\xff\xff\xff\xff\xff\xff\xff\xff",                                         \
-      "a shape: its dimensions, 8 bytes each; one of -1: not known; `number` of `done`")                    \
+      "a shape: its dimensions, 8 bytes each, -1 if unknown; `number` of `done`")                           \
   X(error,    6,     4'096,     "(all further errors)",                                                     \
       "the text of an error; `number` of `error`")
 // clang-format on

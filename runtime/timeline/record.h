@@ -21,36 +21,36 @@ namespace dabke::timeline {
 #define DABKE_RECORDS(X)                                                                                    \
   X(submit,     1,  "a thread submits a tensor",                                                            \
       "`thread`: that thread")                                                                              \
-  X(ready,      2,  "rank 0 hears that a tensor is ready on a rank, and on those that report through it",   \
-      "`number`: that rank within its process set, 4294967295: none; flags 2 and 4")                        \
+  X(ready,      2,  "rank 0 is notified that a tensor is ready on a rank and on the ranks below it",        \
+      "`number`: that rank within its process set, or 4294967295 for none; flags 2 and 4")                  \
   X(order,      3,  "a tensor has been ordered, and is in a batch",                                         \
       "`number`: see `batch`")                                                                              \
-  X(queue,      4,  "a batch waits for those before it",                                                    \
+  X(queue,      4,  "a batch waits for the batches before it",                                              \
       "begins and ends")                                                                                    \
-  X(allocate,   5,  "memory is found for an output whose size was not known",                               \
+  X(allocate,   5,  "Dabke allocates an output whose size was not known before",                            \
       "begins and ends")                                                                                    \
   X(pack,       6,  "a batch is copied into the fusion buffer",                                             \
       "begins and ends")                                                                                    \
   X(run,        7,  "the data of a batch moves",                                                            \
       "begins and ends; `name`: a text, such as SHM_ALLREDUCE; "                                            \
-      "`backend` and, with the end, `algorithm`: what moves it")                                            \
+      "`backend`, and with the end `algorithm`: what moves the data")                                       \
   X(unpack,     8,  "a batch is copied out of the fusion buffer",                                           \
       "begins and ends")                                                                                    \
   X(done,       9,  "a tensor's result is there",                                                           \
-      "`number`: its shape; `backend`: the one that was chosen for the batch")                              \
+      "`number`: its shape; `backend`: the backend that was chosen for the batch")                          \
   X(error,     10,  "a tensor has failed",                                                                  \
-      "`number`: the error's text; `bytes`: its status code; `order`: 0 where it never had one")            \
+      "`number`: the error's text; `bytes`: its status code; `order`: 0 if the tensor never had one")       \
   X(span,      11,  "a span of the application",                                                            \
-      "begins and ends; `name`: a span's; an end has none")                                                 \
+      "begins and ends; `name`: the name of the span; an end has none")                                     \
   X(step,      12,  "the application has ended a training step",                                            \
-      "`bytes`: the step")                                                                                  \
+      "`bytes`: the number of the step")                                                                    \
   X(cycle,     13,  "orders have arrived",                                                                  \
       "only with `--timeline-mark-cycles`")                                                                 \
-  X(clock,     14,  "the clock of the parent's host, compared with ours",                                   \
-      "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; "                 \
-      "`batch`: by how many that may be wrong")                                                             \
+  X(clock,     14,  "the rank compares its clock with the clock of its parent's host",                      \
+      "`number`: the parent's rank; `bytes`: nanoseconds by which that clock is ahead, signed; "            \
+      "`batch`: the largest error of that, in nanoseconds")                                                 \
   X(lost,      15,  "records before this one found the queue full",                                         \
-      "`bytes`: how many")                                                                                  \
+      "`bytes`: their number")                                                                              \
   X(wait,      16,  "a thread of the application waits for tensors to end",                                 \
       "begins and ends; `thread`: that thread")                                                             \
   X(wait_for_data, 17, "a device waits for a batch's inputs",                                               \

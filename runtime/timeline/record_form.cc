@@ -25,23 +25,24 @@ struct Field {
 constexpr Field kFields[] = {
 #define FIELD(name, meaning) \
   { offsetof(Record, name), sizeof(Record::name), #name, meaning }
-    FIELD(time_ns, "when, in nanoseconds of the host's CLOCK_MONOTONIC"),
+    FIELD(time_ns, "the time, in nanoseconds of the host's CLOCK_MONOTONIC"),
     FIELD(order,
-          "the number of the tensor's order in the job's one sequence; of a batch, that of its first tensor"),
+          "the number of the tensor's order in the job's one sequence; for a batch, the order of its first "
+          "tensor"),
     FIELD(batch,
-          "the batch: the number of its first tensor's order; `number` tells the batches apart that a group "
-          "is cut into"),
-    FIELD(bytes, "of this rank's tensor, or of all of the batch's"),
-    FIELD(name, "a name's number; 0: none"),
-    FIELD(thread, "the number of the thread that has recorded it; 0: not known"),
+          "the batch: the number of its first tensor's order; if a group is cut into batches, `number` "
+          "distinguishes them"),
+    FIELD(bytes, "the bytes of this rank's tensor, or of all tensors of the batch"),
+    FIELD(name, "the number of a name; 0: none"),
+    FIELD(thread, "the number of the thread that wrote the record; 0: not known"),
     FIELD(process_set, "the id of the process set, signed"),
-    FIELD(number, "of a batch: which of its order's tensors is its first, from 0 on"),
-    FIELD(what, "what it is, see below"),
+    FIELD(number, "for a batch: the position of its first tensor within the order, from 0 on"),
+    FIELD(what, "the kind of the record, see below"),
     FIELD(kind, "the collective, numbered as in `runtime/base/kinds.h`"),
-    FIELD(dtype, "numbered as in `runtime/base/dtype.h`"),
-    FIELD(flags, "1: an end; 2: the first rank that is ready; 4: the last one"),
-    FIELD(backend, "the backend's number among the texts; 0: none"),
-    FIELD(algorithm, "the algorithm's number among the texts; 0: not said"),
+    FIELD(dtype, "the dtype, numbered as in `runtime/base/dtype.h`"),
+    FIELD(flags, "1: an end; 2: the first rank that is ready; 4: the last rank"),
+    FIELD(backend, "the number of the backend among the texts; 0: none"),
+    FIELD(algorithm, "the number of the algorithm among the texts; 0: none"),
 #undef FIELD
 };
 

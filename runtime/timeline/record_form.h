@@ -95,7 +95,7 @@ ClockIdentity clock_identity();
 /// A checksum that finds damage; it is not a signature. `bytes` must be a multiple of 8.
 std::uint64_t check_of(const BlockHead& head, std::string_view content);
 
-/// The tables of docs/timeline.md that describe the form of a record.
+/// The tables of docs/reference/timeline-records.md that describe the form of a record.
 std::string records_as_markdown();
 
 }  // namespace dabke::timeline

@@ -1,5 +1,5 @@
 // The kind and the words of each row, from its number in a merged trace
-// (docs/timeline.md), else from its name.
+// (docs/reference/timeline-trace.md), else from its name.
 
 // The rows of a rank's tensors have numbers from this one on.
 const FIRST_TENSOR = 100_000;

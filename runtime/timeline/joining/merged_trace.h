@@ -1,5 +1,6 @@
 // Writes the one Chrome trace of a job. Each rank is a process of the trace. Its rows (threads) show steps,
-// lanes, counters, threads with spans, and tensors. docs/timeline.md has every event and argument.
+// lanes, counters, threads with spans, and tensors. docs/reference/timeline-trace.md has every event and
+// argument.
 //
 // All events of a row are complete ones ("X") that lie within or beside each other, even if records are
 // missing or wrong. Viewers drop or misplace events that cross. Therefore:

@@ -1,5 +1,6 @@
 // The report on a trace: how long the job's steps take, how much of them is communication, which ranks the
-// others wait for, and what would make the steps faster. docs/timeline.md describes how each figure is made.
+// others wait for, and what would make the steps faster. docs/reference/timeline-report.md defines each
+// figure.
 //
 // Times are microseconds from the trace's beginning on. Events that overlap on a rank count once.
 #pragma once

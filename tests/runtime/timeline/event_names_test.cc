@@ -1,5 +1,5 @@
-// The tables of docs/timeline.md have every event and argument of both
-// traces, and the writers write only those.
+// The tables of docs/reference have every event and argument of both traces, and the writers write only
+// those.
 #include "runtime/timeline/event_names.h"
 
 #include <algorithm>
@@ -53,14 +53,9 @@ Names quoted_in(const std::string& cell) {
   return names;
 }
 
-/// Reads the tables of one section of docs/timeline.md that have a column `event`, `events` or `argument`.
-Told tables_of(const std::string& section) {
-  const std::string page = test::read_file(SOURCE_ROOT "/docs/timeline.md");
-  const std::string title = "\n## " + section + "\n";
-  const std::size_t begin = page.find(title);
-  if (begin == std::string::npos) throw std::runtime_error("there is no section " + section);
-  const std::size_t end = page.find("\n## ", begin + title.size());
-  std::istringstream lines(page.substr(begin, end - begin));
+/// Reads the tables of a page in docs/reference that have a column `event`, `events` or `argument`.
+Told tables_of(const std::string& page) {
+  std::istringstream lines(test::read_file(SOURCE_ROOT "/docs/reference/" + page));
   Told told;
   std::size_t column = 0;
   Names* names = nullptr;
@@ -241,14 +236,14 @@ Json horovod_trace(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("docs/timeline.md has every event and argument of the trace of all ranks, and no other") {
-  const Told told = tables_of("One trace of all ranks");
+TEST_CASE("docs/reference has every event and argument of the trace of all ranks, and no other") {
+  const Told told = tables_of("timeline-trace.md");
   CHECK(without_those_of_the_job(told.events) == events_of(timeline::kAllRanks));
   CHECK(told.arguments == arguments_of(timeline::kAllRanks));
 }
 
-TEST_CASE("docs/timeline.md has every event and argument of Horovod's shape, and no other") {
-  const Told told = tables_of("As Horovod writes it");
+TEST_CASE("docs/reference has every event and argument of Horovod's shape, and no other") {
+  const Told told = tables_of("timeline-horovod.md");
   CHECK(without_those_of_the_job(told.events) == events_of(timeline::kHorovod));
   CHECK(told.arguments == arguments_of(timeline::kHorovod));
 }

@@ -550,8 +550,8 @@ TEST_CASE("a timeline that is to end lets the batches go on that were ordered be
   CHECK(seen.file->missing().empty());
 }
 
-TEST_CASE("docs/timeline.md tells the form of a record as the code has it") {
-  const std::string page = test::read_file(SOURCE_ROOT "/docs/timeline.md");
+TEST_CASE("docs/reference/timeline-records.md has the form of a record as the code has it") {
+  const std::string page = test::read_file(SOURCE_ROOT "/docs/reference/timeline-records.md");
   INFO("the tables are:\n" << timeline::records_as_markdown());
   std::istringstream lines(timeline::records_as_markdown());
   for (std::string line; std::getline(lines, line);) CHECK_THAT(page, Contains(line + "\n"));
