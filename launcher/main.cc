@@ -61,7 +61,7 @@ int end_with(const char* why) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const char* text : {"dabkerun: ", why, "; what it has started is being ended\n"})
+  for (const char* text : {"dabkerun: ", why, "; ending all that it has started\n"})
     (void)!::write(2, text, std::char_traits<char>::length(text));
   return 1;
 }
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::bad_alloc&) {
-    return end_with("no memory is left (see ulimit -v, and the limit of the control group)");
+    return end_with("out of memory (see ulimit -v and the limit of the control group)");
   } catch (const std::exception& error) {
     return end_with(error.what());  // stdout is full
   }

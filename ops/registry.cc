@@ -74,7 +74,7 @@ Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendCo
         open_hierarchical_backend(context, {shm.get(), compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
   }
   if (asked == "shm" && shm == nullptr && !is_alone)
-    return no_use_of(asked, "this rank shares memory with no other");
+    return no_use_of(asked, "this rank shares memory with no other rank");
   if (asked == "hierarchical" && hierarchical == nullptr && !is_alone)
     return no_use_of(asked, "the job is on one host, or no host has more than one of its ranks");
 
@@ -90,12 +90,9 @@ Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendCo
     backends.push_back(std::move(gloo));
   }
   if (!backends.empty()) return backends;
-  return Status(
-      Code::not_built,
-      fmt::format(
-          "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has {}. Choose one of them, or "
-          "leave the variable unset.",
-          asked, fmt::join(built, ", ")));
+  return Status(Code::not_built, fmt::format("DABKE_CPU_OPERATIONS={}: this build has no such backend; "
+                                             "choose one of {}, or leave the variable unset.",
+                                             asked, fmt::join(built, ", ")));
 }
 
 Result<Backends> make_backends(const BackendContext& context) {

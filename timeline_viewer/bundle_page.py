@@ -67,7 +67,7 @@ def once(text, old, new):
 def bundle(folder):
     unused = {path.name for path in folder.glob("*.js")} - set(MODULES + WORKER)
     if unused:
-        sys.exit(f"bundle_page.py does not know {', '.join(sorted(unused))}")
+        sys.exit(f"bundle_page.py does not handle {', '.join(sorted(unused))}")
     script, worker = joined(folder, MODULES), joined(folder, WORKER)
     style = (folder / "style.css").read_text(encoding="utf-8")
     policy = (

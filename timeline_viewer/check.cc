@@ -18,10 +18,10 @@ class Checker final : public timeline::JoinSink {
     for (const timeline::RankPart& part : batch.parts) {
       if (part.tensors.size() != first.tensors.size() ||
           part.tensors.front().kind != first.tensors.front().kind) {
-        note(differing_,
-             fmt::format("batch {}.{}: rank {} tells of {} {}, rank {} of {} {}", batch.order, batch.number,
-                         rank_of(first.index), first.tensors.size(), name_of(first.tensors.front().kind),
-                         rank_of(part.index), part.tensors.size(), name_of(part.tensors.front().kind)));
+        note(differing_, fmt::format("batch {}.{}: rank {} recorded {} {}, rank {} recorded {} {}",
+                                     batch.order, batch.number, rank_of(first.index), first.tensors.size(),
+                                     name_of(first.tensors.front().kind), rank_of(part.index),
+                                     part.tensors.size(), name_of(part.tensors.front().kind)));
       }
       for (const timeline::JoinedTensor& tensor : part.tensors)
         check_end(part.index, tensor, "was ordered and");
@@ -64,8 +64,8 @@ class Checker final : public timeline::JoinSink {
   void check_end(std::size_t rank, const timeline::JoinedTensor& tensor, std::string_view what) {
     const std::string_view name = joiner_.name(rank, timeline::NameKind::tensor, tensor.name);
     if (tensor.end_ns == timeline::kNotKnown) {
-      note(unended_,
-           fmt::format("rank {}: {} {} has not ended", rank_of(rank), name_of_call(tensor.kind, name), what));
+      note(unended_, fmt::format("rank {}: {} {} has not finished", rank_of(rank),
+                                 name_of_call(tensor.kind, name), what));
     } else if (tensor.error != 0) {
       note(failed_, fmt::format("rank {}: {} failed: {}", rank_of(rank), name_of_call(tensor.kind, name),
                                 joiner_.name(rank, timeline::NameKind::error, tensor.error)));

@@ -23,7 +23,7 @@ Status check_command(const CLI::App& app, const std::vector<std::string>& argume
   if (std::ranges::find(commands, given) != commands.end()) return {};
   const std::string closest = closest_name(given, commands, 2);
   return {Code::invalid_argument,
-          fmt::format("{}: no such command; {}; see dabke-timeline --help", given,
+          fmt::format("{}: unknown command; {}; see dabke-timeline --help", given,
                       closest.empty() ? fmt::format("commands are {}", fmt::join(commands, ", "))
                                       : fmt::format("did you mean {}", closest))};
 }

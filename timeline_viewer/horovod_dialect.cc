@@ -64,10 +64,9 @@ class HorovodDialect final : public TraceDialect {
 
   void finish() override {
     if (batches_ == 0 || 2 * heard_ >= batches_) return;
-    analysis_.note(fmt::format(
-        "who was ready when is told of {} of {} batches alone: Horovod does not tell it of tensors that its "
-        "cache knows",
-        heard_, batches_));
+    analysis_.note(
+        fmt::format("Horovod recorded arrival times for only {} of {} batches: it omits cached tensors",
+                    heard_, batches_));
   }
 
  private:

@@ -46,7 +46,7 @@ Result<std::vector<links::SocketAddress>> resolve_job_address(std::string_view t
       (!is_bracketed && host.find_first_of(":[]") != std::string_view::npos))
     return Status(
         Code::invalid_argument,
-        fmt::format("'{}' is no HOST:PORT, as in node1:4711, 10.0.0.2:4711 or [fd00::2]:4711", text));
+        fmt::format("'{}' is not HOST:PORT, as in node1:4711, 10.0.0.2:4711 or [fd00::2]:4711", text));
   addrinfo hints{};
   hints.ai_family = is_bracketed ? AF_INET6 : AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -55,7 +55,7 @@ Result<std::vector<links::SocketAddress>> resolve_job_address(std::string_view t
   const std::string name(host);
   if (const int why = ::getaddrinfo(name.c_str(), nullptr, &hints, &found); why != 0) {
     return Status(Code::invalid_argument,
-                  fmt::format("cannot find the host '{}': {}; name it as it is known here, or by its address",
+                  fmt::format("cannot find the host '{}': {}; use a name that is known here, or its address",
                               name, ::gai_strerror(why)));
   }
   const Addresses owned(found, &::freeaddrinfo);
@@ -74,11 +74,10 @@ Result<Fd> connect_to_job(const std::string& text, TimePoint deadline) {
     if (error == 0) return socket;
     if (error != ECONNREFUSED) worst = error;
   }
-  return Status(
-      worst == ECONNREFUSED ? Code::peer_lost : Code::transport,
-      fmt::format("cannot connect to {}: {}; is the job still running, and can this host reach that "
-                  "address?",
-                  text, ::strerror(worst)));
+  return Status(worst == ECONNREFUSED ? Code::peer_lost : Code::transport,
+                fmt::format("cannot connect to {}: {}; check that the job still runs, and that this host can "
+                            "reach that address",
+                            text, ::strerror(worst)));
 }
 
 }  // namespace dabke::viewer

@@ -134,8 +134,8 @@ int merge(const CommandLine& wanted) {
   if (!files) return fail(files.status().message());
   print_notes(*files);
   return print(fmt::format(
-      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, https://ui.perfetto.dev as well\n", output,
-      files->ranks().size(), files->size()));
+      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, and so does https://ui.perfetto.dev\n",
+      output, files->ranks().size(), files->size()));
 }
 
 Result<std::pair<std::vector<std::string>, int>> check_files(const std::vector<std::string>& records) {
@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::bad_alloc&) {
-    return fail("no memory is left (see ulimit -v, and the limit of the control group)");
+    return fail("out of memory (see ulimit -v and the limit of the control group)");
   } catch (const std::exception& error) {
     return fail(error.what());
   }

@@ -74,7 +74,7 @@ std::string moment_text(double us) {
 }
 
 std::string findings_text(const timeline::TraceReport& report) {
-  std::string text = "What stands out\n";
+  std::string text = "Findings\n";
   int number = 0;
   for (const timeline::TraceReport::Finding& finding : report.findings) {
     text += fmt::format("  {}. [{}] {}\n     {}\n", ++number, timeline::name_of(finding.severity),
@@ -93,7 +93,7 @@ std::string findings_text(const timeline::TraceReport& report) {
 std::string steps_text(const timeline::TraceReport& report) {
   const double whole = step_us(report);
   if (report.steps.empty()) {
-    return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures are of the whole trace\n";
+    return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures cover the whole trace\n";
   }
   const auto length = [](const timeline::TraceReport::Step& step) { return step.end_us - step.start_us; };
   const std::span steps = std::span(report.steps).subspan(report.first_counted());
@@ -108,14 +108,14 @@ std::string steps_text(const timeline::TraceReport& report) {
                             timeline::time_text(length(report.steps.front())));
   const double busy =
       median_of_steps(report, [](const timeline::TraceReport::Step& step) { return step.communication_us; });
-  text += fmt::format("  communication {} of it ({})\n", timeline::time_text(busy), share_text(busy, whole));
+  text += fmt::format("  communication: {} ({})\n", timeline::time_text(busy), share_text(busy, whole));
   if (report.steps.front().exposed_us) {
     const double exposed = median_of_steps(
         report, [](const timeline::TraceReport::Step& step) { return step.exposed_us.value_or(0); });
     const double hidden = median_of_steps(
         report, [](const timeline::TraceReport::Step& step) { return step.overlapped_us.value_or(0); });
     text +=
-        fmt::format("  exposed, the application waits: {} ({}); behind computation: {}\n",
+        fmt::format("  exposed (the application waits): {} ({}); hidden behind computation: {}\n",
                     timeline::time_text(exposed), share_text(exposed, whole), timeline::time_text(hidden));
   }
   return text;
@@ -124,24 +124,24 @@ std::string steps_text(const timeline::TraceReport& report) {
 std::string phases_text(const timeline::TraceReport& report) {
   const timeline::TraceReport::Phases& phases = report.phases;
   return fmt::format(
-      "Where tensors are ({}, mean of the ranks)\n  negotiation {}, queue {}, pack {}, collective {}, unpack "
-      "{}\n",
-      report.steps.empty() ? "in all" : "a step", timeline::time_text(phases.negotiate_us),
+      "Time of tensors by phase ({}, mean of the ranks)\n  negotiation {}, queue {}, pack {}, collective {}, "
+      "unpack {}\n",
+      report.steps.empty() ? "in total" : "per step", timeline::time_text(phases.negotiate_us),
       timeline::time_text(phases.queue_us), timeline::time_text(phases.pack_us),
       timeline::time_text(phases.collective_us), timeline::time_text(phases.unpack_us));
 }
 
 std::string cost_text(const timeline::TraceReport& report) {
   if (report.ranks.size() < 2) return {};
-  if (!report.names_last_rank()) return "Who was last: this trace does not tell\n";
+  if (!report.names_last_rank()) return "Last ranks: not recorded in this trace\n";
   const bool has_steps = !report.steps.empty();
   const std::string of_which =
       report.compared < report.fusion.batches
-          ? fmt::format(" (of {} of {} batches the trace tells it)", report.compared, report.fusion.batches)
+          ? fmt::format(" (known for {} of {} batches)", report.compared, report.fusion.batches)
           : "";
-  std::string text = fmt::format("Who was last{}\n  {:>6}  {:>8}  {:>18}{}\n", of_which, "rank", "last in",
-                                 has_steps ? "cost in usual step" : "cost in all",
-                                 has_steps ? fmt::format("  {:>10}", "by mean") : "");
+  std::string text = fmt::format("Last ranks{}\n  {:>6}  {:>8}  {:>18}{}\n", of_which, "rank", "last in",
+                                 has_steps ? "cost, typical step" : "cost in total",
+                                 has_steps ? fmt::format("  {:>10}", "on average") : "");
   // Otherwise most of the cost may be unknown to the trace.
   const bool is_known = 2 * report.compared > report.fusion.batches;
   const auto cost_of = [&](double us) { return is_known ? timeline::time_text(us) : std::string("unknown"); };
@@ -156,9 +156,9 @@ std::string cost_text(const timeline::TraceReport& report) {
 
 std::string tensors_text(const timeline::TraceReport& report) {
   if (report.tensors.empty()) return {};
-  std::string text =
-      fmt::format("The worst tensors (means of one)\n  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n",
-                  "name", kLongestName, "count", "bytes", "negotiate", "queue", "collective", "last");
+  std::string text = fmt::format(
+      "The slowest tensors (mean of one call)\n  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n", "name",
+      kLongestName, "count", "bytes", "negotiate", "queue", "collective", "last");
   for (const timeline::TraceReport::Tensor& tensor : report.tensors) {
     text +=
         fmt::format("  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n", shown(tensor.name), kLongestName,
@@ -185,7 +185,7 @@ std::string sizes_text(const timeline::TraceReport& report) {
 
 std::string fusion_text(const timeline::TraceReport& report) {
   if (report.fusion.tensors == 0) return {};
-  std::string text = fmt::format("Fusion: {} tensors in {} batches, {:.1f} in one by the mean\n",
+  std::string text = fmt::format("Fusion: {} tensors in {} batches, {:.1f} per batch on average\n",
                                  report.fusion.tensors, report.fusion.batches, report.fusion.mean_tensors);
   for (const timeline::TraceReport::Fusion::Bar& bar : report.fusion.histogram) {
     text += fmt::format(
@@ -221,7 +221,7 @@ std::string text_of(const timeline::TraceReport& report) {
       fmt::format("{}: {}, {}\n", printable(report.source), counted(report.ranks.size(), "rank"),
                   timeline::time_text(report.duration_us));
   if (report.clock_error_us > 0)
-    text += fmt::format("The hosts' clocks were compared: times of different hosts may be wrong by {}\n",
+    text += fmt::format("The hosts' clocks were compared: times of different hosts may be off by {}\n",
                         timeline::time_text(report.clock_error_us));
   for (const std::string& part :
        {findings_text(report), steps_text(report), cost_text(report), phases_text(report),
@@ -237,9 +237,11 @@ std::string difference_text(const timeline::TraceReport& before, const timeline:
                        counted(of.ranks.size(), "rank"), of.steps.size());
   };
   std::string text = head("before", before) + head("after", after);
-  if (before.ranks.size() != after.ranks.size()) text += "They are of unequal numbers of ranks.\n";
+  if (before.ranks.size() != after.ranks.size())
+    text += fmt::format("Note: the traces have different numbers of ranks ({} and {}).\n",
+                        before.ranks.size(), after.ranks.size());
   text += fmt::format("\n  {:<{}}  {:>10}  {:>10}  {:>9}\n", "", kLongestName, "before", "after", "change");
-  text += change_text(before.steps.empty() || after.steps.empty() ? "all of it" : "step (median)",
+  text += change_text(before.steps.empty() || after.steps.empty() ? "whole trace" : "step (median)",
                       step_us(before), step_us(after));
   const auto communication = [](const timeline::TraceReport& report) {
     return median_of_steps(report,
@@ -264,7 +266,7 @@ std::string difference_text(const timeline::TraceReport& before, const timeline:
     if (const auto known = was.find(tensor.name); known != was.end())
       tensors += change_text(tensor.name, known->second, time_of(tensor));
   }
-  if (!tensors.empty()) text += "\n  Of the worst tensors, from submit to result\n" + tensors;
+  if (!tensors.empty()) text += "\n  The slowest tensors, from submit to result\n" + tensors;
   const auto titles = [](const timeline::TraceReport& from, const timeline::TraceReport& other,
                          std::string_view word) {
     std::string lines;

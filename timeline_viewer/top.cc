@@ -76,11 +76,9 @@ Result<diagnosis::LiveStatisticsTicket> ticket_for(const std::string& address, c
     }
   }
   const std::string name = diagnosis::look_file_name(wanted.front().to_string());
-  return Status(
-      Code::invalid_argument,
-      fmt::format("there is no key for {} in {}; rank 0 puts it there, on its host: copy {} from there, "
-                  "for yourself alone (mode 0600), and name it with --key-file",
-                  address, directory, name));
+  return Status(Code::invalid_argument, fmt::format("no key for {} in {}; copy {} from there on the host of "
+                                                    "rank 0, with mode 0600, and give it with --key-file",
+                                                    address, directory, name));
 }
 
 Result<diagnosis::LiveStatisticsTicket> ticket_of(const TopOptions& options) {
@@ -94,9 +92,8 @@ Result<diagnosis::LiveStatisticsTicket> ticket_of(const TopOptions& options) {
   const auto tickets = tickets_in(directory);
   if (tickets.size() == 1) return tickets.front();
   if (tickets.empty())
-    return Status(
-        Code::invalid_argument,
-        fmt::format("there is no job to look at: {} has no key of one that runs; {}", directory, kHow));
+    return Status(Code::invalid_argument,
+                  fmt::format("found no running job: {} has no key of one; {}", directory, kHow));
   std::string known;
   for (const diagnosis::LiveStatisticsTicket& ticket : tickets)
     known += (known.empty() ? "" : ", ") + ticket.address;
@@ -110,10 +107,9 @@ Status shake_hands(int fd, const diagnosis::LiveStatisticsTicket& ticket, TimePo
     const links::HandshakeTurn turn = links::converse_over(fd, handshake);
     if (!turn.ended.is_ok() || handshake.failed()) {
       const std::string why = turn.ended.is_ok() ? "it refused" : turn.ended.message();
-      return {Code::mismatch,
-              fmt::format("{} does not let this look ({}): the key is of another job or of an earlier "
-                          "start, or what answers is no rank 0",
-                          ticket.address, why)};
+      return {Code::mismatch, fmt::format("{} refused the connection ({}): the key belongs to another job or "
+                                          "an earlier start, or the process there is not rank 0",
+                                          ticket.address, why)};
     }
     if (handshake.done() && handshake.outgoing().empty()) break;
     const short events = static_cast<short>(handshake.outgoing().empty() ? POLLIN : POLLIN | POLLOUT);
@@ -180,10 +176,9 @@ Status look_at_job(const TopOptions& options) {
   links::FrameDecoder frames;
   while (!screen.is_done()) {
     if (!wait_for(socket.get(), POLLIN, Clock::now() + kSilence))
-      return {
-          Code::timeout,
-          fmt::format("{} has told nothing for {} s: rank 0 is stopped, or its host is gone", ticket.address,
-                      std::chrono::duration_cast<std::chrono::seconds>(kSilence).count())};
+      return {Code::timeout,
+              fmt::format("{} sent nothing for {} s: rank 0 is stopped, or its host is gone", ticket.address,
+                          std::chrono::duration_cast<std::chrono::seconds>(kSilence).count())};
     const auto room = frames.writable();
     const ssize_t got = ::recv(socket.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;

@@ -65,10 +65,11 @@ Result<Read> read_traces(std::span<const std::string> paths,
     AllDialects dialects(analysis, names, file);
     DABKE_ASSIGN_OR_RETURN(const TraceDamage damage, read_events(paths[file], dialects, on_progress));
     if (damage.events == 0) {
-      return Status(Code::invalid_argument,
-                    fmt::format("'{}' has no event that could be read; record a trace with dabkerun "
-                                "--timeline-filename trace.json",
-                                paths[file]));
+      return Status(
+          Code::invalid_argument,
+          fmt::format(
+              "'{}' has no readable event; record a trace with dabkerun --timeline-filename trace.json",
+              paths[file]));
     }
     dialects.finish();
     if (const auto rank = common_rank(analysis.ranks(), ranks_before)) return Read(CommonRank{file, *rank});
@@ -102,13 +103,11 @@ Result<timeline::TraceReport> report_of_traces(const std::vector<std::string>& p
                                                const std::function<void(std::uint64_t)>& on_progress) {
   DABKE_ASSIGN_OR_RETURN(auto read, read_traces(paths, on_progress));
   if (const auto* const common = std::get_if<CommonRank>(&read)) {
-    return Status(
-        Code::invalid_argument,
-        fmt::format(
-            "'{}' has rank {}, which a trace before it has: they are of different jobs. Several traces "
-            "make one report where each is of another rank of one job; dabke-timeline diff compares "
-            "jobs, and dabke-timeline view shows them side by side",
-            paths[common->trace], common->rank));
+    return Status(Code::invalid_argument,
+                  fmt::format("'{}' has rank {}, as an earlier trace has: they belong to different jobs. For "
+                              "one report, give traces of different ranks of one job; dabke-timeline diff "
+                              "compares jobs, and dabke-timeline view shows them side by side",
+                              paths[common->trace], common->rank));
   }
   return std::get<timeline::TraceReport>(std::move(read));
 }

@@ -137,7 +137,7 @@ class Reader {
       return Status(Code::invalid_argument, fmt::format("'{}' is empty", path_));
     } else if (error_.is_ok()) {
       return Status(Code::invalid_argument,
-                    fmt::format("'{}' is no trace: it begins with neither '{{' nor '['", path_));
+                    fmt::format("'{}' is not a trace: it begins with neither '{{' nor '['", path_));
     }
     if (!error_.is_ok()) return error_;
     return damage_;
@@ -350,11 +350,10 @@ std::optional<double> TraceEvent::number(std::string_view wanted) const {
 std::vector<std::string> TraceDamage::notes(const std::string& path) const {
   std::vector<std::string> notes;
   if (broken > 0) {
-    notes.push_back(fmt::format("'{}' is broken in {}, the first at byte {}; what is whole was read", path,
+    notes.push_back(fmt::format("'{}' is damaged in {}, the first at byte {}; the rest was read", path,
                                 counted(broken, "place"), first_broken_at));
   }
-  if (is_cut)
-    notes.push_back(fmt::format("'{}' has no end: whoever wrote it was killed, or it was cut", path));
+  if (is_cut) notes.push_back(fmt::format("'{}' has no end: its writer was killed, or it was cut off", path));
   return notes;
 }
 

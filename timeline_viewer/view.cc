@@ -39,7 +39,7 @@ Result<std::string> compressed(const std::string& path) {
   DABKE_ASSIGN_OR_RETURN(const GzFile file, open_gz(path));
   z_stream stream{};
   if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return Status(Code::out_of_memory, fmt::format("no memory is left to compress '{}'", path));
+    return Status(Code::out_of_memory, fmt::format("out of memory while compressing '{}'", path));
   std::string in(kGzChunk, '\0'), out(kGzChunk, '\0'), all;
   int got = 0;
   do {

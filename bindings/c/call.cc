@@ -79,7 +79,7 @@ Status set_tensors(Operation& operation, const Call& call) {
     const char* name = call.names[i];
     if (name == nullptr || *name == '\0') {
       return {Code::invalid_argument,
-              fmt::format("{}: {} is empty: give it one, the same on every rank", name_of(call.kind),
+              fmt::format("{}: {} is empty: pass a name, the same on every rank", name_of(call.kind),
                           call.inputs.size() == 1
                               ? "the tensor's name"
                               : fmt::format("the name of tensor {} of {}", i + 1, call.inputs.size()))};

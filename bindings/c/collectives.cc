@@ -75,7 +75,7 @@ dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const 
                                  const dabke_options* options) {
   if (output == nullptr) {
     return report({Code::invalid_argument,
-                   "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
+                   "dabke_reducescatter: output is NULL; pass an output, or use dabke_reducescatter_async, "
                    "whose handle can own it"});
   }
   return run_call(single(CollectiveKind::reducescatter, &name, &input, &output, options));
@@ -172,8 +172,7 @@ dabke_status dabke_refuse(dabke_collective collective, const char* name, const d
                           number_in(collective))};
     }
     if (reason == nullptr || *reason == '\0') {
-      return {Code::invalid_argument,
-              "dabke_refuse: the reason is empty; say what the other ranks are to read"};
+      return {Code::invalid_argument, "dabke_refuse: the reason is empty; pass the text for the other ranks"};
     }
     return refuse_call(single(*kind, &name, nullptr, nullptr, options), {Code::invalid_argument, reason});
   });

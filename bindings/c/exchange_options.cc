@@ -41,12 +41,12 @@ Result<std::optional<bootstrap::ExchangeGroup>> exchange_group_of(const dabke_in
                                                                                      : nullptr;
     if (given == nullptr) return std::optional<bootstrap::ExchangeGroup>();
     return invalid(
-        fmt::format("{} is given but exchange is not, so the ranks cannot find each other; set exchange "
-                    "to an allgather of the processes, or leave rank, size and ranks to the environment",
+        fmt::format("{} is given but exchange is not, so the ranks cannot find each other; set exchange to "
+                    "an allgather of the processes, or leave rank, size and ranks out",
                     given));
   }
   if (options.mpi_comm != nullptr)
-    return invalid("exchange and mpi_comm are both given; the job comes from one of them");
+    return invalid("exchange and mpi_comm are both given; pass only one of them");
   if (options.size < 1 || options.size > bootstrap::kMostProcesses) {
     return invalid(
         fmt::format("exchange is given but size is {}; set it to the number of processes that exchange "

@@ -27,7 +27,7 @@ inline Result<const TensorView*> settled_output(const dabke_handle* handle, std:
   DABKE_RETURN_IF_ERROR(settled(handle));
   if (index < handle->outputs.size()) return &handle->outputs[index];
   return Status(Code::invalid_argument,
-                fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size()));
+                fmt::format("output {} does not exist: there are {}", index, handle->outputs.size()));
 }
 
 }  // namespace dabke

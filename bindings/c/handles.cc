@@ -111,7 +111,7 @@ size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? h
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
   return entry([&]() -> Status {
     DABKE_RETURN_IF_ERROR(settled_output(handle, index).status());
-    if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass where to put it"};
+    if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass a pointer for the result"};
     std::call_once(handle->outputs_made, [handle] {
       std::vector<DLTensor> made;  // all of them, or none if memory runs out
       for (const TensorView& view : handle->outputs) made.push_back(to_dlpack(view));
@@ -125,7 +125,8 @@ dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int6
   return entry([&]() -> Status {
     if (const Status status = settled(handle); !status.is_ok()) return status;
     if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
-      return {Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"};
+      return {Code::invalid_argument,
+              "only an alltoall has received splits; pass its handle, and pointers for them"};
     }
     *splits = handle->extras().received_splits.data();
     *count = handle->extras().received_splits.size();
@@ -136,7 +137,8 @@ dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* 
   return entry([&]() -> Status {
     if (const Status status = completed(handle); !status.is_ok()) return status;
     if (handle->request->kind != CollectiveKind::join || rank == nullptr) {
-      return {Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"};
+      return {Code::invalid_argument,
+              "only a join has a last joined rank; pass its handle, and a pointer for the rank"};
     }
     *rank = static_cast<int32_t>(handle->value);
     return {};

@@ -43,7 +43,7 @@ dabke_status hand_over(dabke_handle* handle, std::size_t index, Managed** output
   if (output != nullptr) *output = nullptr;
   return entry([&]() -> Status {
     DABKE_ASSIGN_OR_RETURN(const TensorView* const view, settled_output(handle, index));
-    if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass where to put the tensor"};
+    if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass a pointer for the tensor"};
     *output = &(new Export<Managed>(handle, *view))->tensor;
     return {};
   });

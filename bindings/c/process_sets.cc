@@ -49,9 +49,10 @@ Status add_set(core::Runtime& runtime, const int32_t* ranks, std::size_t count, 
 Result<OperationRef> change_among_members(core::Runtime& runtime, CollectiveKind kind,
                                           std::vector<Rank> ranks) {
   if (!std::ranges::binary_search(ranks, runtime.world().rank)) {
-    return Status(Code::invalid_argument,
-                  fmt::format("{} of ranks {}: this is rank {}, which is none of them; only they call",
-                              name_of(kind), ranks_to_string(ranks), runtime.world().rank));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{} of ranks {}: this is rank {}, which is not one of them; only these ranks may call",
+                    name_of(kind), ranks_to_string(ranks), runtime.world().rank));
   }
   auto operation = OperationRef::adopt(new dabke_handle);
   operation->request->kind = kind;
@@ -159,7 +160,8 @@ dabke_status dabke_handle_process_set(const dabke_handle* handle, dabke_process_
     if (handle == nullptr) return {Code::invalid_argument, "the handle is NULL"};
     DABKE_RETURN_IF_ERROR(handle->status());
     if (!adds_set(handle->request->kind) || process_set == nullptr) {
-      return {Code::invalid_argument, "the id belongs to the adding of a process set; pass where to put it"};
+      return {Code::invalid_argument,
+              "only the adding of a process set has an id; pass its handle, and a pointer for the id"};
     }
     *process_set = static_cast<dabke_process_set>(handle->value);
     return {};

@@ -41,10 +41,9 @@ const char*& application_function() {
 Status refuse_in_application(const char* call) {
   const char* const where = application_function();
   if (where == nullptr) return {};
-  return {Code::invalid_argument,
-          fmt::format("{} was called from {}, and would wait for it to return; call it from a thread of the "
-                      "application",
-                      call, where)};
+  return {Code::invalid_argument, fmt::format("{} was called from {}, and would wait for that to return; "
+                                              "call it from a thread of the application",
+                                              call, where)};
 }
 
 void before_fork() { state.mutex.lock(); }
@@ -120,11 +119,10 @@ InApplication::~InApplication() { application_function() = before_; }
 Status may_wait() {
   const char* const where = application_function();
   if (where != kOutputAllocator && where != kWaitCheck) return {};
-  return {
-      Code::invalid_argument,
-      fmt::format("this call waits, and was made from {}, on which every other operation may have to wait; "
-                  "submit without waiting, or call from a thread of the application",
-                  where)};
+  return {Code::invalid_argument,
+          fmt::format("this call waits, but was made from {}, for which all other operations may have to "
+                      "wait; submit without waiting, or call from a thread of the application",
+                      where)};
 }
 
 Status start_runtime(const OpenRuntime& open) {

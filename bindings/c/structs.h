@@ -27,12 +27,10 @@ Status read_struct(const T* from, T& out, std::string_view name) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
-      return {
-          Code::invalid_argument,
-          fmt::format(
-              "{} is longer than this library knows, and byte {} is set: the program was built for a newer "
-              "dabke; install that one",
-              name, i)};
+      return {Code::invalid_argument,
+              fmt::format("{} is longer than this library supports, and byte {} is set: the program was "
+                          "built for a newer Dabke; install that version",
+                          name, i)};
     }
   }
   std::memcpy(static_cast<void*>(&out), from, std::min(size, sizeof(T)));

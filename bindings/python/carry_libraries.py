@@ -58,7 +58,7 @@ class Carrier:
         found = re.findall(r"^\s*(\S+) => (/\S+)", output_of("ldd", file), re.MULTILINE)
         missing = re.findall(r"^\s*(\S+) => not found", output_of("ldd", file), re.MULTILINE)
         if missing:
-            raise SystemExit(f"{file} needs {', '.join(missing)}, which the loader does not find")
+            raise SystemExit(f"{file} needs {', '.join(missing)}, but the loader cannot find it")
         return {
             name: path for name, path in found if not SYSTEM.match(name) and not name.startswith("libdabke")
         }

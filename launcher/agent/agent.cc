@@ -160,10 +160,9 @@ void Agent::prepare(std::string_view content) {
   peer_timeout_ = std::chrono::milliseconds(job.peer_timeout_ms);
   if (job.keeps_own_variables) add_own_variables(job.environment);
   if (!job.directory.empty() && ::chdir(job.directory.c_str()) != 0) {
-    return refuse(kBadDirectory,
-                  fmt::format("cannot enter the directory {}: {}; make it there, or start dabkerun in "
-                              "a directory that every host has",
-                              job.directory, std::generic_category().message(errno)));
+    return refuse(kBadDirectory, fmt::format("cannot enter the directory {}: {}; create it there, or start "
+                                             "dabkerun in a directory that every host has",
+                                             job.directory, std::generic_category().message(errno)));
   }
   const std::string path = variable_in(job.environment, "PATH");
   const ProgramSearch found = find_program(job.command.front(), path.empty() ? kStandardPath : path);

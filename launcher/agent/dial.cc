@@ -52,11 +52,12 @@ Result<DialMessage> read_message() {
     if (const auto frame = channel.next()) {
       DialMessage message;
       if (frame->kind == kDialFrame && from_wire(frame->content, message)) return message;
-      return Status(Code::transport, "what stdin says cannot be read: the launcher is of another version");
+      return Status(Code::transport,
+                    "the settings on stdin cannot be read: the launcher has another version");
     }
     if (!is_there || channel.is_broken()) break;
   }
-  return Status(Code::transport, "stdin does not say where the launcher is; --dial is for srun alone");
+  return Status(Code::transport, "stdin does not contain the launcher's address; --dial is only for srun");
 }
 
 struct Attempt {
@@ -123,8 +124,8 @@ Result<Fd> dial(const DialMessage& message, const links::Handshake::Self& self) 
         fmt::format("{}{} ({})", tried.empty() ? "" : ", ", attempt.address.to_string(), attempt.trouble);
   }
   return Status(Code::timeout,
-                fmt::format("the launcher answers at none of its addresses: {}; check that hosts of the "
-                            "job may connect to each other, or choose with --network-interfaces",
+                fmt::format("the launcher answers at none of its addresses: {}; check that the job's hosts "
+                            "can connect to each other, or choose interfaces with --network-interfaces",
                             tried));
 }
 
@@ -150,7 +151,7 @@ Result<Connected> connect_to_launcher(const std::string& host) {
   const auto place = std::ranges::find(message.hosts, host);
   if (place == message.hosts.end()) {
     return Status(Code::invalid_argument,
-                  fmt::format("SLURMD_NODENAME is '{}', which is none of the job's hosts: {}", host,
+                  fmt::format("SLURMD_NODENAME is '{}', which is not one of the job's hosts: {}", host,
                               fmt::join(message.hosts, ", ")));
   }
   const auto number = number_of_host(static_cast<std::size_t>(place - message.hosts.begin()));

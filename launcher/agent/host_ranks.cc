@@ -54,8 +54,7 @@ CoreShares HostRanks::core_shares() {
       launcher::share_cores(cores_of_this_host(), job_.ranks.front().placement.local_size, job_.bind_to);
   const bool is_refused = job_.bind_to == BindTo::core && shares.units.empty();
   if (job_.verbose || is_refused)
-    report(fmt::format("--bind-to: of the ranks on host {}, {}", job_.ranks.front().placement.host,
-                       shares.words));
+    report(fmt::format("--bind-to: ranks on host {}: {}", job_.ranks.front().placement.host, shares.words));
   return shares;
 }
 

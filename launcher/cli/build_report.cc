@@ -92,8 +92,9 @@ std::string build_report() {
                      DABKE_COMPILER, DABKE_BUILD_TYPE, DABKE_PLATFORM, DABKE_CUDA);
   out += fmt::format("    --config-file  {}\n",
                      reads_config_files() ? "read by yaml-cpp" : "not read: built without yaml-cpp");
-  out += fmt::format("    --bind-to auto {}\n", can_find_caches() ? "binds by cores and caches (hwloc)"
-                                                                  : "binds nobody: built without hwloc");
+  out +=
+      fmt::format("    --bind-to auto {}\n", can_find_caches() ? "binds by cores and caches (hwloc)"
+                                                               : "does not bind ranks: built without hwloc");
   out += "\nLibraries:\n";
   for (const BuildLibrary& library : kLibraries)
     out += fmt::format("    {:<10} {}\n", library.name, library.version);

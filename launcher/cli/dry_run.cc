@@ -36,14 +36,14 @@ std::string_view text_of(std::optional<BindTo> bind_to) {
     case BindTo::none: return "to nothing";
     case BindTo::automatic: break;
   }
-  return "to its own share of the cores where no other job may share the host (auto)";
+  return "to its own share of the cores, unless another job may share the host (auto)";
 }
 
 }  // namespace
 
 std::string dry_run_text(const Options& options, const JobHosts& hosts,
                          const std::vector<RankPlacement>& placements, const RemoteShell& shell) {
-  std::string out = fmt::format("Nothing is started. The hosts are from {}.\n", hosts.source);
+  std::string out = fmt::format("Nothing is started. The hosts come from {}.\n", hosts.source);
   std::vector<std::string> by_srun;
   for (const Host& host : hosts.hosts) {
     const bool is_here = host.name == hosts.here;
@@ -67,8 +67,7 @@ std::string dry_run_text(const Options& options, const JobHosts& hosts,
   out +=
       fmt::format("  standard input: {}\n", options.stdin_to_rank_0 ? "rank 0 reads dabkerun's" : "nothing");
   if (!options.output_directory.empty())
-    out +=
-        fmt::format("  what it prints: also in {}/rank.<rank>/stdout and stderr\n", options.output_directory);
+    out += fmt::format("  its output: also in {}/rank.<rank>/stdout and stderr\n", options.output_directory);
   return out;
 }
 

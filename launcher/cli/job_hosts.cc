@@ -24,16 +24,16 @@ Result<bool> starts_by_slurm(const Options& options, const JobHosts& job,
                     : Result<bool>(false);
   };
   if (!allocation || allocation->scheduler != Allocation::Scheduler::slurm)
-    return refuse("this is no Slurm job: start dabkerun by salloc or sbatch");
+    return refuse("not inside a Slurm job: start dabkerun with salloc or sbatch");
   const auto outside = std::ranges::find_if(job.hosts, [&](const Host& host) {
     return host.name != job.here &&
            std::ranges::find(allocation->hosts, host.name, &Host::name) == allocation->hosts.end();
   });
   if (outside != job.hosts.end())
-    return refuse(fmt::format("host {} is none of {}: leave -H out, or take --launcher ssh", outside->name,
-                              allocation->job));
+    return refuse(fmt::format("host {} does not belong to {}: leave -H out, or use --launcher ssh",
+                              outside->name, allocation->job));
   if (find_program("srun", environment("PATH").value_or(kStandardPath)).path.empty())
-    return refuse("there is no srun in PATH");
+    return refuse("srun is not in PATH");
   return true;
 }
 
@@ -63,7 +63,7 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
       found.is_allocated = true;
     } else if (options.num_proc == 0) {
       return Status(Code::invalid_argument,
-                    "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
+                    "-np is missing: give the number of ranks, as in dabkerun -np 2 ./train");
     } else {
       found.hosts = {{this_host_name(), options.num_proc}};
       found.source = "this host";

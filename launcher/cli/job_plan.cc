@@ -53,8 +53,7 @@ MaybeRefusal JobPlanner::plan() {
   if (options_.top && !surroundings_.is_stderr_terminal)
     return JobRefusal{
         kUsageError,
-        "--top draws its table on a terminal, and stderr is none; for a job without a terminal give "
-        "--top-port 0, and look at it with dabke-timeline top"};
+        "--top needs a terminal on stderr; without a terminal, use --top-port 0 and dabke-timeline top"};
   if (MaybeRefusal refusal = find_hosts()) return refusal;
   if (MaybeRefusal refusal = place()) return refusal;
   if (options_.launcher == "mpi") {
@@ -130,7 +129,7 @@ MaybeRefusal JobPlanner::find_program() const {
   const bool is_doctor = name == kDoctor;
   return JobRefusal{
       program.exit_code,
-      program.message + (is_doctor ? "; the doctor goes before all flags: dabkerun doctor" : "")};
+      program.message + (is_doctor ? "; put the doctor before all options: dabkerun doctor" : "")};
 }
 
 /// Refuses a job with too many ranks. A job that runs out of descriptors half-way ends much later, with ranks
@@ -144,12 +143,10 @@ MaybeRefusal JobPlanner::check_descriptors() const {
   const rlim_t needed = kOwn + ranks * of_rank;
   if (needed + open <= surroundings_.most_descriptors) return std::nullopt;
   return JobRefusal{
-      1,
-      fmt::format("{} ranks take {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
-                  "raise that limit or start fewer ranks",
-                  ranks, needed,
-                  open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
-                  surroundings_.most_descriptors)};
+      1, fmt::format("{} ranks need {} file descriptors in dabkerun{}, but its hard limit is {} (ulimit "
+                     "-Hn): raise that limit or start fewer ranks",
+                     ranks, needed, open == 0 ? "" : fmt::format(" besides {} that it inherited", open),
+                     surroundings_.most_descriptors)};
 }
 
 void JobPlanner::add_part(const std::vector<RankPlacement>& placements) {

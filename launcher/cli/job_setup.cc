@@ -37,7 +37,7 @@ Result<std::string> own_program() {
   if (!error) return program;
   return Status(
       Code::transport,
-      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
+      fmt::format("cannot find the path of dabkerun ({}): give it with --remote-dabkerun", error.message()));
 }
 
 Result<RemoteShell> shell_of(const Options& options, const Result<std::string>& own) {
@@ -82,7 +82,7 @@ std::vector<std::string> host_notices(const JobHosts& hosts) {
   if (!hosts.is_allocated) return notices;
   int slots = 0;
   for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
-  notices.push_back(fmt::format("{}: {}, {}; {} brings dabkerun to other hosts (--launcher)", hosts.source,
+  notices.push_back(fmt::format("{}: {}, {}; {} starts dabkerun on other hosts (--launcher)", hosts.source,
                                 counted(hosts.hosts.size(), "host"), counted(slots, "slot"),
                                 hosts.by_slurm ? "srun" : "ssh"));
   return notices;

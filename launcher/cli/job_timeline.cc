@@ -44,7 +44,7 @@ Status merge_job(const std::string& timeline, const JobId& job, const timeline::
   DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles files, timeline::JobFiles::find(timeline, job, go_on));
   for (const std::string& note : files.notes()) log_of_timeline(note);
   DABKE_RETURN_IF_ERROR(timeline::merge_records(files, timeline, go_on));
-  log_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out", timeline,
+  log_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it with its findings", timeline,
                               files.ranks().size(), counted(files.size(), "rank"), own_timeline_tool()));
   return {};
 }
@@ -81,9 +81,9 @@ std::optional<int> merge_timeline(const std::string& timeline, const JobId& job,
   log_of_timeline(
       has_met || ended_by
           ? fmt::format("{}; {}", merged.message(), timeline::how_to_merge(timeline, own_timeline_tool()))
-          : fmt::format("there is no '{}', because no rank initialised Dabke (dabke_init, in "
-                        "Python dabke.init())",
-                        timeline));
+          : fmt::format(
+                "'{}' was not written: no rank initialised Dabke (dabke_init, in Python dabke.init())",
+                timeline));
   return ended_by;
 }
 

@@ -40,21 +40,22 @@ Status check_flags(MpiKind kind, const Options& options) {
       Refused{!options.output_directory.empty(), "--output-filename",
               "redirect the output of each rank in a script"},
       Refused{options.pty.has_value(), options.pty.value_or(false) ? "--pty" : "--no-pty", "leave it out"},
-      Refused{options.top, "--top", "give --top-port 0, and look with dabke-timeline top"},
-      Refused{!options.remote_shell.empty(), "--remote-shell", "give what it takes with --mpi-args"},
-      Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun", "leave it out: no dabkerun runs there"},
+      Refused{options.top, "--top", "use --top-port 0 and dabke-timeline top"},
+      Refused{!options.remote_shell.empty(), "--remote-shell", "use --mpi-args"},
+      Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun",
+              "leave it out: dabkerun does not run on other hosts"},
       Refused{options.grace.has_value(), "--grace-period", "leave it out"},
       Refused{options.bind_to == BindTo::automatic, "--bind-to auto", "choose core or none"},
       Refused{std::ranges::any_of(options.variables, [](const auto& each) { return !each.ranks.empty(); }),
               "-x NAME@RANKS=VALUE", "give all ranks one value"},
       Refused{std::ranges::any_of(words_in(options.ssh_arguments), has_blank),
-              "--ssh-args with a blank in an argument", "give it in ~/.ssh/config"},
+              "--ssh-args with a space in an argument", "put it into ~/.ssh/config"},
       Refused{options.timestamps && kind == MpiKind::hydra, "--prefix-output-with-timestamp", "leave it out"},
   };
   for (const Refused& each : refused) {
     if (each.is_given) {
       return {Code::invalid_argument,
-              fmt::format("{}: mpirun of {} does nothing like it, and --launcher mpi leaves all to it: {}",
+              fmt::format("{}: not supported with --launcher mpi, because mpirun of {} starts the ranks: {}",
                           each.flag, kind == MpiKind::hydra ? "MPICH" : "Open MPI", each.instead)};
     }
   }
@@ -124,12 +125,10 @@ Result<MpiKind> mpi_kind_of(std::string_view version_text) {
   if (version_text.find("Open MPI") != std::string_view::npos ||
       version_text.find("OpenRTE") != std::string_view::npos)
     return MpiKind::open_mpi;
-  return Status(
-      Code::invalid_argument,
-      fmt::format(
-          "--launcher mpi: mpirun is neither MPICH's nor Open MPI's; its --version says '{}': start the "
-          "program with it yourself, or choose another --launcher",
-          version_text.substr(0, version_text.find('\n'))));
+  return Status(Code::invalid_argument,
+                fmt::format("--launcher mpi: mpirun is neither MPICH's nor Open MPI's; its --version prints "
+                            "'{}': start the program with it yourself, or choose another --launcher",
+                            version_text.substr(0, version_text.find('\n'))));
 }
 
 Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const Options& options,
@@ -173,9 +172,8 @@ Result<MpiCommand> find_mpi_command(const Options& options, const std::vector<Ra
     return mpi_command(kind, program, options, placements, environment);
   }
   return Status(Code::invalid_argument,
-                "--launcher mpi: there is neither mpirun nor mpiexec in PATH: install MPICH or Open MPI, or "
-                "choose another "
-                "--launcher");
+                "--launcher mpi: neither mpirun nor mpiexec is in PATH: install MPICH or Open MPI, or choose "
+                "another --launcher");
 }
 
 int become_mpirun(const MpiCommand& command) {

@@ -111,7 +111,7 @@ void log_plan(const JobPlan& plan, const JobServices& services) {
   for (const HostPlan& part : plan.parts) {
     fmt::print(stderr, "dabkerun: job {}, {} on host {}, rendezvous store {}\n", to_hex(services.secrets.id),
                counted(part.order.ranks.size(), "rank"), part.host,
-               part.is_here ? services.server->url() : "carried by its agent");
+               part.is_here ? services.server->url() : "forwarded by its agent");
   }
 }
 

@@ -31,8 +31,8 @@ Status check_started_once(const Environment& environment) {
   return {
       Code::invalid_argument,
       fmt::format("{} has started dabkerun {}{} times ({}), and each would start a job: start dabkerun once, "
-                  "by itself, or the program by that launcher, without dabkerun. Where one rank is to start "
-                  "a job of its own, take those variables from its environment (env -u)",
+                  "without that launcher, or start the program with that launcher, without dabkerun. To "
+                  "start another job from one rank, remove these variables from its environment (env -u)",
                   launcher->name, launcher->size_is_known ? "" : "at least ", launcher->size,
                   launcher->evidence)};
 }

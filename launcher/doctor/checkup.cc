@@ -105,7 +105,7 @@ void Checkup::examine() {
     ask_clock(i);
     patients_[i].is_awaited = true;
   }
-  await_answers(kExamineLimit, "what it is like");
+  await_answers(kExamineLimit, "its limits and addresses");
 }
 
 void Checkup::reach() {
@@ -116,7 +116,7 @@ void Checkup::reach() {
   }
   if (peers.size() < 2) return;
   report_progress(
-      fmt::format("trying {} ways between {} hosts", peers.size() * (peers.size() - 1), peers.size()));
+      fmt::format("trying {} connections between {} hosts", peers.size() * (peers.size() - 1), peers.size()));
   for (const ExaminedPeer& own : peers) {
     std::vector<ExaminedPeer> others;
     for (const ExaminedPeer& peer : peers) {
@@ -141,7 +141,7 @@ void Checkup::measure() {
   TimePoint report_at = Clock::now();
   for (std::size_t distance = 1; distance < count; ++distance) {
     if (Clock::now() >= report_at) {
-      report_progress(fmt::format("exchanging bytes, round {} of {}", distance, count - 1));
+      report_progress(fmt::format("measuring bandwidth, round {} of {}", distance, count - 1));
       report_at = Clock::now() + kProgressPause;
     }
     for (RouteReport& route : report_.routes) {
@@ -155,7 +155,7 @@ void Checkup::measure() {
       patients_[route.from].measured_route = &route;
       patients_[route.from].is_awaited = true;
     }
-    await_answers(2 * kExchangeLimit + exchange, "how fast its ways to other hosts are");
+    await_answers(2 * kExchangeLimit + exchange, "the speed of its connections to other hosts");
   }
 }
 
@@ -165,7 +165,7 @@ void Checkup::await_answers(Duration wait, std::string_view what) {
   while (std::ranges::any_of(patients_, is_awaiting) && Clock::now() < limit) turn(limit);
   for (std::size_t i = 0; i < patients_.size(); ++i) {
     if (patients_[i].is_awaited)
-      lose(i, fmt::format("its agent has not said within {:g} s {}",
+      lose(i, fmt::format("its agent did not report within {:g} s {}",
                           std::chrono::duration<double>(wait).count(), what));
   }
 }
@@ -200,7 +200,7 @@ void Checkup::check_agents() {
     if (links_[i]->is_late())
       lose(i, fmt::format("not ready after {:g} s (--start-timeout)", settings_.start_timeout_s));
     if (!links_[i]->keep_beating())
-      lose(i, fmt::format("nothing heard for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)",
+      lose(i, fmt::format("nothing received for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)",
                           links_[i]->silence_limit_s()));
   }
 }

@@ -86,11 +86,12 @@ std::string routes_table(const CheckupReport& report) {
   std::vector<RouteReport> routes = report.routes;
   std::erase_if(routes, [](const RouteReport& route) { return !route.trouble.empty(); });
   std::string heading =
-      fmt::format("\nWays between hosts, each measured for {:g} s over TCP:\n", report.exchange_s);
+      fmt::format("\nConnections between hosts, each measured for {:g} s over TCP:\n", report.exchange_s);
   if (routes.size() > kMostRoutesShown) {
     std::ranges::sort(routes, {}, &RouteReport::bytes_per_s);
-    heading = fmt::format("\nThe slowest {} of {} ways between hosts, each measured for {:g} s over TCP:\n",
-                          kMostRoutesShown, routes.size(), report.exchange_s);
+    heading =
+        fmt::format("\nThe slowest {} of {} connections between hosts, each measured for {:g} s over TCP:\n",
+                    kMostRoutesShown, routes.size(), report.exchange_s);
     routes.resize(kMostRoutesShown);
   }
   if (routes.empty()) return "";

@@ -50,8 +50,8 @@ class Judge {
     }
     if (host.clock && std::abs(host.clock->ahead_ns) - host.clock->bound_ns > kSkewTold)
       note(
-          fmt::format("host {}: its clock is {:.1f} s {} this host's: times in logs will not match; let "
-                      "chrony or ntpd set both",
+          fmt::format("host {}: its clock is {:.1f} s {} this host's: times in logs will not match; "
+                      "synchronise both with chrony or ntpd",
                       name, static_cast<double>(std::abs(host.clock->ahead_ns)) / 1e9,
                       host.clock->ahead_ns > 0 ? "ahead of" : "behind"));
     if (host.facts) judge(name, host.host.slots, *host.facts);
@@ -60,23 +60,22 @@ class Judge {
   void judge(const std::string& name, std::int64_t slots, const ExaminedMessage& facts) {
     if (facts.addresses.empty())
       wrong(
-          fmt::format("host {}: it can be listened at no address ({}): check --network-interfaces and the "
+          fmt::format("host {}: it cannot listen at any address ({}): check --network-interfaces and the "
                       "host's interfaces",
                       name, fmt::join(facts.troubles, "; ")));
     else if (!facts.troubles.empty())
-      note(fmt::format("host {}: not all of its addresses can be listened at: {}", name,
+      note(fmt::format("host {}: it cannot listen at some of its addresses: {}", name,
                        fmt::join(facts.troubles, "; ")));
     const std::int64_t files = kFilesOfAgent + slots * kFilesOfRank;
     if (facts.open_files >= 0 && facts.open_files < files)
-      wrong(fmt::format(
-          "host {}: {} may need {} open files, and the hard limit is {} (ulimit -Hn): raise it in "
-          "/etc/security/limits.conf, or in sshd's or slurmd's unit (LimitNOFILE)",
-          name, counted(slots, "rank"), files, facts.open_files));
+      wrong(
+          fmt::format("host {}: {} may need {} open files, but the hard limit is {} (ulimit -Hn): raise it "
+                      "in /etc/security/limits.conf, or in sshd's or slurmd's unit (LimitNOFILE)",
+                      name, counted(slots, "rank"), files, facts.open_files));
     if (facts.processes >= 0 && facts.processes < slots * kThreadsOfRank)
       wrong(
-          fmt::format("host {}: {} may need {} processes and threads, and the hard limit is {} (ulimit "
-                      "-Hu): raise it "
-                      "in /etc/security/limits.conf",
+          fmt::format("host {}: {} may need {} processes and threads, but the hard limit is {} (ulimit -Hu): "
+                      "raise it in /etc/security/limits.conf",
                       name, counted(slots, "rank"), slots * kThreadsOfRank, facts.processes));
     const std::int64_t granted =
         facts.quota_thousandths > 0 ? (facts.quota_thousandths + 999) / 1000 : INT64_MAX;
@@ -87,7 +86,7 @@ class Judge {
           fmt::format("host {}: {} share {}{}: give it fewer slots, or expect ranks to wait "
                       "for each other",
                       name, counted(slots, "rank"), counted(cores, "processor"),
-                      granted == cores ? " that its control group grants" : ""));
+                      granted == cores ? " granted by the control group" : ""));
     judge_shared_memory(name, slots, facts);
   }
 
@@ -95,9 +94,8 @@ class Judge {
     constexpr const char* kRemedy = "mount it larger (mount -o remount,size=..., docker run --shm-size)";
     if (facts.shm < 0 || !facts.is_shm_writable) {
       note(
-          fmt::format("host {}: there is no /dev/shm that can be written to, which NCCL and the data loaders "
-                      "of PyTorch need: "
-                      "mount a tmpfs there",
+          fmt::format("host {}: /dev/shm is missing or not writable, but NCCL and the data loaders of "
+                      "PyTorch need it: mount a tmpfs there",
                       name));
     } else if (facts.free_shm < slots * kSharedOfRank) {
       note(
@@ -114,8 +112,7 @@ class Judge {
     }
     for (const auto& [machine, all] : names) {
       if (all.size() > 1)
-        note(fmt::format("{} are one machine, so their ranks will be those of one host",
-                         fmt::join(all, ", ")));
+        note(fmt::format("{} are one machine, so they will count as one host", fmt::join(all, ", ")));
     }
   }
 
@@ -128,7 +125,7 @@ class Judge {
     }
     for (const auto& [from, routes] : missing) {
       if (routes.size() > kMostNamed) {
-        wrong(fmt::format("host {} does not reach {} other hosts; of host {}: {}: {}", name_of(from),
+        wrong(fmt::format("host {} does not reach {} other hosts; for host {}: {}: {}", name_of(from),
                           routes.size(), name_of(routes.front()->to), routes.front()->trouble,
                           remedy_for(routes.front()->to)));
       } else {
@@ -144,9 +141,8 @@ class Judge {
       if (route.bytes_per_s > 0 &&
           static_cast<double>(route.bytes_per_s) < kSlowPart * static_cast<double>(*middle))
         note(fmt::format(
-            "from host {} to host {} there is {}/s, and on half of all ways {}/s at least: the "
-            "slowest way holds up "
-            "every rank; check that link, or choose another with --network-interfaces",
+            "from host {} to host {}: {}/s, but at least {}/s on half of all connections: the slowest delays "
+            "every rank; check that link, or choose interfaces with --network-interfaces",
             name_of(route.from), name_of(route.to), size_text(route.bytes_per_s), size_text(*middle)));
     }
   }
@@ -157,7 +153,8 @@ class Judge {
     const std::string ports = facts && facts->first_port >= 0
                                   ? fmt::format(" (ports {} to {})", facts->first_port, facts->last_port)
                                   : "";
-    return fmt::format("let firewalls pass TCP between them{}, or choose with --network-interfaces", ports);
+    return fmt::format(
+        "let firewalls pass TCP between them{}, or choose interfaces with --network-interfaces", ports);
   }
 
   const CheckupReport& report_;

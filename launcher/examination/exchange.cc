@@ -81,7 +81,7 @@ class Visitor {
   std::uint64_t received_ = 0;
 };
 
-Status late(std::string_view what) { return {Code::timeout, fmt::format("{} has not come in time", what)}; }
+Status late(std::string_view what) { return {Code::timeout, fmt::format("{} did not arrive in time", what)}; }
 
 /// Waits for `events` of the socket.
 Status wait_for(int fd, short events, TimePoint limit, std::string_view what) {

@@ -23,10 +23,10 @@ Found slurm_allocation(const Environment& environment, const std::string& job) {
   if (tasks != "1") {
     return Status(
         Code::invalid_argument,
-        fmt::format("srun has started dabkerun {} times (SLURM_STEP_NUM_TASKS), and each would start a job: "
-                    "start it once, without srun or by srun --ntasks=1, or the program itself by srun "
-                    "--mpi=pmi2",
-                    tasks));
+        fmt::format(
+            "srun has started dabkerun {} times (SLURM_STEP_NUM_TASKS), and each would start a job: start it "
+            "once, without srun or with srun --ntasks=1, or start the program itself with srun --mpi=pmi2",
+            tasks));
   }
   DABKE_ASSIGN_OR_RETURN(const std::vector<std::string> hosts, parse_hostlist(*names, "SLURM_JOB_NODELIST"));
   std::string source = "SLURM_TASKS_PER_NODE";
@@ -42,17 +42,15 @@ Found slurm_allocation(const Environment& environment, const std::string& job) {
   }
   if (!text) {
     return Status(Code::invalid_argument,
-                  fmt::format("{} says neither SLURM_TASKS_PER_NODE nor SLURM_JOB_CPUS_PER_NODE: say the "
+                  fmt::format("{} sets neither SLURM_TASKS_PER_NODE nor SLURM_JOB_CPUS_PER_NODE: give the "
                               "hosts and their slots with -H",
                               found.job));
   }
   DABKE_ASSIGN_OR_RETURN(const std::vector<int> slots, parse_repeated_counts(*text, source));
   if (slots.size() != hosts.size()) {
-    return Status(
-        Code::invalid_argument,
-        fmt::format("SLURM_JOB_NODELIST is '{}', which is {} hosts, but {} is '{}', which is {}: say "
-                    "the hosts and their slots with -H",
-                    *names, hosts.size(), source, *text, slots.size()));
+    return Status(Code::invalid_argument, fmt::format("SLURM_JOB_NODELIST is '{}' ({} hosts), but {} is '{}' "
+                                                      "({}): give the hosts and their slots with -H",
+                                                      *names, hosts.size(), source, *text, slots.size()));
   }
   for (std::size_t i = 0; i < hosts.size(); ++i)
     found.hosts.push_back({hosts[i], std::max(1, slots[i] / cores_a_slot)});
@@ -66,7 +64,7 @@ Found pbs_allocation(const Environment& environment, const std::string& job) {
   auto hosts = read_hostfile(*path, "PBS_NODEFILE");
   if (!hosts.is_ok()) {
     return Status(hosts.status().code(),
-                  fmt::format("{}; or say the hosts and their slots with -H", hosts.status().message()));
+                  fmt::format("{}; or give the hosts and their slots with -H", hosts.status().message()));
   }
   found.hosts = hosts.take();
   return Found(std::move(found));
@@ -85,14 +83,14 @@ Found lsf_allocation(const Environment& environment, const std::string& job) {
     if (!host.is_ok()) {
       return Status(
           Code::invalid_argument,
-          fmt::format("{} is '{}', and '{}' in it is not a host: say the hosts and their slots with -H",
+          fmt::format("{} is '{}', and '{}' in it is not a host: give the hosts and their slots with -H",
                       source, *text, name));
     }
     found.hosts.insert(found.hosts.end(), host->begin(), host->end());
   }
   if (!found.hosts.empty()) return Found(std::move(found));
   return Status(Code::invalid_argument,
-                fmt::format("{} names no host: say the hosts and their slots with -H", source));
+                fmt::format("{} names no host: give the hosts and their slots with -H", source));
 }
 
 }  // namespace

@@ -95,8 +95,8 @@ std::optional<Names> names_of(std::string_view part) {
 Result<Names> parse_hostlist(std::string_view text, std::string_view source) {
   const auto refuse = [&](std::string_view part) {
     return Status(Code::invalid_argument,
-                  fmt::format("{} is '{}', and '{}' in it is no list of hosts: expected names with ranges in "
-                              "brackets, as in n[01-03,7], {} hosts at most; say the hosts with -H",
+                  fmt::format("{} is '{}', and '{}' in it is not a list of hosts: expected names with ranges "
+                              "in brackets, as in n[01-03,7], {} hosts at most; give the hosts with -H",
                               source, text, part, kMostNames));
   };
   const auto parts = split_outside_brackets(text);
@@ -127,8 +127,8 @@ Result<std::vector<int>> parse_repeated_counts(std::string_view text, std::strin
         *count > static_cast<std::uint64_t>(kMostSlots) || *repeats < 1 ||
         *repeats > kMostNames - counts.size()) {
       return Status(Code::invalid_argument,
-                    fmt::format("{} is '{}', and '{}' in it is no number of slots: expected numbers from 1 "
-                                "on, as in 2(x3),1; say the hosts and their slots with -H",
+                    fmt::format("{} is '{}', and '{}' in it is not a number of slots: expected numbers from "
+                                "1 up, as in 2(x3),1; give the hosts and their slots with -H",
                                 source, text, part));
     }
     counts.insert(counts.end(), *repeats, static_cast<int>(*count));

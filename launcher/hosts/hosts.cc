@@ -79,13 +79,13 @@ std::optional<Host> parse_host(std::string_view text) {
 
 /// Returns the remedy for a text that is not a host, if its form shows one; begins with "; ".
 std::string remedy_for(std::string_view text) {
-  if (text.find('@') != std::string_view::npos) return "; the user is named by --ssh-user";
+  if (text.find('@') != std::string_view::npos) return "; give the user with --ssh-user";
   const std::string name(text.substr(0, text.find_first_of(" \t")));
   if (!name.starts_with('[') && std::ranges::count(name, ':') > 1)
-    return fmt::format("; an IPv6 address goes in brackets, as in {}",
+    return fmt::format("; put an IPv6 address in brackets, as in {}",
                        is_ipv6(name) ? "[" + name + "]" : "[fd00::1]:4");
   const std::string_view end = text.substr(text.find_last_of(":=") + 1);
-  if (end == "0") return "; leave out a host that is to take no rank";
+  if (end == "0") return "; leave out a host without ranks";
   return "";
 }
 
@@ -334,7 +334,7 @@ MergedHosts merge_this_host(const std::vector<Host>& hosts) {
 }
 
 std::string one_machine_notice(const std::vector<std::string>& names) {
-  return fmt::format("{} are one machine, so their ranks are those of one host, {}", fmt::join(names, ", "),
+  return fmt::format("{} are one machine, so they count as one host, {}", fmt::join(names, ", "),
                      names.front());
 }
 

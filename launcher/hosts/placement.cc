@@ -52,8 +52,7 @@ Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, i
   if (size > kMostRanks) {
     return Status(
         Code::invalid_argument,
-        fmt::format("the hosts have {} slots, and one rank would run in each, but a job has {} ranks at "
-                    "most: say with -np how many to start",
+        fmt::format("the hosts have {} slots, but a job has at most {} ranks: give their number with -np",
                     size, kMostRanks));
   }
   std::vector<RankPlacement> placements;

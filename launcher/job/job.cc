@@ -141,7 +141,7 @@ void Job::check_reader(TimePoint now) {
   if (output_.is_reader_gone() && !is_reader_gone_) {
     is_reader_gone_ = true;
     failure_.close();
-    if (ranks_.are_any_left()) log_.log("nobody reads stdout any more; ending the job");
+    if (ranks_.are_any_left()) log_.log("stdout is closed; ending the job");
     ending_.end(Command::kEnd, now);
   }
   if ((signals_.interrupted_by() || is_reader_gone_) && !ranks_.are_any_left()) output_.limit_reader(now);

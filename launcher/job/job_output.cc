@@ -147,7 +147,7 @@ bool JobOutput::log_lost_copies() const {
     }
   }
   for (const auto& [trouble, ranks] : ranks_by_trouble)
-    log_.log(fmt::format("--output-filename: the files of {} {} lack a part of what was printed: {}",
+    log_.log(fmt::format("--output-filename: the files of {} {} are incomplete: {}",
                          ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks), trouble));
   return !ranks_by_trouble.empty();
 }
@@ -177,7 +177,7 @@ void JobOutput::drop() {
   drop_at_ = Clock::now() + kLastWordsTime;
   if (lost == 0 || is_dropped_) return;
   is_dropped_ = true;
-  log_.log(fmt::format("{} of output lost, because nobody has read it", counted(lost, "byte")));
+  log_.log(fmt::format("{} of output lost, because nothing read it", counted(lost, "byte")));
 }
 
 }  // namespace dabke::launcher

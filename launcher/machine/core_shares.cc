@@ -67,18 +67,19 @@ CoreShares share_cores(const HostCores& host, int local_size, BindTo bind_to) {
   if (ranks > 1 || is_short) out.threads = static_cast<int>(std::max<std::size_t>(1, usable / ranks));
   if (ranks > usable) {
     out.words =
-        fmt::format("{} share {}{}, so none is bound", counted(ranks, "rank"), counted(usable, "core"),
+        fmt::format("not bound, because {} share {}{}", counted(ranks, "rank"), counted(usable, "core"),
                     is_short ? fmt::format(" (the control group's quota is {:g})", host.quota) : "");
   } else if (bind_to == BindTo::automatic && is_short) {
-    out.words = fmt::format("none is bound, because the control group's quota of {:g} says not which cores",
-                            host.quota);
+    out.words = fmt::format(
+        "not bound, because the control group limits CPU time to {:g} cores and names no cores", host.quota);
   } else if (bind_to == BindTo::automatic && host.is_whole_host && ranks < cores) {
     out.words = fmt::format(
-        "none is bound, because {} {} not fill this host's {} cores, and another job "
-        "may run here (--bind-to core)",
+        "not bound, because {} {} not fill this host's {} cores, and another job may run here (--bind-to "
+        "core binds them)",
         counted(ranks, "rank"), ranks == 1 ? "does" : "do", cores);
   } else if (bind_to == BindTo::automatic && host.is_guessed) {
-    out.words = "none is bound, because it is not known which processors are one core (built without hwloc)";
+    out.words =
+        "not bound, because this build cannot find out which processors share a core (built without hwloc)";
   } else {
     out.units = shares_of(caches, ranks, cores / ranks);
     out.words = fmt::format("each is bound to {} of {} cores", cores / ranks, cores);

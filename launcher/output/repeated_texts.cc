@@ -61,7 +61,7 @@ std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now)
     const auto cut = std::min(text.find(' ', common.begin + kKept), common_end);
     std::string_view rest = text.substr(common_end);  // from the word on in which they differ
     if (!rest.empty()) rest = text.substr(text.rfind(' ', common_end));
-    return fmt::format("{}{}... (as rank {} has told){}{}", line.substr(0, begin), text.substr(0, cut),
+    return fmt::format("{}{}... (as rank {} reported){}{}", line.substr(0, begin), text.substr(0, cut),
                        report.rank, rest, line.substr(end));
   }
   Report& report = reports_.emplace_back();

@@ -89,7 +89,7 @@ void WorkerOutput::take(Console& console, std::string_view bytes) {
     copy_trouble_ = std::generic_category().message(errno);
     console.write(
         Console::Stream::error,
-        fmt::format("dabkerun: cannot write the output file of {}: {}; the rest is on the console alone\n",
+        fmt::format("dabkerun: cannot write the output file of {}: {}; the rest is only on the console\n",
                     name_, copy_trouble_));
     file_ = Fd();
   }

@@ -40,8 +40,8 @@ std::vector<std::string> words_of_first_line(const std::string& path) {
 
 std::string saved_with_crlf(const std::string& path) {
   return fmt::format(
-      "its lines end with a carriage return and a newline (CRLF), as Windows writes them, and the carriage "
-      "return becomes a part of the interpreter's name; convert it: sed -i 's/\\r$//' {}",
+      "its lines end in CRLF, as Windows writes them, so its interpreter is not found; convert it: sed -i "
+      "'s/\\r$//' {}",
       path);
 }
 
@@ -55,8 +55,9 @@ std::string trouble_with_env(const std::string& path, const std::string& env, st
   const std::string& name = words.front();
   if (name.ends_with('\r')) return saved_with_crlf(path);
   if (!is_split && words.size() > 1)
-    return fmt::format("its first line has env look for a program '{0}', blanks included; write #!{1} -S {0}",
-                       fmt::join(words, " "), env);
+    return fmt::format(
+        "its first line makes env search for a program '{0}', spaces included; write #!{1} -S {0}",
+        fmt::join(words, " "), env);
   if (!find_program(name, path_variable).path.empty()) return "";
   return fmt::format(
       "its first line names the interpreter '{}', which is not in PATH; install it or correct that line",

@@ -27,7 +27,7 @@ Status AgentStarter::start(const Links& links) {
   if (dialled_) {
     if (dialled_->is_started()) return {};
     if (const Status started = dialled_->start(); !started.is_ok())
-      return {started.code(), fmt::format("no agent has come to any host: {}", started.message())};
+      return {started.code(), fmt::format("no agent has started on any host: {}", started.message())};
     for (const auto& link : links) {
       if (is_queued(link)) link->await(dialled_->command());
     }
@@ -65,7 +65,7 @@ std::vector<std::string> AgentStarter::take_arrivals(const Links& links, const s
   if (std::ranges::none_of(links, is_awaited) || !dialled_->has_ended()) return {};
   const int exit_code = dialled_->close();
   std::vector<std::string> lines{
-      fmt::format("Slurm has not brought an agent to every host: srun ended with status code {}", exit_code)};
+      fmt::format("Slurm did not start an agent on every host: srun exited with status code {}", exit_code)};
   add_indented(lines, dialled_->words());
   lines.push_back(fmt::format("  the command was: {}", dialled_->command()));
   return lines;
@@ -79,21 +79,20 @@ std::vector<std::string> AgentStarter::loss(const AgentLink& link, bool had_arri
   };
   if (dialled_ && why.empty()) {
     const std::string killed = dialled_->how_it_was_killed();
-    return {lost(killed.empty() ? "it was closed there" : killed)};
+    return {lost(killed.empty() ? "the agent's side closed it" : killed)};
   }
   std::vector<std::string> lines;
   if (had_arrived) {
     lines.push_back(lost(why.empty() ? fmt::format("{} {}", link.program(), how) : why));
   } else if (const auto& version = link.other_version()) {
-    lines.push_back(fmt::format(
-        "host {}: the dabkerun there is of version {}, and this one of {}: install the same there, or "
-        "say with --remote-dabkerun where it is",
-        link.host(), *version, agent_version()));
+    lines.push_back(
+        fmt::format("host {}: the dabkerun there has version {}, this one has {}: install the same version "
+                    "there, or give its path with --remote-dabkerun",
+                    link.host(), *version, agent_version()));
   } else {
-    lines.push_back(why.empty()
-                        ? why_no_agent(shell_, link.host(), link.exit_code(), link.words())
-                        : fmt::format("host {}: {}: check that it is up, and what the command below does",
-                                      link.host(), why));
+    lines.push_back(why.empty() ? why_no_agent(shell_, link.host(), link.exit_code(), link.words())
+                                : fmt::format("host {}: {}: check that it is up, and try the command below",
+                                              link.host(), why));
   }
   add_indented(lines, dialled_ ? dialled_->words() : link.words());
   if (!link.command().empty()) lines.push_back(fmt::format("  the command was: {}", link.command()));

@@ -53,18 +53,16 @@ struct Explanation {
   std::string_view said, meaning;
 };
 constexpr std::array kExplanations{
-    Explanation{
-        "IDENTIFICATION HAS CHANGED",
-        "its host key is not the one that is known: another machine may have taken its place; if it was "
-        "installed anew, forget the old key with ssh-keygen -R"},
+    Explanation{"IDENTIFICATION HAS CHANGED",
+                "its host key has changed: another machine may have taken its place; if it was reinstalled, "
+                "remove the old key with ssh-keygen -R"},
     Explanation{"Host key verification failed",
-                "its host key is not known: connect to it once by hand, or add its key to known_hosts"},
-    Explanation{"Could not resolve hostname",
-                "its name is not known: check its spelling, or give its address"},
+                "unknown host key: connect to it once by hand, or add its key to known_hosts"},
+    Explanation{"Could not resolve hostname", "unknown host name: check its spelling, or give its address"},
     Explanation{"Permission denied",
-                "it does not let us in without a password: check --ssh-user and --ssh-identity-file, or copy "
+                "permission denied without a password: check --ssh-user and --ssh-identity-file, or copy "
                 "your key there with ssh-copy-id"},
-    Explanation{"Connection refused", "nothing listens there for ssh: check --ssh-port, and that sshd runs"},
+    Explanation{"Connection refused", "connection refused: check --ssh-port, and that sshd runs"},
     Explanation{"No route to host", "it cannot be reached: check that it is up, and its address"},
     Explanation{"Network is unreachable", "it cannot be reached: check its address and this host's routes"},
     Explanation{"timed out", "it does not answer: check that it is up, its address, and firewalls"},
@@ -101,11 +99,11 @@ std::string as_shell_words(const std::vector<std::string>& words) {
 Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host) {
   auto started = start_shell(remote_command(shell, host));
   if (started.is_ok()) return started;
-  return Status(started.status().code(),
-                fmt::format("{}: {}", started.status().message(),
-                            shell.program.empty()
-                                ? "install an ssh client, or name what stands in for it by --remote-shell"
-                                : "check --remote-shell"));
+  return Status(
+      started.status().code(),
+      fmt::format("{}: {}", started.status().message(),
+                  shell.program.empty() ? "install an ssh client, or name a replacement with --remote-shell"
+                                        : "check --remote-shell"));
 }
 
 Result<AgentProcess> start_shell(std::vector<std::string> words) {
@@ -160,11 +158,11 @@ std::string why_no_agent(const RemoteShell& shell, const std::string& host, int 
     return fmt::format("host {}: {}", host, found->meaning);
   if (exit_code == 126 || exit_code == 127) {
     return fmt::format(
-        "host {}: there is no {} that can be run: install Dabke there in the same place, or say where "
-        "it is with --remote-dabkerun",
+        "host {}: cannot run {} there: install Dabke in the same place, or give its path with "
+        "--remote-dabkerun",
         host, shell.dabkerun);
   }
-  return fmt::format("host {}: no agent has come, and {} ended with status code {}", host,
+  return fmt::format("host {}: no agent has started, and {} exited with status code {}", host,
                      shell.program.empty() ? "ssh" : shell.program, exit_code);
 }
 

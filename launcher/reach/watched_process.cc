@@ -71,7 +71,7 @@ void WatchedProcess::send(int signal) const {
 
 std::string WatchedProcess::how_it_ended() const {
   return was_killed_ ? fmt::format("was killed by {}", signal_name(exit_code_ - 128))
-                     : fmt::format("ended with status code {}", exit_code_);
+                     : fmt::format("exited with status code {}", exit_code_);
 }
 
 std::vector<std::string> non_empty_lines(const std::string& text) {

@@ -28,7 +28,7 @@ std::optional<Blame> blame_in(std::string_view line, int speaker) {
 std::string early_leave(std::string_view blame, bool has_ended) {
   constexpr std::string_view kAborted = " aborted the job";  // with a text that may name another rank
   if (blame.substr(0, blame.find(':')).ends_with(kAborted)) return "";
-  constexpr std::string_view kLeft = "left the job in good order", kEnded = "ended with status 0";
+  constexpr std::string_view kLeft = "left the job normally", kEnded = "ended with status 0";
   if (const auto at = blame.find(kLeft); at != std::string_view::npos)
     return fmt::format("{}{}{}", kLeft, has_ended ? " (status 0)" : "", blame.substr(at + kLeft.size()));
   if (!has_ended) return "";

@@ -55,7 +55,7 @@ bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank,
     }
   }
   for (const auto& [part, ranks] : ranks_with) {
-    lines.push_back(fmt::format("{} {} submitted {}; the group runs when all of it has come on every rank",
+    lines.push_back(fmt::format("{} {} submitted {}; the group runs when every rank has submitted all of it",
                                 ranks_text(ranks), ranks.size() == 1 ? "has" : "have", part.second));
   }
   return !ranks_with.empty();
@@ -127,14 +127,13 @@ std::string event_name(const diagnosis::Dump::Event& event) {
 }
 
 std::string event_text(const diagnosis::Dump::Event& event) {
-  return fmt::format("{} {:.1f} s ago", event_name(event), event.age);
+  return fmt::format("{}, {:.1f} s ago", event_name(event), event.age);
 }
 
 std::string last_submit(const diagnosis::Dump& dump) {
   const auto last =
       std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &diagnosis::Dump::Event::what);
-  return last == dump.events.rend() ? "it has submitted nothing lately"
-                                    : "the last it submitted was " + event_text(*last);
+  return last == dump.events.rend() ? "it has made no call lately" : "its last call was " + event_text(*last);
 }
 
 /// Returns the batch that the rank is in; null if there is none.
@@ -227,12 +226,11 @@ void add_group(std::vector<std::string>& lines, const RankGroup& group, bool is_
 /// Returns the advice to the program's author.
 std::string advice_on(const RankGroup& group) {
   if (is_idle(group.at))
-    return "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
-           "where some "
-           "ranks have more steps than others, end them with join";
+    return "what to do: find out what keeps it there (a slow data loader, a branch that only some ranks "
+           "take). If ranks have unequal numbers of steps, let each call join at its end";
   if (group.at.inside.empty())
-    return "what to do: let all ranks call the same operations, in an order that lets each come to its end";
-  return fmt::format("what to do: look at {} first: what it is inside does not end",
+    return "what to do: make the same calls on all ranks, in an order in which none blocks another";
+  return fmt::format("what to do: check {} first: its operation does not finish",
                      ranks_text({group.ranks.front()->rank}));
 }
 
@@ -256,8 +254,8 @@ std::optional<std::string> first_divergence(const diagnosis::Dump& a, const diag
     const auto theirs = other.find(number);
     if (theirs == other.end()) continue;  // it is older than the dump's history, or has not been submitted
     if (theirs->second->name == event->name && theirs->second->collective == event->collective) continue;
-    return fmt::format("first divergence: rank {} called {}, rank {} {}", lower.rank, event_name(*event),
-                       higher.rank, event_name(*theirs->second));
+    return fmt::format("calls differ at call {}: rank {} called {}, rank {} called {}", number, lower.rank,
+                       event_name(*event), higher.rank, event_name(*theirs->second));
   }
   return std::nullopt;
 }
@@ -278,7 +276,7 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, diagnosis
   if (longest == nullptr) {
     lines.push_back(dumps.size() == static_cast<std::size_t>(size)
                         ? "no operation waits for a rank now"
-                        : fmt::format("no operation waits for a rank, as far as {} of {} ranks have told",
+                        : fmt::format("no operation waits for a rank, by the reports of {} of {} ranks",
                                       dumps.size(), size));
     return;
   }
@@ -305,9 +303,9 @@ void add_silent(std::vector<std::string>& lines, const std::map<Rank, std::strin
   for (const auto& [key, ranks] : ranks_in) {
     const bool is_one = ranks.size() == 1;
     const char* const what = !key.first ? (is_one ? "does not answer" : "do not answer")
-                                        : (is_one ? "has told nothing" : "have told nothing");
-    lines.push_back(fmt::format("{} {}: {} process {}", ranks_text(ranks), what,
-                                is_one ? "its" : "each one's", key.second));
+                                        : (is_one ? "has sent no report" : "have sent no report");
+    lines.push_back(
+        fmt::format("{} {}: {} process {}", ranks_text(ranks), what, is_one ? "its" : "each", key.second));
   }
 }
 
@@ -330,8 +328,8 @@ std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dum
     for (std::size_t i = 0; i < std::min(groups.size(), kShownGroups); ++i)
       add_group(lines, groups[i], groups.size() == 1);
     if (groups.size() > kShownGroups)
-      lines.push_back(fmt::format("and {} more that are waited for, elsewhere",
-                                  counted(ranks_after(groups, kShownGroups), "rank")));
+      lines.push_back(
+          fmt::format("and {} that do something else", counted(ranks_after(groups, kShownGroups), "rank")));
     if (!groups.empty()) {
       if (const auto divergence =
               first_divergence(dumps.at(wait.have.front()), *groups.front().ranks.front()))
@@ -339,7 +337,7 @@ std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dum
       lines.push_back(advice_on(groups.front()));
     }
     if (waits.size() > 1)
-      lines.push_back(fmt::format("{} more {} waiting for ranks", waits.size() - 1,
+      lines.push_back(fmt::format("{} more {} stuck", waits.size() - 1,
                                   waits.size() == 2 ? "operation is" : "operations are"));
   }
   add_silent(lines, silent);

@@ -62,19 +62,19 @@ std::string meaning_of_signal(const RankEnd& end) {
   switch (end.value) {
     case SIGKILL:
       return "killed from outside: by kill -9, a batch system, or the kernel when memory ran out (see dmesg)";
-    case SIGSEGV: return "it used memory that is not its own; a debugger or a core file shows where";
+    case SIGSEGV: return "invalid memory access; a debugger or a core file shows where";
     case SIGBUS:
-      return "it used memory that could not be supplied: a mapped file was cut off, or memory or /dev/shm is "
-             "full";
-    case SIGABRT: return "it called abort: an assertion or an uncaught exception; its last lines say which";
+      return "memory that it mapped is not there: a mapped file was truncated, or memory or /dev/shm is full";
+    case SIGABRT: return "it called abort: an assertion or an uncaught exception; see its last lines";
     case SIGFPE: return "arithmetic error, such as an integer division by zero";
-    case SIGILL: return "an instruction this processor lacks: the program was built for another one";
+    case SIGILL:
+      return "an instruction that this processor lacks: the program was built for another processor";
     case SIGTERM: return "somebody asked this process to end";
     case SIGINT: return "somebody interrupted this process";
-    case SIGHUP: return "its terminal went away";
-    case SIGPIPE: return "it wrote to a pipe or connection that nobody reads";
-    case SIGXCPU: return "its limit of processor time is used up (ulimit -t)";
-    case SIGXFSZ: return "its limit of file size is used up (ulimit -f)";
+    case SIGHUP: return "its terminal was closed";
+    case SIGPIPE: return "it wrote to a closed pipe or connection";
+    case SIGXCPU: return "it reached its limit of CPU time (ulimit -t)";
+    case SIGXFSZ: return "it reached its limit of file size (ulimit -f)";
     default: return "";
   }
 }
@@ -97,16 +97,16 @@ std::string missing_library(const std::vector<std::string>& last_lines) {
 std::string meaning_of_exit(const RankEnd& end) {
   if (const std::string library = missing_library(end.last_lines); !library.empty()) {
     return fmt::format(
-        "the shared library {} is not found there: install it, or name its directory with -x "
+        "the shared library {} was not found: install it there, or give its directory with -x "
         "LD_LIBRARY_PATH=DIRECTORY",
         library);
   }
-  if (end.value == 126) return "a shell's code for a program that cannot be run";
-  if (end.value == 127) return "a shell's code for a program that is not found";
+  if (end.value == 126) return "a program or script could not be run; see its last lines";
+  if (end.value == 127) return "a program or a shared library was not found; see its last lines";
   if (end.value > 128 && end.value <= 128 + SIGRTMAX)
-    return fmt::format("a shell's code for {}", signal_name(end.value - 128));
-  if (end.last_lines.empty()) return "the program reported an error by that code alone, and wrote nothing";
-  return fmt::format("the program reported an error; look for its last lines, marked [{}]", end.rank);
+    return fmt::format("a shell reports a program that was killed by {}", signal_name(end.value - 128));
+  if (end.last_lines.empty()) return "the program wrote nothing";
+  return fmt::format("see its last lines, marked [{}]", end.rank);
 }
 
 /// Returns a text such as "ranks 0-2 exited with status code 1; rank 3 was ended by dabkerun".
@@ -118,7 +118,7 @@ std::string consequences(const std::vector<RankEnd>& ends, const RankEnd& first)
     if (is_ours && end.value == SIGTERM) {
       groups["ended by dabkerun"].push_back(end.rank);
     } else if (is_ours && end.value == SIGKILL) {
-      groups["killed by dabkerun, not having ended on SIGTERM"].push_back(end.rank);
+      groups["killed by dabkerun after SIGTERM did not end it"].push_back(end.rank);
     } else {
       groups[describe(end)].push_back(end.rank);
     }
@@ -175,12 +175,11 @@ std::string meaning_of(const RankEnd& end) {
   switch (end.kind) {
     case RankEnd::Kind::signalled: return meaning_of_signal(end);
     case RankEnd::Kind::not_started:
-      return end.value == ENOENT
-                 ? "the file is there, so the loader that it was linked for is missing: it was built "
-                   "for another system"
-                 : "";
+      return end.value == ENOENT ? "the file exists, but the loader that it was linked for is missing: it "
+                                   "was built for another system"
+                                 : "";
     case RankEnd::Kind::supervisor_lost: return "kill a rank by its own pid instead";
-    case RankEnd::Kind::agent_lost: return "what is left of it there ends by itself";
+    case RankEnd::Kind::agent_lost: return "its processes there end by themselves";
     case RankEnd::Kind::exited: break;
   }
   return meaning_of_exit(end);
@@ -215,7 +214,7 @@ Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupte
       if (is_our_doing(end) && end.value == SIGKILL) killed.push_back(end.rank);
     }
     if (!killed.empty()) {
-      outcome.lines.push_back(fmt::format("killed because they did not end on it: {} {}",
+      outcome.lines.push_back(fmt::format("killed because they did not end in time: {} {}",
                                           killed.size() == 1 ? "rank" : "ranks", rank_list(killed)));
     }
     return outcome;

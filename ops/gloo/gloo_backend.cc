@@ -190,7 +190,7 @@ Status GlooBackend::find_loss(GlooContext& context) const {
   if (!lost) return {};
   const std::string peer = name_of_peer(lost->set_rank);
   return lost->in_silence ? links::lost_in_silence(peer, context_.config.peer_timeout)
-                          : links::connection_broke(peer, "it was closed in the middle of a message");
+                          : links::connection_broke(peer, "closed in the middle of a message");
 }
 
 /// Adds the peers' names to the error of a failed run. Gloo's own text contains an address at most.
@@ -241,10 +241,9 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Se
   Status on_deadline;
   if (deadline != kNever) {
     const double seconds = std::chrono::duration<double>(deadline - Clock::now()).count();
-    on_deadline = Status(Code::timeout,
-                         fmt::format("not done within its limit of {:.3g} s; a rank is late, stopped or gone "
-                                     "(see DABKE_GLOO_TIMEOUT_SECONDS)",
-                                     seconds));
+    on_deadline = Status(Code::timeout, fmt::format("not finished within its limit of {:.3g} s; a rank is "
+                                                    "late, stopped or gone (see DABKE_GLOO_TIMEOUT_SECONDS)",
+                                                    seconds));
   }
   const RunScope activity = show_activity<"GLOO">(batch, name_of(algorithm));
   context->begin_run();
@@ -254,8 +253,8 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Se
   if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
   if (!status.is_ok()) return ended;
   // The run finished just before the watchdog ended it. The result is valid; only the connections are closed.
-  set.ended = {ended.code(), fmt::format("the set's connections were ended at the end of order {}: {}",
-                                         batch.order, ended.message())};
+  set.ended = {ended.code(), fmt::format("the set's connections were closed after order {}: {}", batch.order,
+                                         ended.message())};
   return status;
 }
 

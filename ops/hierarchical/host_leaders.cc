@@ -23,11 +23,11 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
     }
     if (absent.empty()) absent.push_back(0);
     const store::AbsentRanks described = store::describe_absent(store, world, absent);
-    return {Code::timeout,
-            fmt::format(
-                "rank {} waited {} s in dabke_init for {} to say whom it shares memory with{}; see whether "
-                "these ranks run and what they say, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-                world.rank, context.config.start_timeout, described.who, described.reported)};
+    return {
+        Code::timeout,
+        fmt::format("rank {} waited {} s in dabke_init for {} to report the ranks that share its memory{}; "
+                    "check that these ranks run and read their errors, or raise DABKE_START_TIMEOUT_SECONDS",
+                    world.rank, context.config.start_timeout, described.who, described.reported)};
   };
   DABKE_RETURN_IF_ERROR(store.set(key_of(world.rank), std::to_string(own)));
   if (world.rank == 0) {
@@ -46,7 +46,7 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
   for (Rank leader = 0; words >> leader;) leaders.push_back(leader);
   if (static_cast<int>(leaders.size()) == world.size) return leaders;
   return Status(Code::mismatch,
-                fmt::format("rank 0 left {} leaders of hosts for {} ranks", leaders.size(), world.size));
+                fmt::format("rank 0 listed {} leaders of hosts for {} ranks", leaders.size(), world.size));
 }
 
 }  // namespace dabke::ops

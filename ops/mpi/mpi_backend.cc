@@ -71,7 +71,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   const std::lock_guard lock(mutex_);
   const auto row = comms_.find(batch.process_set->id);
   if (row == comms_.end())
-    return {Code::transport, "the set's communicator was given up when an earlier run failed"};
+    return {Code::transport, "the set's communicator was abandoned when an earlier run failed"};
   modules::MpiCommunicator& comm = *row->second;
   Status status = without_exceptions([&] { return run_on(batch, comm); });
   if (status.is_ok()) return status;
@@ -87,7 +87,7 @@ Status MpiBackend::run_on(const Batch& batch, modules::MpiCommunicator& comm) {
   const std::function<Status()> interrupted = [&]() -> Status {
     DABKE_RETURN_IF_ERROR(aborted_.aborted());
     if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
-    return {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
+    return {Code::timeout, "not finished within its limit; a rank is late, stopped or gone"};
   };
   const ProcessSetInfo& set = *batch.process_set;
   const BatchMark mark = mark_of(batch);
@@ -149,9 +149,9 @@ bool mpi_takes_device_memory(const BackendContext& context) {
   const Answer given = context.config.mpi_cuda_aware;
   const bool is_asked = given == Answer::automatic;
   const bool takes = is_asked ? context.mpi->takes_cuda_memory() : given == Answer::yes;
-  context.log.info("{} {} given pointers to the memory of CUDA devices, as {}", context.mpi->library(),
+  context.log.info("{} {} given pointers to the memory of CUDA devices ({})", context.mpi->library(),
                    takes ? "is" : "is not",
-                   is_asked ? "it says itself"
+                   is_asked ? "by its own report"
                    : takes  ? "DABKE_MPI_CUDA_AWARE=yes"
                             : "DABKE_MPI_CUDA_AWARE=no");
   return takes;

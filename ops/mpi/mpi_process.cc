@@ -171,10 +171,9 @@ Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   int is_inter = 0;
   DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_test_inter", MPI_Comm_test_inter(theirs, &is_inter)));
   if (is_inter) {
-    return Status(
-        Code::invalid_argument,
-        "dabke_init: mpi_comm is an intercommunicator, in which a process has no one rank; pass what "
-        "MPI_Intercomm_merge makes of it");
+    return Status(Code::invalid_argument,
+                  "dabke_init: mpi_comm is an intercommunicator, in which a process has no unique rank; pass "
+                  "the result of MPI_Intercomm_merge");
   }
   return remembered(theirs);
 }
@@ -217,16 +216,15 @@ Status MpiProcess::allgather(std::span<const char> mine, std::span<char> all, Ti
     if (is_done) break;
     if (Clock::now() >= deadline) {
       return {Code::timeout,
-              fmt::format(
-                  "rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks of {} "
-                  "must, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-                  ranks.rank, ranks.size, ranks.name())};
+              fmt::format("rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks "
+                          "of {} must call it; to wait longer, raise DABKE_START_TIMEOUT_SECONDS",
+                          ranks.rank, ranks.size, ranks.name())};
     }
     patience.wait();
   }
   const auto& gathered = std::next(ranks.gatherings.begin(), static_cast<std::ptrdiff_t>(index))->all;
   if (gathered.size() != all.size())
-    return {Code::internal, "an allgather over MPI went on with another size"};
+    return {Code::internal, "an allgather over MPI was continued with another size"};
   std::ranges::copy(gathered, all.begin());
   return {};
 }
@@ -303,11 +301,10 @@ Result<std::unique_ptr<modules::MpiPort>> MpiProcess::open_port(std::uint64_t ep
       ranks.control_is_made = true;
       MPI_Comm_set_errhandler(ranks.control, MPI_ERRORS_RETURN);
     } else if (Clock::now() >= deadline) {
-      return Status(
-          Code::timeout,
-          fmt::format("rank {} of {} waited in MPI to negotiate with the others over it; set "
-                      "DABKE_CONTROLLER=mpi on all ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-                      ranks.rank, ranks.size));
+      return Status(Code::timeout,
+                    fmt::format("rank {} of {} waited in MPI to negotiate with the other ranks; set "
+                                "DABKE_CONTROLLER=mpi on all ranks, or raise DABKE_START_TIMEOUT_SECONDS",
+                                ranks.rank, ranks.size));
     } else {
       patience.wait();
     }

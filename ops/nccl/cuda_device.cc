@@ -21,11 +21,10 @@ cuda::Stream handle_of(ProgramStream stream) {
 }
 
 Status is_captured(std::string_view what) {
-  return {
-      Code::invalid_argument,
-      fmt::format("{} being captured into a CUDA graph, and collectives are not part of graphs; submit and "
-                  "wait before the capture begins, or after it has ended",
-                  what)};
+  return {Code::invalid_argument,
+          fmt::format("{} being captured into a CUDA graph, but collectives cannot be part of graphs; submit "
+                      "and wait before the capture begins or after it ends",
+                      what)};
 }
 
 }  // namespace
@@ -118,11 +117,11 @@ Status CudaDevice::refuse_capture(cuda::Stream stream) const {
 Status CudaDevice::check_of_program(std::string_view call, cuda::Error error) const {
   switch (error) {
     case cuda::kCaptureImplicit:
-      return is_captured("the stream is the default one, which waits for a stream of the program that is");
+      return is_captured("the stream is the default one, and it waits for a stream of the program that is");
     case cuda::kCapturedEvent: return is_captured("the event was recorded on a stream that is, or was,");
     case cuda::kInvalidHandle:
       return {Code::invalid_argument,
-              fmt::format("{}: {}; the stream or event is gone, or is not one of cuda:{}", call,
+              fmt::format("{}: {}; the stream or event no longer exists, or does not belong to cuda:{}", call,
                           cuda::describe(driver_, error), index_)};
     default: return cuda::check(driver_, call, error);
   }

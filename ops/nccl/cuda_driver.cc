@@ -13,23 +13,21 @@ namespace {
 std::string_view remedy_for(Error error) {
   switch (error) {
     case kNoDevice:
-      return "; no GPU is visible to this process: look at nvidia-smi, CUDA_VISIBLE_DEVICES and the devices "
-             "of "
-             "the container";
+      return "; no GPU is visible to this process: check nvidia-smi, CUDA_VISIBLE_DEVICES and the "
+             "container's devices";
     case kUnsupportedPtxVersion:
       return "; the driver is older than this build's kernels: install a newer driver, or build with the "
              "CUDA "
              "Toolkit of the driver's version";
     case kNoBinaryForGpu: return "; this build's kernels are for GPUs of compute capability 8.0 and newer";
     case kSystemDriverMismatch:
-      return "; the kernel's driver and libcuda.so.1 are of different versions: reboot, or reload the driver";
+      return "; the kernel's driver and libcuda.so.1 have different versions: reboot, or reload the driver";
     case kNoCompatibility:
-      return "; libcuda.so.1 is that of a compatibility package, which does not serve this GPU: take the "
+      return "; libcuda.so.1 comes from a compatibility package that does not support this GPU: use the "
              "driver's own";
     case kUnknown:
-      return "; the driver has lost the GPU or was not loaded completely: look at dmesg, and whether "
-             "/dev/nvidia* "
-             "are there";
+      return "; the driver has lost the GPU or was not loaded completely: check dmesg, and that /dev/nvidia* "
+             "exist";
     default: return "";
   }
 }

@@ -73,11 +73,10 @@ Status NcclBackend::check_versions(const ProcessSetInfo& set, std::span<const st
                               ranks_to_string(ranks)));
   }
   return {Code::mismatch,
-          fmt::format(
-              "the ranks have different versions of NCCL: {}; install the same pip package "
-              "(nvidia-nccl-cu12, nvidia-nccl-cu13) everywhere, or set DABKE_NCCL_LIBRARY to files of one "
-              "version (DABKE_LOG_LEVEL=info tells which file each rank has)",
-              fmt::join(all, ", "))};
+          fmt::format("the ranks have different versions of NCCL: {}; install the same pip package "
+                      "(nvidia-nccl-cu12, nvidia-nccl-cu13) everywhere, or set DABKE_NCCL_LIBRARY to files "
+                      "of one version (DABKE_LOG_LEVEL=info shows the file of each rank)",
+                      fmt::join(all, ", "))};
 }
 
 Status NcclBackend::make_id(const ProcessSetInfo&, std::span<std::byte> id) {

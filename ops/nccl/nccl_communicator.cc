@@ -182,10 +182,9 @@ Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& l
     if (!is_ready) {
       status = is_ready.status();
     } else if (status = interrupted(); status.is_ok() && Clock::now() >= deadline) {
-      status = {
-          Code::timeout,
-          "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT_SECONDS; "
-          "NCCL_DEBUG=INFO shows how far it came"};
+      status = {Code::timeout,
+                "not all ranks called ncclCommInitRankConfig within DABKE_START_TIMEOUT_SECONDS; set "
+                "NCCL_DEBUG=INFO to see how far it came"};
     }
     if (status.is_ok()) std::this_thread::sleep_for(pause);
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(5));

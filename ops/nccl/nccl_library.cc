@@ -111,23 +111,23 @@ Result<Library> load(const std::string& named, const Environment& environment) {
     if (handle != nullptr) {
       DABKE_ASSIGN_OR_RETURN(Library library, take(handle, candidate.source));
       if (is_linked_in)
-        library.text += ", beside another that is linked into this process and cannot be shared";
+        library.text += ", besides another that is linked into this process and cannot be shared";
       return library;
     }
     const char* const why = ::dlerror();
     // A library that the user has named is never replaced silently.
     if (candidate.source == "DABKE_NCCL_LIBRARY") {
       return Status(Code::unsupported,
-                    fmt::format("DABKE_NCCL_LIBRARY={}: {}; name a libnccl.so.2, or leave the "
-                                "variable unset",
+                    fmt::format("DABKE_NCCL_LIBRARY={}: {}; set it to a libnccl.so.2, or leave it unset",
                                 candidate.file, why));
     }
     tried += fmt::format("; {}: {}", candidate.source, why);
   }
-  return Status(Code::unsupported,
-                fmt::format("there is no NCCL for tensors on CUDA devices{}; pip install nvidia-nccl-cu12 or "
-                            "nvidia-nccl-cu13, or set DABKE_NCCL_LIBRARY to the file libnccl.so.2",
-                            tried));
+  return Status(
+      Code::unsupported,
+      fmt::format("NCCL, needed for tensors on CUDA devices, was not found{}; pip install nvidia-nccl-cu12 "
+                  "or nvidia-nccl-cu13, or set DABKE_NCCL_LIBRARY to the file libnccl.so.2",
+                  tried));
 }
 
 std::string_view remedy_for(Error error, std::string_view text) {
@@ -143,13 +143,12 @@ std::string_view remedy_for(Error error, std::string_view text) {
            "NCCL_SHM_DISABLE=1";
   if (has("no route to host", "connection refused", "network is unreachable", "connection timed out",
           "interface found"))
-    return "the ranks do not reach each other over the interface that NCCL has chosen: set "
-           "NCCL_SOCKET_IFNAME";
+    return "the ranks do not reach each other over the interface that NCCL chose: set NCCL_SOCKET_IFNAME";
   if (has("mismatched nccl", "nccl version mismatch"))
-    return "the ranks have different versions of NCCL: install one everywhere";
+    return "the ranks have different versions of NCCL: install the same version everywhere";
   if (has("cuda driver version is insufficient"))
     return "the driver is older than this NCCL: install a newer driver, or an NCCL for the driver's CUDA";
-  if (error == kRemoteError) return "another rank has ended, or the network between the ranks is gone";
+  if (error == kRemoteError) return "another rank has ended, or the network between the ranks is down";
   return "";
 }
 

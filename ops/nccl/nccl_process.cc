@@ -48,11 +48,10 @@ Result<std::shared_ptr<CudaDevice>> NcclProcess::find(int index) {
 Result<std::shared_ptr<DeviceStream>> NcclProcess::open(Device device, std::size_t sides) {
   DABKE_ASSIGN_OR_RETURN(const auto opened, find(device.index));
   if (opened->is_stuck()) {
-    return Status(
-        Code::unsupported,
-        fmt::format("{} has not come to the end of a collective of an earlier job that has failed, and "
-                    "may still write to that job's tensors; start this process again",
-                    device.to_string()));
+    return Status(Code::unsupported,
+                  fmt::format("{} has not finished a failed collective of an earlier job and may still write "
+                              "to that job's tensors; restart this process",
+                              device.to_string()));
   }
   return opened->open_stream(sides);
 }

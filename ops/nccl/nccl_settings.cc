@@ -56,10 +56,10 @@ Status refuse_blocking(const Environment& environment, const std::vector<std::st
   if (!setting || std::strtoll(setting->value.c_str(), nullptr, 0) != 1) return {};
   const bool is_in_file = !setting->file.empty();
   return {Code::invalid_argument,
-          fmt::format("NCCL_COMM_BLOCKING={}{} makes NCCL wait where nothing can end it; {}, so that a lost "
-                      "rank ends with an error",
+          fmt::format("NCCL_COMM_BLOCKING={}{} makes NCCL wait without an end; {}, so that the loss of a "
+                      "rank ends in an error",
                       setting->value, is_in_file ? " in " + setting->file : "",
-                      is_in_file ? "take that line out, or set the variable to 0" : "unset it")};
+                      is_in_file ? "remove that line, or set the variable to 0" : "unset it")};
 }
 
 }  // namespace dabke::nccl

@@ -48,7 +48,7 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
     if (!grown.is_ok() && status.is_ok()) status = std::move(grown);
   }
   if (!status.is_ok() && !std::exchange(has_warned_, true))
-    log_.warning("registered memory is copied like other memory from here on: {}", status.message());
+    log_.warning("registered memory is copied like other memory from now on: {}", status.message());
   return all_agree(status.is_ok(), members.size());
 }
 
@@ -83,7 +83,7 @@ Result<Fd> PeerHeaps::open_door() {
   std::string name;
   DABKE_ASSIGN_OR_RETURN(Fd fd, shm::local_datagrams(name));
   if (name.empty() || name.size() > sizeof exchange.name)
-    return Status(Code::internal, "the kernel chose a name of another form than expected");
+    return Status(Code::internal, "the kernel chose a name of an unexpected form");
   std::ranges::copy(name, exchange.name);
   exchange.name_bytes = static_cast<std::uint32_t>(name.size());
   return fd;
@@ -132,7 +132,7 @@ Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) < extent ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return {Code::mismatch, "what was passed is not registered memory"};
+    return {Code::mismatch, "the memory that was passed is not registered memory"};
   DABKE_ASSIGN_OR_RETURN(peer.base, shm::map_aligned(fd, 0, rounded(extent)));
   peer.mapped = rounded(extent);
   // A child process does not use this memory, and should not keep the memory of a peer that has ended.
@@ -143,10 +143,9 @@ Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
 Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
   Peer& peer = peers_[index];
   if (peer.base == nullptr) {
-    return {Code::transport,
-            fmt::format("that of rank {} could not be mapped; raise the limits on open files (ulimit "
-                        "-n) and address space (ulimit -v)",
-                        domain_.ranks()[index])};
+    return {Code::transport, fmt::format("cannot map the memory of rank {}; raise the limits on open files "
+                                         "(ulimit -n) and address space (ulimit -v)",
+                                         domain_.ranks()[index])};
   }
   if (peer.mapped >= extent) return {};
   DABKE_RETURN_IF_ERROR(shm::grow_aligned(peer.base, peer.mapped, rounded(extent)));

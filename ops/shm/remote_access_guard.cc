@@ -21,7 +21,7 @@ Result<RemoteAccessGuard::Visit> RemoteAccessGuard::enter(const std::vector<std:
   Visit visit(own);
   for (const std::size_t index : ranks) {
     if (domain_.visit(index).closed.load(std::memory_order_seq_cst) == 0) continue;
-    return Status(Code::aborted, fmt::format("rank {} has given up", domain_.ranks()[index]));
+    return Status(Code::aborted, fmt::format("rank {} has failed", domain_.ranks()[index]));
   }
   return visit;
 }

@@ -69,7 +69,7 @@ class Conversation {
       const store::AbsentRanks described = absent(store::kSecondInitVerdict);
       return Status(
           Code::timeout,
-          fmt::format("{} has not come to share memory{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
+          fmt::format("{} did not share memory in time{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
                       described.who, described.reported, context_.config.start_timeout));
     }
     return std::move(*sink.text);
@@ -94,7 +94,7 @@ class Conversation {
     DABKE_RETURN_IF_ERROR(store::await_trouble(*context_.store, store::kInitVerdict));
     const store::AbsentRanks described = absent(Duration::zero());
     return {Code::transport,
-            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}",
+            fmt::format("{} disappeared during dabke_init ({}): it was killed, or its init failed{}",
                         described.who, how, described.reported)};
   }
 
@@ -158,7 +158,7 @@ class ShmDomain::Leader {
       if (domain) return domain;
     }
     DABKE_RETURN_IF_ERROR(send_to_all(std::string(kAlone)));
-    context_.log.warning("the {} ranks of this host share no memory, and talk over TCP instead: {}",
+    context_.log.warning("the {} ranks of this host cannot share memory and use TCP instead: {}",
                          form.ranks.size(), why_not_);
     return std::unique_ptr<ShmDomain>();
   }
@@ -206,7 +206,7 @@ class ShmDomain::Leader {
   const BackendContext& context_;
   std::vector<std::unique_ptr<links::Link>>& links_;
   TimePoint deadline_;
-  std::string why_not_ = "there are too many of them";
+  std::string why_not_ = "too many ranks";
 };
 
 class ShmDomain::Member {
@@ -224,8 +224,7 @@ class ShmDomain::Member {
       if (word == kGo) break;
       auto offer = Form::parse(word);
       if (!offer)
-        return Status(Code::mismatch,
-                      "the leader of the host offered shared memory in another form than ours");
+        return Status(Code::mismatch, "the leader of the host offered shared memory in another format");
       form = std::move(*offer);
       const Status taken = take(leader, form, segment);
       DABKE_RETURN_IF_ERROR(leader.send_text(taken.is_ok() ? std::string(kTakenAnswer) : taken.message()));

@@ -282,7 +282,7 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
     }
     const TimePoint now = Clock::now();
     if (now >= deadline_) {
-      status = {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
+      status = {Code::timeout, "not finished within its limit; a rank is late, stopped or gone"};
       break;
     }
     const TimePoint until = check_ == nullptr ? deadline_ : std::min(deadline_, check_->due());

@@ -98,7 +98,7 @@ Status TcpMesh::check_head(const TcpMessage& message) const {
   if (theirs != mark_) return batches_differ(name, theirs, mark_);
   if (bytes == message.body_bytes()) return {};
   return {Code::internal,
-          fmt::format("{} sent a message of {} bytes of order {}, where one of {} was to come: the ranks are "
+          fmt::format("{} sent a message of {} bytes of order {}, but {} bytes were expected: the ranks are "
                       "out of step; this is a defect of Dabke: please report it",
                       name, bytes, mark_.order, message.body_bytes())};
 }
@@ -149,7 +149,7 @@ Status TcpMesh::sleep(const TcpMessage& out, const TcpMessage& in) {
   const TimePoint now = Clock::now();
   if (now >= deadline_) {
     return {Code::timeout,
-            fmt::format("not done within its limit; {} is late, stopped or gone",
+            fmt::format("not finished within its limit; {} is late, stopped or gone",
                         names_[static_cast<std::size_t>(in.is_over() ? out.set_rank() : in.set_rank())])};
   }
   const Duration limit = seconds_to_duration(peer_timeout_);

@@ -59,7 +59,7 @@ Result<Backend*> BackendRunner::choose(const Batch& batch) const {
   Backend* const backend = find(batch, extent_of(batch), *batch.process_set);
   if (backend == nullptr) {
     return Status(Code::unsupported,
-                  fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
+                  fmt::format("no backend can run {} of {}", name_of(batch.kind), name_of(batch.dtype)));
   }
   return backend;
 }

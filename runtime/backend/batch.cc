@@ -51,7 +51,7 @@ constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << kBytesBits) - 1;
 
 std::string BatchMark::to_string() const {
   const std::uint64_t tensors = contents >> kBytesBits;
-  return fmt::format("{} of {} bytes to order {}", counted(tensors, "tensor"), contents & kMostBytes, order);
+  return fmt::format("{} of {} bytes in order {}", counted(tensors, "tensor"), contents & kMostBytes, order);
 }
 
 BatchMark mark_of(const Batch& batch) {
@@ -60,11 +60,10 @@ BatchMark mark_of(const Batch& batch) {
 }
 
 Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own) {
-  return {
-      Code::internal,
-      fmt::format("the ranks are out of step: {} brings {}, this rank {}. No data was mixed up, but the job "
-                  "cannot go on; this is a defect of Dabke: please report it",
-                  other_rank, theirs.to_string(), own.to_string())};
+  return {Code::internal,
+          fmt::format("the ranks are out of step: {} has {}, this rank has {}. No data was mixed up, but the "
+                      "job cannot continue; this is a defect of Dabke: please report it",
+                      other_rank, theirs.to_string(), own.to_string())};
 }
 
 Extent extent_of(const Batch& batch) {

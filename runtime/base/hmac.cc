@@ -35,11 +35,10 @@ Result<Digest> hmac_sha256(const JobKey& key, std::span<const std::byte> message
   if (made != nullptr && length == digest.size()) return digest;
   const unsigned long error = ERR_get_error();
   const char* const reason = error != 0 ? ERR_reason_error_string(error) : nullptr;
-  return Status(
-      Code::internal,
-      fmt::format("OpenSSL gives no HMAC-SHA256 ({}), so the ranks cannot prove that they belong to the "
-                  "job; see whether its configuration (openssl.cnf, OPENSSL_CONF) allows SHA-256",
-                  reason != nullptr ? reason : "without a reason"));
+  return Status(Code::internal,
+                fmt::format("OpenSSL cannot compute HMAC-SHA256 ({}), so the ranks cannot authenticate; "
+                            "check that its configuration (openssl.cnf, OPENSSL_CONF) allows SHA-256",
+                            reason != nullptr ? reason : "no reason given"));
 }
 
 bool digests_equal(const Digest& a, const Digest& b) {

@@ -22,11 +22,11 @@ namespace dabke {
   X(unknown_process_set, "no such process set, or this rank is not in it")                \
   X(peer_lost, "a rank of the job is gone")                                               \
   X(shut_down, "a rank has shut down")                                                    \
-  X(stalled, "the stall shutdown time is over")                                           \
+  X(stalled, "the stall shutdown time was reached")                                       \
   X(aborted, "the job was aborted")                                                       \
-  X(timeout, "the time limit is over")                                                    \
+  X(timeout, "the time limit was reached")                                                \
   X(not_implemented, "not implemented yet")                                               \
-  X(not_built, "this build has no such part")                                             \
+  X(not_built, "this build lacks this part")                                              \
   X(unsupported, "no backend can run this")                                               \
   X(out_of_memory, "out of memory")                                                       \
   X(transport, "a network or operating system call failed")                               \

@@ -62,7 +62,7 @@ std::string trouble_of(const Candidate& candidate, std::size_t by) {
 
 constexpr const char* kRemedy =
     "check the network and firewalls between them, or name a network that all hosts share with "
-    "DABKE_NETWORK_INTERFACE; DABKE_START_TIMEOUT_SECONDS is the limit";
+    "DABKE_NETWORK_INTERFACE; the time limit is DABKE_START_TIMEOUT_SECONDS";
 
 Status nobody_reaches(const HostCandidates& host, const HostCandidates& tester, std::size_t by) {
   std::vector<std::string> troubles;
@@ -81,11 +81,9 @@ Status no_common_address(const std::vector<HostCandidates>& hosts) {
     rows.push_back(
         fmt::format("{}: {}", host.name, good.empty() ? "none" : fmt::format("{}", fmt::join(good, ", "))));
   }
-  return {Code::transport,
-          fmt::format(
-              "the hosts have no addresses of one kind on which all reach each other; those that all reach "
-              "are: {}; {}",
-              fmt::join(rows, "; "), kRemedy)};
+  return {Code::transport, fmt::format("the hosts have neither IPv4 nor IPv6 addresses at which all reach "
+                                       "each other; addresses that all reach: {}; {}",
+                                       fmt::join(rows, "; "), kRemedy)};
 }
 
 std::vector<std::size_t> choose_of_family(const std::vector<HostCandidates>& hosts, int family) {

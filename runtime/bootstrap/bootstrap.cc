@@ -117,8 +117,8 @@ Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) 
   }
   if (!place.job_id) {
     return Status(Code::invalid_argument,
-                  fmt::format("DABKE_RENDEZVOUS is '{}' but DABKE_JOB_ID and DABKE_JOB_KEY are not set; "
-                              "set them as the launcher that serves it does, or start with dabkerun",
+                  fmt::format("DABKE_RENDEZVOUS is '{}' but DABKE_JOB_ID and DABKE_JOB_KEY are not set; set "
+                              "them to the values of the launcher that serves it, or start with dabkerun",
                               address));
   }
   DABKE_ASSIGN_OR_RETURN(found.secret, secret_of(place));

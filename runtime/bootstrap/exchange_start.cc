@@ -80,11 +80,10 @@ class Exchange {
 
 Status Exchange::not_a_member() const {
   return {Code::invalid_argument,
-          fmt::format(
-              "dabke_init: process {} of {} is not among the ranks of the job, which are processes {}; it "
-              "has taken part in exchange, and is in no job now",
-              group_.number, group_.count,
-              beginning_of(fmt::format("{}", fmt::join(group_.members, ",")), kMostListed))};
+          fmt::format("dabke_init: process {} of {} is not a rank of the job, whose ranks are processes {}; "
+                      "it took part in exchange only",
+                      group_.number, group_.count,
+                      beginning_of(fmt::format("{}", fmt::join(group_.members, ",")), kMostListed))};
 }
 
 Result<std::vector<std::string>> Exchange::hello(const Result<std::string>& host) const {
@@ -117,19 +116,18 @@ Result<Exchange::Blocks> Exchange::pass(std::string_view heading,
     const std::string_view block(all.data() + kBlockBytes * static_cast<std::size_t>(member), kBlockBytes);
     auto lines = lines_of(block.substr(0, block.find('\0')));
     if (lines.size() < 4 || lines[0] != heading) {
-      return Status(
-          Code::mismatch,
-          fmt::format("process {} gave exchange something that this dabke does not know; all ranks "
-                      "must have the same version, and exchange must give each what all gave in the "
-                      "same call",
-                      member));
+      return Status(Code::mismatch,
+                    fmt::format("process {} passed unknown data to exchange; install the same Dabke on all "
+                                "ranks, and let exchange return what all processes passed in the same call",
+                                member));
     }
     if (lines[1] != std::to_string(member) || lines[2] != std::to_string(group_.count)) {
       return Status(
           Code::mismatch,
-          fmt::format("exchange gave process {} what process {} of {} gave as that of process {} of {}; "
-                      "every process must have a number of its own, and get all blocks in their order",
-                      group_.number, lines[1], lines[2], member, group_.count));
+          fmt::format(
+              "exchange returned to process {} the block of process {} of {} in the place of process {} of "
+              "{}. Give every process its own number, and return all blocks in the order of these numbers",
+              group_.number, lines[1], lines[2], member, group_.count));
     }
     lines.erase(lines.begin(), lines.begin() + 3);
     blocks.push_back(std::move(lines));
@@ -145,7 +143,7 @@ Status Exchange::find_failure(const Blocks& blocks) const {
     int code = 0;
     if (lines.size() == 3) std::from_chars(lines[1].data(), lines[1].data() + lines[1].size(), code);
     if (lines[0] != kError || code == 0)
-      return {Code::internal, fmt::format("rank {} gave exchange something that makes no sense", rank)};
+      return {Code::internal, fmt::format("rank {} passed an invalid block to exchange", rank)};
     return {static_cast<Code>(code), fmt::format("rank {}: {}", rank, lines[2])};
   }
   return {};
@@ -157,7 +155,7 @@ Result<std::vector<Exchange::Hello>> Exchange::read_hellos(const Blocks& blocks)
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
     const auto& lines = blocks[rank];
     if (lines.size() != 6)
-      return Status(Code::internal, fmt::format("rank {} gave a hello that makes no sense", rank));
+      return Status(Code::internal, fmt::format("rank {} passed an invalid hello to exchange", rank));
     all_hellos.push_back({lines[1], {lines[2], lines[3]}, {lines[4], lines[5]}});
   }
   for (std::size_t rank = 1; rank < all_hellos.size(); ++rank) {
@@ -204,7 +202,7 @@ Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vecto
     start.store = {lines[1], lines[2], lines[3]};
     std::from_chars(lines[4].data(), lines[4].data() + lines[4].size(), start.epoch);
   }
-  if (start.epoch == 0) return Status(Code::internal, "rank 0 gave a note that makes no sense");
+  if (start.epoch == 0) return Status(Code::internal, "rank 0 passed an invalid note to exchange");
   for (const Hello& one : all_hellos) start.hosts.push_back(one.host);
   return start;
 }

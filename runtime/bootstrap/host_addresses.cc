@@ -44,7 +44,7 @@ Result<std::vector<std::string>> lines_left(const std::string& text, const std::
   int code = 0;
   if (lines.size() == 3 && lines[0] == kBad)
     std::from_chars(lines[1].data(), lines[1].data() + lines[1].size(), code);
-  if (code == 0) return Status(Code::internal, fmt::format("{} left something that makes no sense", by));
+  if (code == 0) return Status(Code::internal, fmt::format("{} left an invalid message in the store", by));
   return Status(static_cast<Code>(code), lines[2]);
 }
 
@@ -119,10 +119,9 @@ Result<std::string> Agreement::wait_for(const std::string& key, Rank from, TimeP
   if (text.is_ok() || text.status().code() != Code::timeout) return text;
   const Rank absent[] = {from};
   const store::AbsentRanks described = store::describe_absent(store_, world_, absent);
-  return Status(Code::timeout,
-                fmt::format("{} has not said at which addresses hosts reach each other{}; the limit is {} s "
-                            "(DABKE_START_TIMEOUT_SECONDS)",
-                            described.who, described.reported, config_.start_timeout));
+  return Status(Code::timeout, fmt::format("{} did not report the addresses at which hosts reach each "
+                                           "other{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
+                                           described.who, described.reported, config_.start_timeout));
 }
 
 /// Publishes this host's addresses, without those on which it cannot listen.
@@ -244,7 +243,7 @@ Result<AgreedAddress> Agreement::run() {
   DABKE_ASSIGN_OR_RETURN(const std::string text, verdict());
   DABKE_ASSIGN_OR_RETURN(const auto addresses, lines_left(text, world_.name_of(0)));
   if (addresses.size() != leaders_.size())
-    return Status(Code::internal, "rank 0 left a verdict on addresses that makes no sense");
+    return Status(Code::internal, "rank 0 left an invalid choice of addresses in the store");
   return AgreedAddress{addresses[own_place()], table_};
 }
 

@@ -75,7 +75,7 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
     return std::optional(std::move(start));
   }
   const auto lines = lines_of(place.agreed);
-  if (lines.size() != 3) return Status(Code::internal, "MPI kept a note that makes no sense");
+  if (lines.size() != 3) return Status(Code::internal, "MPI kept an invalid note");
   start.store = {lines[0], lines[1], lines[2]};
   return std::optional(std::move(start));
 }
@@ -84,9 +84,8 @@ void begin_mpi_job(modules::MpiSession& session, const World& world, const Log& 
   const bool is_first = session.job_begins();
   if (!is_first || session.any_thread() || world.rank != 0) return;
   log.warning(
-      "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
-      "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
-      "MPI_THREAD_MULTIPLE",
+      "the application initialised MPI with {}, so MPI only starts the job: it neither negotiates nor moves "
+      "data. To use it for these, call MPI_Init_thread with MPI_THREAD_MULTIPLE",
       session.thread_level());
 }
 

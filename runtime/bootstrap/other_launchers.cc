@@ -18,17 +18,19 @@ struct Row {
   std::string_view also;    // must be set as well; empty: none
   std::string_view remedy;  // the launcher's own, before the others
 };
+constexpr std::string_view kByMpi = "Call MPI_Init before dabke_init, if this build supports that MPI. ";
+constexpr std::string_view kByPmi2 = "Use srun --mpi=pmi2, if libpmi2-0 is installed. ";
 constexpr std::array kRows = {
     Row{"torchrun (or whoever set WORLD_SIZE)",
         {"WORLD_SIZE"},
         "RANK",
         "",
-        "In Python with PyTorch, call dabke.torch.init(), which meets where torch.distributed does. "},
-    Row{"Open MPI", {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_RANK", "", ""},
-    Row{"MPICH or another PMI launcher", {"PMI_SIZE"}, "PMI_RANK", "", ""},
-    Row{"MVAPICH", {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_RANK", "", ""},
-    Row{"Slurm", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_STEP_ID", ""},
-    Row{"a PMIx launcher", {}, "PMIX_RANK", "", ""},
+        "With PyTorch, call dabke.torch.init(), which uses the rendezvous of torch.distributed. "},
+    Row{"Open MPI", {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_RANK", "", kByMpi},
+    Row{"MPICH or another PMI launcher", {"PMI_SIZE"}, "PMI_RANK", "", kByMpi},
+    Row{"MVAPICH", {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_RANK", "", kByMpi},
+    Row{"Slurm", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_STEP_ID", kByPmi2},
+    Row{"a PMIx launcher", {}, "PMIX_RANK", "", kByPmi2},
 };
 
 /// The step numbers from here on belong to Slurm's batch scripts and interactive shells, which srun has not
@@ -80,17 +82,13 @@ std::optional<OtherLauncher> find_other_launcher(const Environment& environment)
 }
 
 Status cannot_meet(const OtherLauncher& launcher) {
-  return {
-      Code::invalid_argument,
-      fmt::format(
-          "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
-          "meet, and each would be a job of its own. {}Start with dabkerun; or with srun --mpi=pmi2, where "
-          "libpmi2-0 is installed; or with mpirun, or call "
-          "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
-          "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
-          "every job. A process that is meant to be alone sets DABKE_SIZE=1",
-          launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size, launcher.evidence,
-          launcher.remedy)};
+  return {Code::invalid_argument,
+          fmt::format("{} has started this process as one of {}{} ({}), but the ranks have no place to meet. "
+                      "{}Or start with dabkerun, or with an mpirun that this build supports, or set "
+                      "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a new directory "
+                      "for every job. To run this process alone, set DABKE_SIZE=1",
+                      launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size,
+                      launcher.evidence, launcher.remedy)};
 }
 
 }  // namespace dabke::bootstrap

@@ -95,8 +95,8 @@ Result<std::string> host_name(const Environment& environment) {
   if (!host.empty() && std::ranges::none_of(host, bad)) return host;
   return Status(
       Code::invalid_argument,
-      fmt::format("{} says '{}', which is no host name; set DABKE_HOSTNAME to a name without spaces", source,
-                  host));
+      fmt::format("{} gives '{}', which is not a host name; set DABKE_HOSTNAME to a name without spaces",
+                  source, host));
 }
 
 Result<PlaceInJob> place_from_environment(const Environment& environment) {
@@ -124,10 +124,9 @@ Result<PlaceInJob> place_from_environment(const Environment& environment) {
                               size->name, size->value));
   }
   if (given.rendezvous && !size) {
-    return Status(
-        Code::invalid_argument,
-        "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no launcher that is known has told this "
-        "process its rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
+    return Status(Code::invalid_argument,
+                  "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no known launcher gave this process a "
+                  "rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
   }
   if (size) given.size = size->value;
   if (rank) {

@@ -72,7 +72,7 @@ Pmi2* Pmi2::load() {
 
 Status Pmi2::enter() {
   if (has_failed)
-    return {Code::transport, "Slurm's PMI-2 has failed before in this process, and is spoken to once"};
+    return {Code::transport, "Slurm's PMI-2 failed before in this process, and can be used only once"};
   if (has_entered_) return {};
   int spawned = 0, application = 0;
   char id[256] = {};
@@ -101,7 +101,7 @@ Status Pmi2::allgather(std::span<const char> mine, std::span<char> all, TimePoin
   waiting.detach();
   if (result.wait_until(deadline) != std::future_status::ready) {
     has_failed = true;
-    return {Code::timeout, fmt::format("not all {} tasks of the Slurm step have come to dabke_init in time "
+    return {Code::timeout, fmt::format("not all {} tasks of the Slurm step called dabke_init in time "
                                        "(DABKE_START_TIMEOUT_SECONDS): every task must call it",
                                        size)};
   }

@@ -156,7 +156,10 @@ class Meeting {
   Result<Opened> wait_until_open(std::uint64_t turned_away);
   Result<std::variant<std::string, Opened>> wait_for_roster(const Opened& open);
   Result<Verdict> read(const std::string& roster) const;
-  Status explain(std::uint64_t epoch, const std::string& who, const std::string& more) const;
+  Status explain(std::uint64_t epoch, const std::string& what, const std::string& more) const;
+  std::string no_call_of(const std::string& who) const {
+    return fmt::format("{} did not call {}", who, init_);
+  }
   Status explain_absence(std::uint64_t epoch) const;
   Status explain_root(std::uint64_t turned_away) const;
 
@@ -217,7 +220,7 @@ Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoi
 Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) const {
   const auto lines = lines_of(hello);
   if (lines.size() != kHelloLines)
-    return Status(Code::internal, fmt::format("rank {} left a hello that makes no sense", rank));
+    return Status(Code::internal, fmt::format("rank {} left an invalid hello in the store", rank));
   if (lines[1] != std::to_string(self_.size)) return size_mismatch(0, self_.size, rank, lines[1]);
   if (lines[3] != self_.process_sets) return process_sets_mismatch(self_.process_sets, rank, lines[3]);
   return Member{rank, lines[0], lines[2], lines[4]};
@@ -249,10 +252,8 @@ Status Meeting::check_ended() const {
   const auto ended = found.is_ok() ? read_ended_rank(*found) : std::nullopt;
   if (!ended || ended->size != self_.size || ended->rank == self_.rank) return {};
   return {Code::peer_lost,
-          fmt::format(
-              "rank {} on {} ended with status {} before {}, in which the others wait for it; all {} ranks "
-              "must call that",
-              ended->rank, ended->host, ended->status, init_, self_.size)};
+          fmt::format("rank {} on {} ended with status {} before calling {}; all {} ranks must call it",
+                      ended->rank, ended->host, ended->status, init_, self_.size)};
 }
 
 /// Rank 0: all members, by rank.
@@ -284,8 +285,8 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
   DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
   if (opened != Opened{epoch, self_.size}.text()) {
     return {Code::invalid_argument,
-            fmt::format("another process came as rank 0 while this one waited in epoch {} at {}; every rank "
-                        "must be one process, and every job needs a place of its own",
+            fmt::format("another process became rank 0 while this one waited in epoch {} at {}; start every "
+                        "rank once, and give every job its own DABKE_RENDEZVOUS",
                         epoch, job_.describe())};
   }
   std::string roster = "hosts\n";
@@ -366,14 +367,14 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
     const auto code = number_in(lines[1]);
     return Status(code.value_or(0) == 0 ? Code::internal : static_cast<Code>(*code), lines[2]);
   }
-  if (kind != "hosts") return Status(Code::internal, "rank 0 left a roster that makes no sense");
+  if (kind != "hosts") return Status(Code::internal, "rank 0 left an invalid roster in the store");
   Verdict verdict;
   const auto me = static_cast<std::size_t>(self_.rank);
   for (std::size_t rank = 0; rank + 1 < lines.size(); ++rank) {
     const std::string& line = lines[rank + 1];
     const auto space = line.find(' '), second = line.find(' ', space + 1);
     if (space == std::string::npos || second == std::string::npos)
-      return Status(Code::internal, "rank 0 left a roster that makes no sense");
+      return Status(Code::internal, "rank 0 left an invalid roster in the store");
     if (rank == me) verdict.is_in = line.substr(0, space) == token_;
     verdict.processes.push_back(links::parse_process(line.substr(space + 1, second - space - 1)));
     verdict.hosts.push_back(line.substr(second + 1));
@@ -452,11 +453,10 @@ Result<Roster> Meeting::join() {
   }
 }
 
-Status Meeting::explain(std::uint64_t epoch, const std::string& who, const std::string& more) const {
-  return {Code::timeout,
-          fmt::format("rank {} waited {} s in epoch {} at {} for {}; start all {} ranks, or wait longer with "
-                      "DABKE_START_TIMEOUT_SECONDS{}",
-                      self_.rank, patience_, epoch, job_.describe(), who, self_.size, more)};
+Status Meeting::explain(std::uint64_t epoch, const std::string& what, const std::string& more) const {
+  return {Code::timeout, fmt::format("{} within {} s (DABKE_START_TIMEOUT_SECONDS); start all {} ranks, or "
+                                     "raise that limit. Rank {} waited in epoch {} at {}{}",
+                                     what, patience_, self_.size, self_.rank, epoch, job_.describe(), more)};
 }
 
 /// The error that names the ranks absent from this epoch, or one that waits for an epoch of another size.
@@ -472,9 +472,9 @@ Status Meeting::explain_absence(std::uint64_t epoch) const {
       return size_mismatch(0, self_.size, rank, *waits);
   }
   return explain(epoch,
-                 ranks.empty()    ? "rank 0 (it came, but then left no list of hosts)"
-                 : placed.empty() ? absent.text()
-                                  : name_ranks(ranks, placed),
+                 ranks.empty()    ? "rank 0 came, but left no list of hosts"
+                 : placed.empty() ? no_call_of(absent.text())
+                                  : no_call_of(name_ranks(ranks, placed)),
                  "");
 }
 
@@ -487,23 +487,23 @@ Status Meeting::explain_root(std::uint64_t turned_away) const {
     for (Rank rank = 1; rank < self_.size; ++rank) {
       if (rank != self_.rank && !job_.get(waiting_key(rank), Clock::now()).is_ok()) ranks.push_back(rank);
     }
-    return explain(1, name_ranks(ranks, placed), "");
+    return explain(1, no_call_of(name_ranks(ranks, placed)), "");
   }
   Absent absent;
-  absent.add(last == 0 ? "0" : fmt::format("0 (in epoch {})", last));
+  absent.add(last == 0 ? "0" : fmt::format("0 (last in epoch {})", last));
   for (Rank rank = 1; rank < self_.size; ++rank) {
     if (rank != self_.rank && !job_.get(waiting_key(rank), Clock::now()).is_ok())
       absent.add(std::to_string(rank));
   }
-  if (last == 0) return explain(1, absent.text(), "");
+  if (last == 0) return explain(1, no_call_of(absent.text()), "");
   std::string more =
-      ". Rank 0 opens the epochs: one of an interrupted job in the same place counts too, and so does one of "
-      "a second process with its rank; give every job a place of its own";
+      ". An interrupted job in the same place opens epochs, too, and so does a second process with rank 0: "
+      "give every job its own DABKE_RENDEZVOUS";
   const auto roster = job_.get(roster_key(last), Clock::now());
   const auto verdict = roster.is_ok() ? std::optional(read(*roster)) : std::nullopt;
   Code code = Code::timeout;
   if (verdict && !verdict->is_ok()) {
-    more += fmt::format(". Of epoch {} rank 0 said: {}", last, verdict->status().message());
+    more += fmt::format(". Rank 0 reported of epoch {}: {}", last, verdict->status().message());
   } else if (verdict && !(*verdict)->is_in) {
     const int size = static_cast<int>((*verdict)->hosts.size());
     if (size != self_.size) {
@@ -514,7 +514,7 @@ Status Meeting::explain_root(std::uint64_t turned_away) const {
       more += fmt::format(". In epoch {} another process is rank {}", last, self_.rank);
     }
   }
-  return {code, explain(last + 1, absent.text(), more).message()};
+  return {code, explain(last + 1, no_call_of(absent.text()), more).message()};
 }
 
 }  // namespace

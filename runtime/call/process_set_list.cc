@@ -13,8 +13,8 @@ Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text,
     return Status(
         Code::invalid_argument,
         fmt::format(
-            "process sets '{}' (of DABKE_PROCESS_SETS, then of dabke_init's options): {}; expected ranks "
-            "from 0 to {} with commas between them and sets with semicolons between them, such as 0,1;2,3",
+            "process sets '{}' (from DABKE_PROCESS_SETS, then from dabke_init's options): {}; expected ranks "
+            "from 0 to {}, separated by commas, and sets separated by semicolons, such as 0,1;2,3",
             text, why, world_size - 1));
   };
   std::vector<std::vector<Rank>> sets;
@@ -41,7 +41,7 @@ Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text,
       return refuse(
           fmt::format("a set of ranks {} exists already: the world, whose id is 0", ranks_to_string(set)));
     if (std::ranges::find(sets.begin(), sets.end() - 1, set) != sets.end() - 1)
-      return refuse(fmt::format("a set of ranks {} is there twice", ranks_to_string(set)));
+      return refuse(fmt::format("a set of ranks {} is given twice", ranks_to_string(set)));
   }
   return sets;
 }

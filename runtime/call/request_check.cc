@@ -68,11 +68,10 @@ class RequestCheck {
     for (const auto& [factor, what] :
          {std::pair(request_.prescale, "prescale"), {request_.postscale, "postscale"}}) {
       if (std::isfinite(factor)) continue;
-      return bad_request(
-          request_,
-          "tensor '{}' is {}, and the {} factor is {}, which no integer can be multiplied by; pass a finite "
-          "factor, or the tensor as float32",
-          tensor.name, name_of(tensor.dtype), what, factor);
+      return bad_request(request_,
+                         "tensor '{}' is {} and the {} factor is {}, but integers need a finite factor; pass "
+                         "one, or the tensor as float32",
+                         tensor.name, name_of(tensor.dtype), what, factor);
     }
     return {};
   }
@@ -85,8 +84,8 @@ class RequestCheck {
                          in_.ranks.size());
     }
     if (splits_.size() != in_.ranks.size()) {
-      return bad_request(request_, "{} splits were given for {} ranks; there must be one for each",
-                         splits_.size(), in_.ranks.size());
+      return bad_request(request_, "{} splits were given for {} ranks; pass one for each", splits_.size(),
+                         in_.ranks.size());
     }
     std::int64_t total = 0;
     for (const std::int64_t split : splits_) {

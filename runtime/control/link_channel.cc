@@ -81,8 +81,8 @@ std::vector<std::byte> words_of(const std::string& why) {
 /// The status of a peer that was silent for so long that it is given up.
 Status silence_of(const LinkNeighbour& peer, Duration patience) {
   return {Code::peer_lost,
-          fmt::format("{}: nothing heard for {} s ({}): the network between the hosts is cut, or its host or "
-                      "process has stopped",
+          fmt::format("{}: nothing received for {} s ({}): the network between the hosts is cut, or its host "
+                      "or process has stopped",
                       peer.name, std::chrono::duration<double>(patience).count(),
                       peer.has_spoken ? "DABKE_PEER_TIMEOUT_SECONDS"
                                       : "DABKE_START_TIMEOUT_SECONDS and DABKE_PEER_TIMEOUT_SECONDS")};
@@ -202,9 +202,9 @@ LinkChannel::Peer* LinkChannel::find(Rank rank) {
 }
 
 void LinkChannel::send(Rank rank, std::span<const std::byte> message) {
-  assert(!decode_beat(message) && "that is a beat");
+  assert(!decode_beat(message) && "this message is a heartbeat");
   Peer* const peer = find(rank);
-  assert(peer != nullptr && "only neighbours can be sent to");
+  assert(peer != nullptr && "messages can only be sent to neighbours");
   if (!peer->link || !peer->failure.is_ok()) return;
   const Status status = peer->link->send(message);
   if (!status.is_ok() && status.code() == Code::invalid_argument) {

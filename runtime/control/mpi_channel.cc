@@ -80,7 +80,7 @@ void MpiChannel::notify(const Peer& peer, Notice notice) {
 
 void MpiChannel::send(Rank rank, std::span<const std::byte> message) {
   Peer* const peer = find(rank);
-  assert(peer != nullptr && "only neighbours can be sent to");
+  assert(peer != nullptr && "messages can only be sent to neighbours");
   if (peer->is_gone || peer->said_end || !peer->lost.is_ok() || !peer->broken.is_ok()) return;
   if (message.size() > links::kMaxFrameBytes) {
     // The peer would wait for this message for ever, so nothing can follow it.

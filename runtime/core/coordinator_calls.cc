@@ -54,7 +54,7 @@ diagnosis::Dump Coordinator::describe(std::string reason, Duration limit) {
     if (auto dump = answer_within(described, limit)) return std::move(*dump);
   }
   return reporter_.begin(
-      std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
+      std::move(reason) + " (the coordinator thread does not answer: what it waits for is unknown)", 0);
 }
 
 std::optional<diagnosis::JobFigures> Coordinator::figures(Duration limit) {

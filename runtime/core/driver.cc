@@ -1,5 +1,7 @@
 #include "runtime/core/driver.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -23,6 +25,12 @@ BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_
   const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
   const auto first = std::ranges::find_if(backends.host, serves);
   return first == backends.host.end() ? BatchSizes{} : (*first)->batch_sizes();
+}
+
+/// "status 1", "status 137 (SIGKILL)".
+std::string status_text(int status) {
+  const char* const signal = status > 128 ? ::sigabbrev_np(status - 128) : nullptr;
+  return fmt::format("status {}{}", status, signal == nullptr ? "" : fmt::format(" (SIG{})", signal));
 }
 
 /// "its process 4711 is stopped", for a neighbour on this host; empty for others.
@@ -226,11 +234,14 @@ void Driver::peer_ended(Rank peer, std::optional<int> status) {
   if (!lost) return;
   lost_peers_due_.set(lost_peers_.deadline());
   Status cause = std::move(lost->cause);
-  if (status == 0)
+  if (status == 0) {
     cause = {cause.code(),
              fmt::format("{} ended with status 0 without {}; do all ranks run the same number of "
                          "steps? See join()",
                          world_.name_of(peer), shutdown_name(config_))};
+  } else if (status) {
+    cause = {cause.code(), fmt::format("{} ended with {}", world_.name_of(peer), status_text(*status))};
+  }
   negotiator_.peer_lost(peer, cause);
 }
 

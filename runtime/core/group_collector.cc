@@ -22,10 +22,9 @@ Status GroupCollector::check(const Operation& operation) const {
   const std::size_t before = found == groups_.end() ? 0 : tensors_of(found->second);
   if (before + b.tensors.size() > size) {
     return {Code::invalid_argument,
-            fmt::format(
-                "'{}' is one too many for its group '{}': group_size is {}, and with it there would be {} "
-                "tensors; group_size must count them all",
-                b.name, group, size, before + b.tensors.size())};
+            fmt::format("'{}' is one too many for its group '{}': group_size is {}, but it would make {} "
+                        "tensors; group_size must count them all",
+                        b.name, group, size, before + b.tensors.size())};
   }
   if (before == 0) return {};
   const Operation& first = *found->second.front();
@@ -34,11 +33,9 @@ Status GroupCollector::check(const Operation& operation) const {
   const std::string_view unlike =
       first.extras().group_size == size ? difference(static_cast<const CallSpec&>(a), b) : "group_size";
   if (unlike.empty()) return {};
-  return {
-      Code::invalid_argument,
-      fmt::format("'{}' does not fit its group '{}', which began with '{}': they differ in the {}, and all "
-                  "members must be asked for alike",
-                  b.name, group, a.name, unlike)};
+  return {Code::invalid_argument, fmt::format("'{}' does not fit its group '{}', which began with '{}': they "
+                                              "differ in the {}, which must be the same for all members",
+                                              b.name, group, a.name, unlike)};
 }
 
 std::unique_ptr<NegotiatedCall> GroupCollector::add(OperationRef operation) {

@@ -104,7 +104,7 @@ Status Runtime::start(const Factories& factories) {
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN_OR_RETURN(dump_signal_,
                            diagnosis::DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
-                             ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
+                             ask_for_dumps(fmt::format("rank {} received {}", world().rank, name));
                            }));
   }
   if (!config_.top.empty() && world().rank == negotiation::Negotiator::kRoot) {

@@ -70,12 +70,11 @@ class SubmitCheck {
     const Operation::Extras& extras = op_.extras();
     if (extras.stream.handle == nullptr && extras.ready_event.handle == nullptr) return {};
     if (!op_.inputs.empty() && op_.inputs[0].device.type != DeviceType::host) return {};
-    return bad_request(
-        request_,
-        "a stream or an event says when tensors on a device are ready, but it has {}, so leave "
-        "both NULL, and call when {}",
-        op_.inputs.empty() ? "no tensors" : "tensors on the host",
-        op_.inputs.empty() ? "this rank has come so far" : "the data is there");
+    return bad_request(request_,
+                       "a stream or an event is only for tensors on a device, but it has {}: leave both "
+                       "NULL, and call when {}",
+                       op_.inputs.empty() ? "no tensors" : "tensors on the host",
+                       op_.inputs.empty() ? "this rank is ready" : "the data is ready");
   }
 
   Status check_output(std::size_t i) {
@@ -111,8 +110,8 @@ class SubmitCheck {
     if (output.shape.rank() != 0) wanted.set(0, output.shape[0]);
     if (output.dtype != tensor.dtype || !(output.shape == wanted)) {
       return bad_request(request_,
-                         "the output of tensor '{}' is {} {}, but the input is {} {}; dtype and dimensions "
-                         "must be the same, but for the first",
+                         "the output of tensor '{}' is {} {}, but the input is {} {}; dtype and all "
+                         "dimensions but the first must be the same",
                          tensor.name, name_of(output.dtype), output.shape.to_string(), name_of(tensor.dtype),
                          tensor.shape.to_string());
     }
@@ -139,10 +138,10 @@ class SubmitCheck {
       return {};
     return bad_request(
         request_,
-        "input and output of tensor '{}' overlap, and the output begins {} bytes {} the input; let it "
-        "begin at the input{}, or have memory of its own",
-        tensor.name, in < out ? out - in : in - out, in < out ? "behind" : "before",
-        part != 0 ? fmt::format(" or {} bytes behind, where this rank's part is", part) : "");
+        "input and output of tensor '{}' overlap, and the output begins {} bytes {} the input; let it begin "
+        "at the input{}, or give it its own memory",
+        tensor.name, in < out ? out - in : in - out, in < out ? "after" : "before",
+        part != 0 ? fmt::format(" or {} bytes after it, where this rank's part is", part) : "");
   }
 
   Status check_backend(const TensorSpec& tensor) const {
@@ -214,11 +213,10 @@ Status check_outputs_apart(std::span<const OperationRef> operations) {
   }
   std::ranges::sort(outputs, std::less<>(), &MemorySpan::begin);
   const auto refuse = [&](const TensorSpec& output, const TensorSpec& other) {
-    return bad_request(
-        *operations.front()->request,
-        "the output of tensor '{}' overlaps tensor '{}' of the same call or group; give each output "
-        "memory of its own",
-        output.name, other.name);
+    return bad_request(*operations.front()->request,
+                       "the output of tensor '{}' overlaps tensor '{}' of the same call or group; give each "
+                       "output its own memory",
+                       output.name, other.name);
   };
   for (std::size_t i = 1; i < outputs.size(); ++i) {
     if (outputs[i].begin < outputs[i - 1].end) return refuse(*outputs[i - 1].tensor, *outputs[i].tensor);
@@ -242,7 +240,7 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes:
     return {Code::unknown_process_set,
             set ? fmt::format("{}: this rank is not in process set {}, which has ranks {}",
                               name_of_call(*operation.request), set->id, ranks_to_string(set->ranks))
-                : fmt::format("{}: process set {} does not exist; dabke_add_process_set makes one",
+                : fmt::format("{}: process set {} does not exist; create it with dabke_add_process_set",
                               name_of_call(*operation.request), operation.request->process_set)};
   }
   DABKE_RETURN_IF_ERROR(SubmitCheck(operation, *set, lanes).run());

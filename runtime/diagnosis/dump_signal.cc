@@ -34,7 +34,7 @@ void notify(const std::function<void(const std::string& name)>& on_signal, const
   try {
     on_signal(name);
   } catch (...) {
-    std::fputs("dabke: out of memory: the dumps that a signal asks for are not written\n", stderr);
+    std::fputs("dabke: out of memory: no dumps will be written on a signal\n", stderr);
   }
 }
 

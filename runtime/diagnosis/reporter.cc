@@ -135,8 +135,7 @@ void Reporter::loop() {
     lock.unlock();
     // The job does not need a report, so it goes on.
     if (!attempt(work)) {
-      attempt(
-          [&] { parts_.log.warning("out of memory: a report of what this rank does could not be made"); });
+      attempt([&] { parts_.log.warning("out of memory: cannot report what this rank does"); });
     }
     lock.lock();
     busy_ = false;

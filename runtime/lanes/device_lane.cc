@@ -132,8 +132,7 @@ void DeviceLane::give_back_memory() {
   const std::size_t before = staging.kept_bytes();
   staging.trim();
   if (before != 0)
-    log_.debug("{}: {} bytes of pinned host memory are given back", parts_.stream->device().to_string(),
-               before);
+    log_.debug("{}: {} bytes of pinned host memory are freed", parts_.stream->device().to_string(), before);
 }
 
 void DeviceLane::begin(DeviceRun& run) {
@@ -198,8 +197,8 @@ void DeviceLane::abandon(const std::shared_ptr<DeviceRun>& run) {
   parts_.stream->keep(kept);
   (void)attempt([&] {
     log_.error(
-        "{} has not come to the end of {} and {} more within {} s of its failure, or of the end of what "
-        "was before it; its memory is not used again",
+        "{} has not finished {} and {} more within {} s of its failure, or of the end of earlier work; its "
+        "memory is not used again",
         parts_.stream->device().to_string(),
         name_of_call(run->run().batch.kind, tensors.front().tensor->name), tensors.size() - 1,
         std::chrono::duration<double>(kAbandonAfter).count());

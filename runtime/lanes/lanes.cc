@@ -31,12 +31,12 @@ Status Lanes::open(Device device, ProcessSetId set) {
     const std::lock_guard lock(mutex_);
     const auto used = used_.find({set, device.type});
     if (used != used_.end() && used->second != device.index) {
-      return {Code::invalid_argument,
-              fmt::format(
-                  "it is on {}, but this rank's other tensors of process set {} are on {}; a rank takes part "
-                  "in a "
-                  "process set with one device of a type: copy it there, or add another set of these ranks",
-                  device.to_string(), set, Device{device.type, used->second}.to_string())};
+      return {
+          Code::invalid_argument,
+          fmt::format(
+              "it is on {}, but this rank's other tensors of process set {} are on {}. A rank uses one "
+              "device of a type in a process set: copy the tensor there, or add another set of these ranks",
+              device.to_string(), set, Device{device.type, used->second}.to_string())};
     }
     is_open = devices_.contains(key);
   }

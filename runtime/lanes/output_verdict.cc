@@ -64,15 +64,14 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
     }
     first = lacks;
     if (lacks == Lacks::fit) {
-      what = fmt::format("on rank {} the output given for tensor '{}' is {} {}, but what comes is {} {}",
+      what = fmt::format("on rank {} the output of tensor '{}' is {} {}, but the result is {} {}",
                          set.ranks[rank], tensor.name, name_of(tensor.dtype),
                          with_rows(tensor.shape, theirs[1]).to_string(), name_of(tensor.dtype),
                          with_rows(tensor.shape, theirs[2]).to_string());
     } else if (lacks == Lacks::place) {
       what = fmt::format(
-          "on rank {} the input of tensor '{}' begins {} bytes into its output, where that rank's part "
-          "begins {} "
-          "bytes into it",
+          "on rank {} the input of tensor '{}' begins {} bytes into its output, but that rank's part begins "
+          "{} bytes into it",
           set.ranks[rank], tensor.name, theirs[1], theirs[2]);
     } else {
       what = fmt::format(
@@ -86,19 +85,18 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
     std::string_view of_more, remedy;
   };
   const Ending ending =
-      first == Lacks::fit
-          ? Ending{"no room for it", "give an output of that shape, or leave it to the runtime"}
+      first == Lacks::fit ? Ending{"no room for it", "pass an output of that shape, or none"}
       : first == Lacks::place
-          ? Ending{"an output that does not do",
-                   "let the input begin at its output, or lie at that rank's part of it"}
-          : Ending{"none", "free memory there, gather less at a time, or let the allocator give it"};
+          ? Ending{"an output that does not fit",
+                   "let the input begin at its output, or at that rank's part of it"}
+          : Ending{"none", "free memory there, gather less at a time, or let the allocator return enough"};
   if (more != 0)
     what +=
-        fmt::format(", and {} more {} {}", counted(more, "rank"), more == 1 ? "has" : "have", ending.of_more);
+        fmt::format(", and {} {} {}", counted(more, "more rank"), more == 1 ? "has" : "have", ending.of_more);
   return {first == Lacks::fit || first == Lacks::place ? Code::invalid_argument : Code::out_of_memory,
-          fmt::format("{} cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "
-                      "again",
-                      name_of_call(kind, tensor.name), what, ending.remedy)};
+          fmt::format(
+              "{} cannot run: {}. No data has moved and the job continues; {}, and submit the tensor again",
+              name_of_call(kind, tensor.name), what, ending.remedy)};
 }
 
 }  // namespace dabke::lanes

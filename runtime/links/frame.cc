@@ -24,13 +24,13 @@ Status FrameDecoder::deliver(FrameSink& sink) {
     const std::size_t length = length_sent;
     if (load_le<std::uint32_t>(bytes_.readable().data() + 4) != ~length_sent) {
       return {Code::transport,
-              "received bytes that are no message; the stream is damaged or the peer is no rank of this job"};
+              "received bytes that are not a message; the stream is damaged or the peer is not a rank of "
+              "this job"};
     }
     if (length > kMaxFrameBytes) {
-      return {Code::transport,
-              fmt::format("received a message length of {} bytes, above the limit of {}; the stream is "
-                          "damaged or the peer is no rank of this job",
-                          length, kMaxFrameBytes)};
+      return {Code::transport, fmt::format("received a message length of {} bytes, above the limit of {}; "
+                                           "the stream is damaged or the peer is not a rank of this job",
+                                           length, kMaxFrameBytes)};
     }
     if (bytes_.size() < kFrameHeaderBytes + length) return {};
     sink.on_frame(bytes_.readable().subspan(kFrameHeaderBytes, length));

@@ -101,7 +101,7 @@ Status Handshake::on_preamble() {
                     connector_ ? self_.version : version, connector_ ? version : self_.version));
   }
   if (kind != expected_) {
-    return fail(Code::transport, fmt::format("it sent step {} where step {} was due", static_cast<int>(kind),
+    return fail(Code::transport, fmt::format("it sent step {} instead of step {}", static_cast<int>(kind),
                                              static_cast<int>(expected_)));
   }
   switch (expected_) {
@@ -117,9 +117,9 @@ Status Handshake::on_hello() {
   read_peer(in_.data() + kPreamble);
   if (auto status = check_peer(); !status.is_ok()) return refuse(status.code(), status.message());
   if (!may_connect_(peer_rank_)) {
-    return refuse(Code::invalid_argument,
-                  fmt::format("rank {} is not expected here, or has a link to rank {} already", peer_rank_,
-                              self_.rank));
+    return refuse(
+        Code::invalid_argument,
+        fmt::format("rank {} is not expected here, or is already linked to rank {}", peer_rank_, self_.rank));
   }
   transcript_ = in_;
   put_preamble(Kind::welcome);
@@ -143,7 +143,7 @@ Status Handshake::on_welcome() {
   read_peer(in_.data() + kPreamble);
   if (auto status = check_peer(); !status.is_ok()) return fail(status.code(), status.message());
   if (peer_rank_ != wanted) {
-    return fail(Code::mismatch, fmt::format("rank {} answers where rank {} should", peer_rank_, wanted));
+    return fail(Code::mismatch, fmt::format("rank {} answered instead of rank {}", peer_rank_, wanted));
   }
   transcript_.insert(transcript_.end(), in_.begin(), in_.end() - kMac);
   Digest theirs;
@@ -151,10 +151,10 @@ Status Handshake::on_welcome() {
   const auto expected = mac("acceptor");
   if (!expected.is_ok()) return fail(expected.status().code(), expected.status().message());
   if (!digests_equal(theirs, *expected)) {
-    return fail(Code::mismatch,
-                fmt::format("rank {} does not know this job's key; DABKE_JOB_KEY must be the same on "
-                            "every rank",
-                            peer_rank_));
+    return fail(
+        Code::mismatch,
+        fmt::format("rank {} does not have this job's key; DABKE_JOB_KEY must be the same on every rank",
+                    peer_rank_));
   }
   put_preamble(Kind::proof);
   const auto made = mac("connector");
@@ -173,14 +173,13 @@ Status Handshake::on_proof() {
   const auto expected = mac("connector");
   if (!expected.is_ok()) return refuse(expected.status().code(), expected.status().message());
   if (!digests_equal(theirs, *expected)) {
-    return refuse(Code::mismatch,
-                  fmt::format("whoever claims to be rank {} does not know this job's key; DABKE_JOB_KEY "
-                              "must be the same on every rank",
-                              peer_rank_));
+    return refuse(Code::mismatch, fmt::format("a process that claims to be rank {} does not have this job's "
+                                              "key; DABKE_JOB_KEY must be the same on every rank",
+                                              peer_rank_));
   }
   if (!may_connect_(peer_rank_)) {
     return refuse(Code::invalid_argument,
-                  fmt::format("rank {} has a link to rank {} already", peer_rank_, self_.rank));
+                  fmt::format("rank {} is already linked to rank {}", peer_rank_, self_.rank));
   }
   put_preamble(Kind::accepted);
   state_ = State::done;
@@ -190,7 +189,7 @@ Status Handshake::on_proof() {
 Status Handshake::check_peer() const {
   if (peer_job_ != self_.job_id) {
     return {Code::mismatch,
-            fmt::format("rank {} is of job {}, and rank {} of another", peer_rank_, to_hex(peer_job_),
+            fmt::format("rank {} belongs to job {}, rank {} to another", peer_rank_, to_hex(peer_job_),
                         self_.rank)};  // without our job, because this is sent before the proof
   }
   if (peer_epoch_ != self_.epoch) {
@@ -198,8 +197,8 @@ Status Handshake::check_peer() const {
                                         peer_epoch_, self_.rank, self_.epoch)};
   }
   if (peer_wants_ != self_.rank || peer_rank_ == self_.rank) {
-    return {Code::mismatch,
-            fmt::format("rank {} wants rank {}, but this is rank {}", peer_rank_, peer_wants_, self_.rank)};
+    return {Code::mismatch, fmt::format("rank {} wants to reach rank {}, but this is rank {}", peer_rank_,
+                                        peer_wants_, self_.rank)};
   }
   return {};
 }

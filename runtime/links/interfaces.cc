@@ -89,7 +89,7 @@ Result<Wanted> wanted_by(std::string_view word, const std::vector<Interface>& in
   if (word.starts_with('^'))
     return Status(
         Code::invalid_argument,
-        fmt::format("DABKE_NETWORK_INTERFACE: '{}': ^ goes before the whole list, once, as in ^lo,docker",
+        fmt::format("DABKE_NETWORK_INTERFACE: '{}': put ^ once, before the whole list, as in ^lo,docker",
                     word));
   if (word.starts_with('=')) return Wanted{.name = word.substr(1), .network = {}};
   const auto slash = word.find('/');
@@ -106,7 +106,8 @@ Result<Wanted> wanted_by(std::string_view word, const std::vector<Interface>& in
     if (!network.is_ok() || error != std::errc() || end != text.data() + text.size() || bits > most)
       return Status(
           Code::invalid_argument,
-          fmt::format("DABKE_NETWORK_INTERFACE: '{}' is no network such as 10.1.0.0/16 or fd00::/64", word));
+          fmt::format("DABKE_NETWORK_INTERFACE: '{}' is not a network such as 10.1.0.0/16 or fd00::/64",
+                      word));
   }
   return Wanted{.name = word, .network = *network, .bits = bits};
 }

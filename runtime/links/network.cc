@@ -19,7 +19,7 @@ SocketAddress::SocketAddress(const sockaddr* address, socklen_t length) : length
 Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   const auto bad = [&] {
     return Status(Code::invalid_argument,
-                  fmt::format("'{}' is no address like 10.0.0.2:4711 or [fd00::2]:4711", text));
+                  fmt::format("'{}' is not an address such as 10.0.0.2:4711 or [fd00::2]:4711", text));
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad();

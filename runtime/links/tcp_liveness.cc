@@ -69,8 +69,8 @@ bool is_silence(int errno_value) {
 Status lost_in_silence(const std::string& peer, double timeout_seconds) {
   const std::string how_long =
       timeout_seconds > 0
-          ? fmt::format("nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS)", timeout_seconds)
-          : "nothing heard for longer than the system waits";
+          ? fmt::format("nothing received for {} s (DABKE_PEER_TIMEOUT_SECONDS)", timeout_seconds)
+          : "nothing received within the system's time limit";
   return {Code::peer_lost, fmt::format("lost {}: {} on the connection for data; its host, or the network "
                                        "between the two, is down",
                                        peer, how_long)};

@@ -105,14 +105,14 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
   if (!std::filesystem::exists(path, error) && flavour == nullptr) {
     return Status(
         Code::not_built,
-        fmt::format("there is no module {}: this build has no {}; install the CUDA Toolkit and build "
-                    "again with -Dcuda=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
+        fmt::format("module {} not found: this build has no {}; install the CUDA Toolkit and build again "
+                    "with -Dcuda=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
                     path, name));
   }
   if (!std::filesystem::exists(path, error)) {
     return Status(
         Code::not_built,
-        fmt::format("there is no module {}: this build has no {}; install the Debian package {} and build "
+        fmt::format("module {} not found: this build has no {}; install the Debian package {} and build "
                     "Dabke again with -Dmpi=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
                     path, flavour->name, flavour->build_package));
   }
@@ -127,13 +127,14 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
   }
   auto* const entry = reinterpret_cast<ModuleEntry*>(::dlsym(handle, kModuleEntry));
   if (entry == nullptr)
-    return Status(Code::mismatch, fmt::format("{} is no module of Dabke: it has no {}", path, kModuleEntry));
+    return Status(Code::mismatch,
+                  fmt::format("{} is not a module of Dabke: it has no {}", path, kModuleEntry));
   const ModuleTable* const table = entry(kModuleAbi, kBuildId, &kHost);
   if (table == nullptr || table->abi != kModuleAbi || table->build_id == nullptr ||
       std::string_view(table->build_id) != kBuildId) {
     return Status(
         Code::mismatch,
-        fmt::format("{} belongs to build '{}' and this library to build '{}'; install both from one build",
+        fmt::format("{} belongs to build '{}', but this library to build '{}'; install both from one build",
                     path, table != nullptr && table->build_id != nullptr ? table->build_id : "unknown",
                     kBuildId));
   }

@@ -39,8 +39,7 @@ Status Negotiator::check(const Request& request, TimePoint now) const {
   if (state_.joins.contains(request.process_set) && !is_among_members(request.kind)) {
     return {Code::invalid_argument,
             fmt::format(
-                "'{}': this rank has joined process set {}; nothing can be submitted there until the join "
-                "completes",
+                "'{}': this rank has joined process set {}; submit nothing there until the join completes",
                 request.name, request.process_set)};
   }
   return {};
@@ -78,11 +77,10 @@ Status Negotiator::submit_member(const RequestRef& member, const std::string& gr
 }
 
 void Negotiator::join(Token token, const Request& request, TimePoint now) {
-  endings_.fail_incomplete_groups(
-      request.process_set,
-      {Code::invalid_argument,
-       "this rank has called dabke_join, after which it submits nothing more; submit all members "
-       "of a group before it"});
+  endings_.fail_incomplete_groups(request.process_set,
+                                  {Code::invalid_argument,
+                                   "this rank has called dabke_join and can submit nothing more; submit all "
+                                   "members of a group before it"});
   state_.joins[request.process_set] = {token, now};
   reporter_.announce_join(request.process_set, now);
 }

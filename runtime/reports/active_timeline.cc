@@ -93,7 +93,7 @@ Status ActiveTimeline::end_span() {
   const auto timeline = current();
   if (spans.open == 0) {
     if (!timeline) return {};
-    return {Code::invalid_argument, "the calling thread has begun no span that it could end"};
+    return {Code::invalid_argument, "the calling thread has no open span to end"};
   }
   --spans.open;
   if (!timeline) return {};

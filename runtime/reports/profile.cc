@@ -102,7 +102,7 @@ std::string Profile::to_text(int size, double wall_seconds) const {
   }
   if (hits_ + misses_ > 0) {
     text +=
-        fmt::format("response cache: {:.1f} % of {} negotiations were by number\n",
+        fmt::format("response cache: {:.1f} % of {} negotiations used it\n",
                     100 * static_cast<double>(hits_) / static_cast<double>(hits_ + misses_), hits_ + misses_);
   }
   std::vector<std::pair<Rank, Late>> latest(by_rank.begin(), by_rank.end());

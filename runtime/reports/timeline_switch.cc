@@ -30,7 +30,7 @@ TimelineSwitch::~TimelineSwitch() {
 Status TimelineSwitch::start_with_job() {
   if (config_.timeline.empty() || config_.timeline == "DYNAMIC") {
     if (!config_.timeline_steps.empty() && world_.rank == 0)
-      log_.warning("DABKE_TIMELINE_STEPS={} does nothing: DABKE_TIMELINE names no file",
+      log_.warning("DABKE_TIMELINE_STEPS={} has no effect: set DABKE_TIMELINE to a file name, too",
                    config_.timeline_steps);
     return {};
   }
@@ -93,8 +93,8 @@ std::optional<std::uint64_t> TimelineSwitch::stops_at_limit() {
 
 void TimelineSwitch::warn_of_limit() const {
   log_.warning(
-      "the timeline's file of rank {} will soon have DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on all "
-      "ranks",
+      "the timeline's file of rank {} nears its limit, DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on "
+      "all ranks",
       world_.rank, config_.timeline_max_bytes);
 }
 
@@ -117,7 +117,7 @@ Status TimelineSwitch::call(const wire::TimelineChange& change) {
     if (is_over_) {
       const auto running = running_;
       lock.unlock();
-      if (change.starts) return {over_.code(), fmt::format("no timeline is started: {}", over_.message())};
+      if (change.starts) return {over_.code(), fmt::format("cannot start a timeline: {}", over_.message())};
       return running ? running->close() : Status();
     }
     if (std::exchange(has_asked, true)) {
@@ -160,15 +160,14 @@ void TimelineSwitch::drop_ended() {
 Status TimelineSwitch::open(const wire::TimelineChange& change) {
   if (current_) {
     return {Code::invalid_argument, fmt::format("cannot start timeline '{}': '{}' is being written; stop it "
-                                                "first, and where every rank calls, name "
-                                                "the same path on all",
+                                                "first, and if every rank calls, pass the same path on all",
                                                 change.path, current_path_)};
   }
   const auto warn = [log = log_](const Status& error) {
     (void)attempt([&] {
       log.warning(
-          "{}; training goes on, and the rest of the timeline is not written. Make room there, name a file "
-          "elsewhere, or record less (DABKE_TIMELINE_STEPS, DABKE_TIMELINE_MAX_BYTES)",
+          "{}; training continues, and the rest of the timeline is not written. Free space there, choose "
+          "another place, or record less (DABKE_TIMELINE_STEPS, DABKE_TIMELINE_MAX_BYTES)",
           error.message());
     });
   };
@@ -248,8 +247,9 @@ void TimelineSwitch::warn_of_path() const {
   const Status found = timeline::Timeline::check(
       {.path = config_.timeline, .format = format_, .origin = {.rank = world_.rank}});
   if (!found.is_ok())
-    log_.warning("{}, before the first of DABKE_TIMELINE_STEPS={}: without that no timeline is written",
-                 found.message(), config_.timeline_steps);
+    log_.warning(
+        "{}; correct that before the first step of DABKE_TIMELINE_STEPS={}, or no timeline is written",
+        found.message(), config_.timeline_steps);
 }
 
 void TimelineSwitch::warn_of_no_steps() const {

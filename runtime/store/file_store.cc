@@ -164,7 +164,7 @@ class FileStore final : public Store {
       if (content) return std::move(*content);
       const auto now = Clock::now();
       if (now >= deadline) {
-        return Status(Code::timeout, fmt::format("nobody set '{}' in {} in time", key, describe()));
+        return Status(Code::timeout, fmt::format("'{}' was not set in {} in time", key, describe()));
       }
       if (pause < kWatchFrom) {
         std::this_thread::sleep_until(std::min(deadline, now + pause));
@@ -188,7 +188,7 @@ class FileStore final : public Store {
       const auto [end, error] = std::from_chars(content->data(), last, count);
       if (error != std::errc() || end != last) {
         return Status(Code::invalid_argument,
-                      fmt::format("{} holds '{}', which is no counter", target.native(), *content));
+                      fmt::format("{} contains '{}', which is not a counter", target.native(), *content));
       }
     }
     DABKE_RETURN_IF_ERROR(set(key, std::to_string(++count)));
@@ -273,9 +273,8 @@ class FileStore final : public Store {
 
 Result<std::shared_ptr<Store>> open_file_store(const std::string& directory) {
   const auto refuse = [&](std::string_view why) {
-    return Status(Code::invalid_argument, fmt::format("rendezvous directory '{}' {}; it is made where it "
-                                                      "does not exist, and must be writable and be seen "
-                                                      "by every rank",
+    return Status(Code::invalid_argument, fmt::format("rendezvous directory '{}' {}; it must be writable and "
+                                                      "visible to every rank, and is created if missing",
                                                       directory, why));
   };
   if (!directory.starts_with('/')) return refuse("is not an absolute path");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLargestHead = 16 << 10;
 
-Status no_http() { return {Code::transport, "what answers there does not speak HTTP"}; }
+Status no_http() { return {Code::transport, "the server there does not speak HTTP"}; }
 
 Result<std::size_t> parse_size(std::string_view text) {
   std::size_t value = 0;

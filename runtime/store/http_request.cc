@@ -68,7 +68,8 @@ Status HttpRequest::read_header(std::string_view name, std::string_view value) {
   if (http_head::is_same_name(name, protocol::kBodyHeader)) seal_ = value;
   if (http_head::is_same_name(name, protocol::kProofHeader)) proof_ = value;
   for (const std::string_view refused : {"Transfer-Encoding", "Content-Encoding"})
-    if (http_head::is_same_name(name, refused)) return bad(fmt::format("the store takes no {}", refused));
+    if (http_head::is_same_name(name, refused))
+      return bad(fmt::format("the store does not accept {}", refused));
   if (!http_head::is_same_name(name, "Content-Length")) return {};
   if (body_bytes_) return bad("a second Content-Length");
   std::size_t bytes = 0;

@@ -170,7 +170,8 @@ class HttpStore final : public Store {
           ask("GET", fmt::format("{}?{}={}", path, protocol::kWaitParameter, wait.count()), "", wait));
       if (answer.status() == protocol::kOk) return answer.body();
       if (deadline != kNever && Clock::now() >= deadline) {
-        return Status(Code::timeout, fmt::format("nobody set '{}' in the {} store in time", key, describe()));
+        return Status(Code::timeout,
+                      fmt::format("'{}' was not set in the {} store in time", key, describe()));
       }
     }
   }
@@ -179,7 +180,7 @@ class HttpStore final : public Store {
     DABKE_ASSIGN_OR_RETURN(const std::string path, path_of(protocol::kCounterPath, key));
     DABKE_ASSIGN_OR_RETURN(const HttpAnswer answer, ask("POST", path, "", 0ms));
     if (answer.status() == protocol::kNotACounter) {
-      return Status(Code::invalid_argument, fmt::format("'{}' holds text, which is no counter", key));
+      return Status(Code::invalid_argument, fmt::format("'{}' contains text, not a counter", key));
     }
     std::uint64_t count = 0;
     const char* last = answer.body().data() + answer.body().size();
@@ -202,8 +203,9 @@ class HttpStore final : public Store {
   Result<std::string> path_of(std::string_view path, const std::string& key) const {
     std::string out = percent_encoded(key);
     if (key.empty() || out.size() > protocol::kLongestKey) {
-      return Status(Code::invalid_argument, fmt::format("'{}' is no key: expected 1 to {} characters",
-                                                        key.substr(0, 80), protocol::kLongestKey));
+      return Status(Code::invalid_argument,
+                    fmt::format("'{}' is not a valid key: expected 1 to {} characters", key.substr(0, 80),
+                                protocol::kLongestKey));
     }
     return std::string(path) + out;
   }
@@ -219,14 +221,14 @@ class HttpStore final : public Store {
     if (!answer.is_ok()) {
       return Status(
           Code::transport,
-          fmt::format("no answer from the rendezvous store {}: {}. It is served by the dabkerun "
-                      "that started this rank, or by rank 0 where mpirun or the program has started "
-                      "the job, and ends with it.",
+          fmt::format("no answer from the rendezvous store {}: {}. It runs in the dabkerun that started this "
+                      "rank, or in rank 0 if mpirun or the program started the job, and ends with it.",
                       describe(), answer.status().message()));
     }
     if (answer->status() == protocol::kNoMemory) {
-      return Status(Code::out_of_memory,
-                    fmt::format("the rendezvous store {} has no memory left to serve this rank", describe()));
+      return Status(
+          Code::out_of_memory,
+          fmt::format("the rendezvous store {} is out of memory and cannot serve this rank", describe()));
     }
     DABKE_ASSIGN_OR_RETURN(const bool genuine, is_genuine(secret_, nonce, *answer));
     if (!genuine) {

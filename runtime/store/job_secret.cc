@@ -51,10 +51,9 @@ Result<JobSecret> parse_job_secret(const std::string& id, const std::string& key
   if (is_taken_key(key)) {
     return Status(
         Code::invalid_argument,
-        "DABKE_JOB_KEY was taken by the rank that started this program, which is not part of the job: only "
-        "the rank's own process may call dabke_init. To start another job use dabkerun; for a job of one "
-        "rank unset DABKE_SIZE, DABKE_RANK, DABKE_RENDEZVOUS, DABKE_JOB_ID, DABKE_JOB_KEY and those of "
-        "HOROVOD_ that dabkerun sets");
+        "DABKE_JOB_KEY was taken by the rank that started this program: only the rank's own process may call "
+        "dabke_init. To start another job, use dabkerun. For a job of one rank, unset DABKE_SIZE, "
+        "DABKE_RANK, DABKE_RENDEZVOUS, DABKE_JOB_ID, DABKE_JOB_KEY and dabkerun's HOROVOD_ variables");
   }
   if (!from_hex(key, secret.key).is_ok()) {
     return Status(Code::invalid_argument,
@@ -82,14 +81,14 @@ Result<JobSecret> job_secret_in(const std::string& directory) {
   if (!S_ISREG(info.st_mode)) return refuse("is not a plain file");
   if (info.st_uid != ::geteuid())
     return refuse(fmt::format("belongs to user {}, not to {}", info.st_uid, ::geteuid()));
-  if ((info.st_mode & 077) != 0) return refuse("can be used by other users, who then know the job's key");
+  if ((info.st_mode & 077) != 0) return refuse("can be used by other users, but contains the job's key");
   constexpr std::size_t kIdDigits = 32, kKeyDigits = 64, kLength = kIdDigits + 1 + kKeyDigits + 1;
   std::string text(kLength + 1, '\0');
   const ssize_t got = ::read(fd.get(), text.data(), text.size());
   JobSecret secret;
   if (got != static_cast<ssize_t>(kLength) || !from_hex(text.substr(0, kIdDigits), secret.id).is_ok() ||
       !from_hex(text.substr(kIdDigits + 1, kKeyDigits), secret.key).is_ok()) {
-    return refuse("does not hold a job's id and key");
+    return refuse("does not contain a job's id and key");
   }
   return secret;
 }

@@ -27,7 +27,7 @@ class MemoryStore final : public Store {
     if (deadline == kNever) {
       changed_.wait(lock, there);
     } else if (!changed_.wait_until(lock, deadline, there)) {
-      return Status(Code::timeout, fmt::format("nobody set '{}' in the {} store in time", key, describe()));
+      return Status(Code::timeout, fmt::format("'{}' was not set in the {} store in time", key, describe()));
     }
     return values_.at(key);
   }
@@ -40,7 +40,7 @@ class MemoryStore final : public Store {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
       if (!value.empty() && (error != std::errc() || end != value.data() + value.size())) {
         return Status(Code::invalid_argument,
-                      fmt::format("'{}' holds '{}', which is no counter", key, value));
+                      fmt::format("'{}' contains '{}', which is not a counter", key, value));
       }
       value = std::to_string(++count);
     }

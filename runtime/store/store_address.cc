@@ -34,8 +34,9 @@ constexpr Duration kGrace = 50ms;
 constexpr Duration kAgain = 100ms;
 
 Result<StoreAddress> resolve(std::string_view authority, const std::string& url) {
-  const Status bad(Code::invalid_argument,
-                   fmt::format("'{}' is no address of a rendezvous store: expected http://host:port", url));
+  const Status bad(
+      Code::invalid_argument,
+      fmt::format("'{}' is not the address of a rendezvous store: expected http://host:port", url));
   const auto colon = authority.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || authority.find('/') != std::string_view::npos)
     return bad;
@@ -52,7 +53,7 @@ Result<StoreAddress> resolve(std::string_view authority, const std::string& url)
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* first = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), port_text.c_str(), &hints, &first); error != 0)
-    return Status(Code::transport, fmt::format("the host of the rendezvous store {} is not found: {}", url,
+    return Status(Code::transport, fmt::format("cannot find the host of the rendezvous store {}: {}", url,
                                                ::gai_strerror(error)));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(first, &::freeaddrinfo);
   return StoreAddress{std::string(authority), links::SocketAddress(found->ai_addr, found->ai_addrlen)};
@@ -102,14 +103,14 @@ class Trial {
       if (got < 0) return errno == EAGAIN ? Result<bool>(false) : system_error("recv", errno);
       if (got == 0) {
         was_dropped_ = !answer_.has_begun();
-        return Status(Code::transport, "whoever is there closes the connection");
+        return Status(Code::transport, "the process there closes the connection");
       }
       DABKE_ASSIGN_OR_RETURN(const auto progress,
                              answer_.append({chunk.data(), static_cast<std::size_t>(got)}));
       if (progress != HttpAnswer::Progress::complete) continue;
       DABKE_ASSIGN_OR_RETURN(const bool genuine, is_genuine(secret, nonce_, answer_));
       if (genuine) return true;
-      return Status(Code::transport, "the store of another job is there");
+      return Status(Code::transport, "the store of another job answers there");
     }
   }
 
@@ -171,8 +172,8 @@ Status nowhere(const std::vector<Trial>& trials) {
   for (const Trial& each : trials) troubles.push_back(each.trouble());
   return {Code::transport,
           fmt::format("the rendezvous store of rank 0 cannot be reached from this host at any of its "
-                      "addresses: {}; check the network and firewalls between them, or name a network "
-                      "that all hosts share with DABKE_NETWORK_INTERFACE",
+                      "addresses: {}. Check the network and firewalls between them, or name a network that "
+                      "all hosts share with DABKE_NETWORK_INTERFACE",
                       fmt::join(troubles, ", "))};
 }
 

@@ -21,14 +21,14 @@ Status check_opened(const std::string& path, const Fd& fd, int error) {
   if (!fd) {
     const Status cause = system_error(fmt::format("cannot write the timeline to '{}'", path), error);
     return Status(cause.code(),
-                  cause.message() + "; name a file in a directory that exists and may be written");
+                  cause.message() + "; choose a file in a directory that exists and is writable");
   }
   if (::lseek(fd.get(), 0, SEEK_CUR) == -1) {
     return Status(
         Code::invalid_argument,
-        fmt::format("cannot write the timeline to '{}': it is a pipe, a socket or a terminal; name a "
-                    "regular file",
-                    path));
+        fmt::format(
+            "cannot write the timeline to '{}': it is a pipe, a socket or a terminal; choose a regular file",
+            path));
   }
   return {};
 }

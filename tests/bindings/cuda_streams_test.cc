@@ -192,7 +192,7 @@ TEST_CASE("a stream that is being captured, or of another device, does not wait,
                Contains("dabke_wait_stream: allreduce 'x': the stream is being captured"));
     CHECK(dabke_wait_stream(handle, nullptr) == DABKE_ERROR_INVALID_ARGUMENT);
     CHECK_THAT(dabke_last_error(),
-               Contains("the default one, which waits for a stream of the program that is"));
+               Contains("the default one, and it waits for a stream of the program that is"));
   }
   CHECK(dabke_poll(handle) == 0);
   CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);

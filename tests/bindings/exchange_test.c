@@ -153,7 +153,7 @@ static int three_of_four(struct process* self) {
     options.ranks = ranks;
     options.ranks_count = 3;
     EXPECT(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
-    EXPECT_SAYS("process 2 of 4 is not among the ranks of the job, which are processes 0,1,3");
+    EXPECT_SAYS("process 2 of 4 is not a rank of the job, whose ranks are processes 0,1,3");
     EXPECT(self->calls == 2 && !dabke_is_initialized());
     return job_of(self, NULL, 0);
   }
@@ -274,7 +274,7 @@ static int out_of_order(struct process* self) {
   dabke_init_options options = options_of(self);
   options.exchange = swapped;
   EXPECT(dabke_init(&options) == DABKE_ERROR_MISMATCH);
-  EXPECT_SAYS("exchange gave process 3 what process 1 of 4 gave as that of process 0 of 4");
+  EXPECT_SAYS("exchange returned to process 3 the block of process 1 of 4 in the place of process 0 of 4");
   return 0;
 }
 

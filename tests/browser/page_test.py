@@ -329,8 +329,8 @@ def test_files_that_are_dropped_at_once_are_shown_together_and_each_fault_with_i
         lambda each: each.execute_script("return dabke.lanes.trace?.count === 3")
     )
     assert message(page) == (
-        "a.json.gz: The file ends in the middle: what follows is missing. "
-        "empty.json has no events: it is empty, or no Chrome trace (.json or .json.gz)."
+        "a.json.gz: The file is cut off: its end is missing. "
+        "empty.json has no events: it is empty, or not a Chrome trace (.json or .json.gz)."
     )
     assert page.execute_script(
         "return dabke.lanes.layout.groups.map(each => [each.key, each.members.length])"
@@ -357,7 +357,7 @@ def test_begins_and_ends_of_tensors_are_read_as_horovod_writes_them(page, tmp_pa
         '{"ph": "B", "name": "ALLREDUCE", "ts": 20, "pid": 7},\n'
     )
     load(page, path)
-    assert "ends in the middle" in message(page)
+    assert "is cut off" in message(page)
     assert page.execute_script(
         'const {trace} = dabke.lanes, i = trace.name.indexOf(trace.names.indexOf("NEGOTIATE_ALLREDUCE"));'
         "return [trace.begin[i], trace.end[i], trace.rows[trace.row[i]].process]"
@@ -601,7 +601,7 @@ def test_the_page_names_a_rank_that_is_late_in_every_step_and_its_cost_to_a_tent
     slept, after = (float(re.search(rf"{words} ([0-9.]+) ms", said)[1]) for words in ("slept", "late by"))
     assert slept >= ms
     first = page.find_element(By.CSS_SELECTOR, ".finding").text
-    assert f"Rank {late} holds the others up" in first
+    assert f"Rank {late} delays the others" in first
     assert float(re.search(r"cost the others ([0-9.]+) ms", first)[1]) == pytest.approx(after, rel=0.1), said
     line = next(
         each.text
@@ -617,8 +617,8 @@ def test_the_page_says_that_the_cause_is_unknown_where_ranks_are_late_by_turns(p
     path, _ = late_job(ranks, ms)
     load(page, path)
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".finding strong")]
-    assert "Ranks wait for one another; the cause is unknown" in titles
-    assert not [title for title in titles if "holds the others up" in title]
+    assert "Ranks wait for each other; the cause is unknown" in titles
+    assert not [title for title in titles if "delays the others" in title]
 
 
 def test_by_how_much_the_clocks_of_hosts_may_be_wrong_is_told(page, tmp_path):
@@ -639,7 +639,7 @@ def test_a_truncated_file_shows_what_it_has_and_says_so(page, trace, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_bytes(trace.read_bytes()[:-5000])
     load(page, cut)
-    assert "ends in the middle" in message(page)
+    assert "is cut off" in message(page)
     assert page.execute_script("return dabke.lanes.trace.count") > 0
 
 
@@ -841,7 +841,7 @@ def job(tmp_path_factory):
     }
     finding = {
         "id": "late-rank",
-        "title": "Rank 2 holds the others up",
+        "title": "Rank 2 delays the others",
         "text": "",
         "advice": "",
         "severity": "high",
@@ -1156,7 +1156,7 @@ def test_the_question_mark_shows_the_keys_unless_it_is_typed_into_a_field(page, 
     assert not keys.is_displayed()
     page.find_element(By.ID, "lanes").send_keys("?")
     assert keys.is_displayed()
-    for words in ("zoom in", "open the rank", "search", "show only rows of a name", "measure"):
+    for words in ("zoom in", "open the rank", "search", "filter the rows by name", "measure"):
         assert words in keys.text
     ActionChains(page).send_keys(Keys.ESCAPE).perform()
     assert not keys.is_displayed()
@@ -1311,11 +1311,11 @@ def test_figures_of_the_report_are_drawn_and_lead_to_their_steps(page, trace):
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#plots figcaption")]
     assert titles == [
         "Communication of each step",
-        "Who is late, by rank and step",
-        "Who was last",
+        "Late ranks, by step",
+        "Last ranks",
         "Bandwidth by size of batch",
         "Tensors in a batch",
-        "The worst tensors",
+        "The slowest tensors",
     ]
     report = json.loads(trace.read_text())["otherData"]["report"]
     before = view(page)

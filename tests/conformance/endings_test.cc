@@ -212,8 +212,7 @@ TEST_CASE("shutdown by one rank fails what waits for it, by its name, while othe
   for (int rank = 0; rank < 3; ++rank) {
     const Left& one = seen[static_cast<std::size_t>(rank)];
     CHECK(one.world.code() == Code::shut_down);
-    CHECK_THAT(one.world.message(),
-               Contains("rank 3 on " + backend.host(3, 4) + " left the job in good order"));
+    CHECK_THAT(one.world.message(), Contains("rank 3 on " + backend.host(3, 4) + " left the job normally"));
     CHECK(one.later.code() == Code::shut_down);
   }
   CHECK(seen[2].set_of_left.code() == Code::shut_down);
@@ -241,7 +240,7 @@ TEST_CASE("shutdown by rank 0 ends the job for all, by its name, process sets wi
   for (const auto& [waits, later] : {seen[1], seen[2]}) {
     for (const Status& status : {waits, later}) {
       CHECK(status.code() == Code::shut_down);
-      CHECK_THAT(status.message(), Contains("rank 0 on node left the job in good order"));
+      CHECK_THAT(status.message(), Contains("rank 0 on node left the job normally"));
     }
   }
 }

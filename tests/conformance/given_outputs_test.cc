@@ -72,8 +72,8 @@ TEST_CASE("an output of another length on one rank fails that operation on all r
     for (const Status& status : one.refused) {
       CHECK(status.code() == Code::invalid_argument);
       CHECK(status.message() == seen[0].refused[0].message());
-      const std::string shapes = "on rank 1 the output given for tensor 'bad' is float32 [" +
-                                 std::to_string(rows + off_by) + ", 2], but what comes is float32 [" +
+      const std::string shapes = "on rank 1 the output of tensor 'bad' is float32 [" +
+                                 std::to_string(rows + off_by) + ", 2], but the result is float32 [" +
                                  std::to_string(rows) + ", 2]";
       CHECK_THAT(status.message(), Contains(std::string(name_of(kind)) + " 'bad' cannot run") &&
                                        Contains(shapes) && Contains("No data has moved") &&
@@ -162,7 +162,7 @@ TEST_CASE("a given output holds what the ranks bring that have not joined") {
     const Seen& one = seen[static_cast<std::size_t>(rank)];
     CHECK(one.bad.code() == Code::invalid_argument);
     CHECK_THAT(one.bad.message(),
-               Contains("on rank 0 the output") && Contains("and 1 rank more has no room for it"));
+               Contains("on rank 0 the output") && Contains("and 1 more rank has no room for it"));
     CHECK(one.good);
     if (kind == CollectiveKind::alltoall) CHECK(one.splits == std::vector<std::int64_t>{1, 0, 1});
   }
@@ -197,7 +197,7 @@ TEST_CASE("an output without rows needs no memory") {
     return start_into(self, kind, filled, nothing, {.name = "not empty"}).wait();
   });
   for (const Status& status : seen)
-    CHECK_THAT(status.message(), Contains("is float32 [0, 2], but what comes is float32 ["));
+    CHECK_THAT(status.message(), Contains("is float32 [0, 2], but the result is float32 ["));
 }
 
 TEST_CASE("what is wrong with a given output by itself is told when it is submitted") {
@@ -228,7 +228,7 @@ TEST_CASE("what is wrong with a given output by itself is told when it is submit
   const std::vector<std::string>& said = seen[0];
   const std::string who = std::string(name_of(kind)) + " 'x': ";
   const std::string behind =
-      ", but the input is float32 [2, 2]; dtype and dimensions must be the same, but for the first";
+      ", but the input is float32 [2, 2]; dtype and all dimensions but the first must be the same";
   CHECK(said[0] == who + "the output of tensor 'x' is int32 [2, 2]" + behind);
   CHECK(said[1] == who + "the output of tensor 'x' is float32 [2, 3]" + behind);
   CHECK(said[2] == who + "the output of tensor 'x' is float32 [4]" + behind);
@@ -237,7 +237,7 @@ TEST_CASE("what is wrong with a given output by itself is told when it is submit
   CHECK_THAT(said[5], Catch::StartsWith(who + "the output of tensor 'x' at ") &&
                           Contains("is not aligned to 4 bytes"));
   CHECK_THAT(said[6],
-             Contains("overlap, and the output begins 12 bytes behind the input; let it begin at the input"));
+             Contains("overlap, and the output begins 12 bytes after the input; let it begin at the input"));
   CHECK_THAT(said[7], Contains("the output of tensor 'x' is on ") && Contains("must be on one device"));
 }
 

@@ -64,8 +64,8 @@ TEST_CASE(
     "a group that is incomplete on every rank is ended by the stall shutdown, with what has come of it") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const std::string text =
-      "group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of 3 members: 'a', 'b' "
-      "(no rank has submitted the 1 missing)";
+      "group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of 3 members: 'a', 'b' (no rank "
+      "has submitted the other 1)";
   const auto seen = ends_by_stall(
       backend,
       [](Rank& self) {
@@ -96,12 +96,12 @@ TEST_CASE("a group that is incomplete on one rank stalls with what that rank has
       },
       [](const auto& ends) {
         const std::string& text = ends[0].message();
-        return text.find("2 of 3 members") != text.npos && text.find("nothing else pending") == text.npos;
+        return text.find("2 of 3 members") != text.npos && text.find("no other call pending") == text.npos;
       });
   for (const Status& status : seen) {
     CHECK(status.code() == Code::stalled);
     CHECK_THAT(status.message(), Contains("2 of 3 members") && Contains("'a', 'b'") && Contains("group 'g'"));
-    CHECK_THAT(status.message(), !Contains("nothing else pending"));
+    CHECK_THAT(status.message(), !Contains("no other call pending"));
   }
 }
 

@@ -71,7 +71,7 @@ TEST_CASE(
       CHECK(status.code() == Code::invalid_argument);
       CHECK_THAT(status.message(), Contains(bad.reason));
       if (rank != 1)
-        CHECK_THAT(status.message(), Contains(" 'x' cannot run: rank 1") && Contains("the job goes on"));
+        CHECK_THAT(status.message(), Contains(" 'x' cannot run: rank 1") && Contains("the job continues"));
     }
     CHECK(seen[rank].again);
   }

@@ -77,14 +77,17 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(failures(plan(KILL), outcome(late, machine_stood_still=0.3)), [])
 
     def test_a_loss_where_nobody_died_is_wrong(self):
-        stopped = [(1.0, 1, "fault 0 stop"), loss(1.2, 0, "allreduce 'a': rank 1 on host-0: nothing heard")]
+        stopped = [
+            (1.0, 1, "fault 0 stop"),
+            loss(1.2, 0, "allreduce 'a': rank 1 on host-0: nothing received"),
+        ]
         self.check(failures(plan(STOP), outcome(stopped, (0, 0, 0))), "nobody was to blame")
         self.assertEqual(failures(plan(STOP), outcome(stopped[:1], (0, 0, 0))), [])
 
     def test_a_cut_host_and_the_others_blame_each_other_and_not_their_own(self):
         cut = [
             (1.0, 2, "fault 0 shell"),
-            loss(4.0, 0, "rank 2 on host1: nothing heard"),
+            loss(4.0, 0, "rank 2 on host1: nothing received"),
             loss(4.0, 2, "rank 0 on host0: gone"),
         ]
         planned = plan(CUT, start="hosts", places=[0, 0, 1])
@@ -99,12 +102,11 @@ class TheJudge(unittest.TestCase):
     ):
         silent = plans.Fault(1, "join", 0, 0, "stop", plans.SILENCE, "stop", "6.0", 6.0)
         planned = plan(silent, start="hosts", places=[0, 1, 1])
-        gone = [(1.0, 1, "fault 0 stop"), loss(3.2, 0, "rank 1 on host1: nothing heard for 2 s")]
+        gone = [(1.0, 1, "fault 0 stop"), loss(3.2, 0, "rank 1 on host1: nothing received for 2 s")]
         seen = loss(
             4.3,
             2,
-            "gloo allgather, rank 2 of 3 in process set 0: "
-            "lost the connection to rank 0 on host0: it was closed",
+            "gloo allgather, rank 2 of 3 in process set 0: lost the connection to rank 0 on host0: closed",
         )
         self.assertEqual(failures(planned, outcome([*gone, seen], (0, 0, 0))), [])
         other = loss(4.3, 2, "rank 0 on host0: it closed its connection")
@@ -160,7 +162,9 @@ class TheJudge(unittest.TestCase):
             (
                 10.5,
                 0,
-                "lost timeout dabke_init: rank 0 waited 10 s in epoch 1 at file:/x for rank 1; start all",
+                "lost timeout dabke_init: rank 1 did not call dabke_init within 10 s "
+                "(DABKE_START_TIMEOUT_SECONDS); start all 2 ranks, or raise that limit. "
+                "Rank 0 waited in epoch 1 at file:/x",
             ),
         ]
         verdict = judges.judge(plan(KILL), outcome(late))
@@ -193,9 +197,10 @@ class TheJudge(unittest.TestCase):
 
     def test_who_came_when_the_epoch_had_ended_waits_for_another_and_is_told_of_that_one(self):
         told = (
-            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for ranks 0 (in epoch 1), 1; "
-            "start all 3 ranks. "
-            "Of epoch 1 rank 0 said: process 77 of rank {} on vm ended in dabke_init "
+            "lost timeout dabke_init: ranks 0 (last in epoch 1), 1 did not call dabke_init within 10 s "
+            "(DABKE_START_TIMEOUT_SECONDS); start all 3 ranks, or raise that limit. "
+            "Rank 2 waited in epoch 2 at file:/x. "
+            "Rank 0 reported of epoch 1: process 77 of rank {} on vm ended in dabke_init "
             "(killed, or ended without dabke_shutdown)"
         )
         self.assertEqual(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(1))])), [])
@@ -205,9 +210,10 @@ class TheJudge(unittest.TestCase):
 
     def test_what_rank_0_lacked_itself_is_its_own_blame(self):
         told = (
-            "lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for rank 0 (in epoch 1); "
-            "start all 3 ranks. "
-            "Of epoch 1 rank 0 said: cannot read /x/1/hello/1.value: Too many open files"
+            "lost timeout dabke_init: rank 0 (last in epoch 1) did not call dabke_init within 10 s "
+            "(DABKE_START_TIMEOUT_SECONDS); start all 3 ranks, or raise that limit. "
+            "Rank 2 waited in epoch 2 at file:/x. "
+            "Rank 0 reported of epoch 1: cannot read /x/1/hello/1.value: Too many open files"
         )
         self.assertEqual(judges.blamed_in(told, 2), [0])
 

@@ -22,7 +22,8 @@ class Verdict:
 
 BLAMES = [
     r"\blost rank (\d+)",
-    r"\brank (\d+) on \S+ has not said",
+    r"\brank (\d+) on \S+ did not report the addresses",
+    r"\branks? (\d+(?:, \d+)*)[^;]*? did not call \S+ within",
     r"\bwaited .*? for ranks? (\d+(?:, \d+)*)",
     r"\bhas no link to rank (\d+)",
     # One of two ranks has failed.
@@ -37,7 +38,7 @@ def blamed_in(message, rank):
 
     The message for a rank that came after the end of the epoch has two parts: the ranks that it waited for,
     and then the end of that epoch. Rank 0 may itself be the cause of that end."""
-    for part in reversed(re.split(r"\bOf epoch \d+ rank 0 said: ", message)):
+    for part in reversed(re.split(r"\bRank 0 reported of epoch \d+: ", message)):
         for told in BLAMES:
             if found := re.search(told, part):
                 return [int(number) for group in found.groups() for number in group.split(", ")]
@@ -49,7 +50,7 @@ def blamed_in(message, rank):
 def never_came(text):
     """True if the text blames a rank that never came. No rank can detect that: the others wait for it as for
     any late rank."""
-    return re.search(r"dabke_init: .*\bwaited [\d.]+ s in epoch\b", text) is not None
+    return re.search(r"dabke_init: .*\bwaited in epoch \d+ at\b", text) is not None
 
 
 class Judge:

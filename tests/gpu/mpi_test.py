@@ -67,7 +67,7 @@ class MpiOnDevices(unittest.TestCase):
                 with self.subTest(mpirun=mpirun, ranks=ranks):
                     output = self.conformance(mpirun, ranks)
                     self.assertIn(
-                        "is not given pointers to the memory of CUDA devices, as it says itself", output
+                        "is not given pointers to the memory of CUDA devices (by its own report)", output
                     )
                     self.assertRegex(output, r"\nallreduce +staged ")
                     self.assertNotRegex(output, r"\nallreduce +mpi ")
@@ -78,7 +78,7 @@ class MpiOnDevices(unittest.TestCase):
                 with self.subTest(mpirun=mpirun, ranks=ranks):
                     output = self.conformance(mpirun, ranks, DABKE_MPI_CUDA_AWARE="yes")
                     self.assertIn(
-                        "is given pointers to the memory of CUDA devices, as DABKE_MPI_CUDA_AWARE=yes", output
+                        "is given pointers to the memory of CUDA devices (DABKE_MPI_CUDA_AWARE=yes)", output
                     )
                     for collective in ("allreduce", "broadcast"):
                         self.assertRegex(output, rf"\n{collective} +mpi ")

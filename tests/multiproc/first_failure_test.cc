@@ -63,8 +63,8 @@ TEST_CASE("a rank that leaves early with 0 is the first cause, in its survivors'
   const bool has_hosts = GENERATE(false, true);
   CAPTURE(kind, size, has_hosts);
   const std::string leaver = "rank " + std::to_string(size - 1);
-  const std::string how = kind == "leaves-by-return" ? " left the job in good order"
-                                                     : " ended with status 0 without dabke_shutdown";
+  const std::string how =
+      kind == "leaves-by-return" ? " left the job normally" : " ended with status 0 without dabke_shutdown";
   LauncherSetup setup;
   if (has_hosts) setup.environment = {"DABKE_TEST_RANKS_PER_HOST=1"};
   const Finished job =
@@ -78,10 +78,18 @@ TEST_CASE("a rank that leaves early with 0 is the first cause, in its survivors'
   CHECK_THAT(job.error, !Catch::Contains("dabkerun: first failure") &&
                             Catch::Contains("dabkerun: first cause: " + leaver + " on host "));
   const std::string verdict = job.error.substr(job.error.find("dabkerun: first cause: "));
-  CHECK_THAT(verdict, Catch::Contains(kind == "leaves-by-return"
-                                          ? ") left the job in good order (status 0), while rank "
-                                          : ") ended with status 0 without dabke_shutdown; ") &&
-                          Catch::Contains(advice) && Catch::Contains("\ndabkerun: after that: rank"));
+  CHECK_THAT(verdict,
+             Catch::Contains(kind == "leaves-by-return" ? ") left the job normally (status 0), while rank "
+                                                        : ") ended with status 0 without dabke_shutdown; ") &&
+                 Catch::Contains(advice) && Catch::Contains("\ndabkerun: after that: rank"));
+}
+
+TEST_CASE("the survivors' errors name the status and the signal of a rank that was killed") {
+  const Finished job = LauncherRun({"-np", "2", "--grace-period", "60", RANK_WORKER, "killed"}).finish();
+  CAPTURE(job.out, job.error);
+  CHECK(job.exit_code == 128 + SIGKILL);
+  CHECK_THAT(job.out, Catch::Contains("[0]<stdout>:error peer_lost: allreduce 'waited for': rank 1 on ") &&
+                          Catch::Contains(" ended with status 137 (SIGKILL)"));
 }
 
 TEST_CASE("a rank that ends with 0 before init ends the init of the others at once") {
@@ -93,11 +101,10 @@ TEST_CASE("a rank that ends with 0 before init ends the init of the others at on
           .finish();
   CAPTURE(job.out, job.error);
   CHECK(job.exit_code == 3);
-  CHECK_THAT(job.out,
-             Catch::Contains("[0]<stdout>:error peer_lost: rank 1 on ") &&
-                 Catch::Contains(" ended with status 0 before dabke_init, in which the others wait for it"));
+  CHECK_THAT(job.out, Catch::Contains("[0]<stdout>:error peer_lost: rank 1 on ") &&
+                          Catch::Contains(" ended with status 0 before calling dabke_init"));
   CHECK_THAT(job.error, Catch::Contains("dabkerun: first cause: rank 1 on host ") &&
-                            Catch::Contains(") ended with status 0 before dabke_init"));
+                            Catch::Contains(") ended with status 0 before calling dabke_init"));
 }
 
 }  // namespace dabke::test

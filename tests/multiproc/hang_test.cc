@@ -75,8 +75,8 @@ TEST_CASE(
   CHECK(verdict.size() <= 8);
   CHECK_THAT(verdict[0],
              Contains("allreduce 'waited for' waits for rank 1: ranks 0,2 have been waiting for "));
-  CHECK_THAT(verdict[1], Contains("rank 1 on host ") && Contains("has nothing pending") &&
-                             Contains("the last it submitted was allreduce 'together'"));
+  CHECK_THAT(verdict[1], Contains("rank 1 on host ") && Contains("has no other call pending") &&
+                             Contains("its last call was allreduce 'together'"));
   if (HAVE_LIBDW) CHECK_THAT(verdict[2], Contains("rank_worker"));
   CHECK_THAT(fmt::format("{}", fmt::join(verdict, "\n")), Contains("pause") && Contains("what to do: "));
   const std::string files = place.path() + "/dabke-dump.";
@@ -84,8 +84,8 @@ TEST_CASE(
   // The list of files appears once for the job. Each rank's own log has one line, and the error that the
   // program gets has the whole text.
   CHECK(occurrences(files, job.error) == 1);
-  CHECK_THAT(job.error, Contains("waits for rank 1 on ") && Contains("; dabkerun tells the rest."));
-  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: ") && Contains("is waited for from rank 1 on "));
+  CHECK_THAT(job.error, Contains("waits for rank 1 on ") && Contains("; dabkerun prints the details."));
+  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: ") && Contains("; rank 1 on "));
 
   const auto dumps = dumps_in(place);
   REQUIRE(dumps.size() == 3);
@@ -120,22 +120,21 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
     if (HAVE_LIBDW) CHECK_THAT(job.error, Contains("sleeps_in_full"));  // without libdw, callers are unknown
     // The whole report appears once; after that, a line refers to it.
     CHECK(occurrences("dabkerun: hang: ", job.error) == 1);
-    CHECK_THAT(job.error,
-               Contains("'waited for' of process set 0 waits for rank 1 on ") && Contains(", as reported "));
+    CHECK_THAT(job.error, Contains("'waited for' waits for rank 1 on ") && Contains(", as reported "));
   }
 }
 
 TEST_CASE("of ranks that call different operations dabkerun shows both") {
   const TemporaryDirectory place;
   LauncherRun launcher = start("late-elsewhere", 0, place);
-  REQUIRE(launcher.wait_for_error("first divergence: "));
+  REQUIRE(launcher.wait_for_error("calls differ at call "));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
   CAPTURE(job.error);
   CHECK_THAT(job.error, Contains("it waits for allreduce 'other' instead") ||
                             Contains("it waits for allreduce 'waited for' instead"));
-  CHECK_THAT(job.error, Contains("first divergence: rank 0 called allreduce '") &&
-                            Contains("let all ranks call the same"));
+  CHECK_THAT(job.error,
+             Contains(": rank 0 called allreduce '") && Contains("make the same calls on all ranks"));
 }
 
 TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
@@ -165,7 +164,7 @@ TEST_CASE("what a rank tells of itself too late for the verdict makes another on
   const auto verdict = verdict_in(job.error);
   REQUIRE(verdict.size() > 2);
   CHECK_THAT(verdict[0], Contains("waits for rank 1: ranks 0,2 have been waiting for "));
-  CHECK_THAT(verdict[1], Contains("the last it submitted was allreduce 'together'"));
+  CHECK_THAT(verdict[1], Contains("its last call was allreduce 'together'"));
 }
 
 TEST_CASE("a join that a rank does not come to is reported and ended") {
@@ -173,8 +172,7 @@ TEST_CASE("a join that a rank does not come to is reported and ended") {
   const Finished job = start("late-join", 12, place).finish();
   CAPTURE(job.out, job.error);
   CHECK(job.exit_code == 3);
-  CHECK_THAT(job.out,
-             Contains("join of process set 0 was called by ranks 0, 2 and is waited for from rank 1 on "));
+  CHECK_THAT(job.out, Contains("ranks 0, 2 wait in join; rank 1 on "));
   CHECK_THAT(job.error, Contains("dabkerun: hang: join waits for rank 1: ranks 0,2 have been waiting"));
   CHECK_THAT(job.out,
              Contains("]<stdout>:error stalled: "));  // the first's; dabkerun ends the others
@@ -257,7 +255,7 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
   CAPTURE(ended.error);
   CHECK(dumps.size() == 3);
   CHECK_THAT(ended.error, Contains("dabkerun: hang: allreduce 'waited for' waits for rank 1"));
-  for (const auto& [rank, dump] : dumps) CHECK(dump.reason == "rank 1 was sent SIGUSR2");
+  for (const auto& [rank, dump] : dumps) CHECK(dump.reason == "rank 1 received SIGUSR2");
 }
 
 TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there are none") {

@@ -102,8 +102,8 @@ TEST_CASE(
   const Finished finished = run.finish();
   CAPTURE(tensors, finished.exit_code, finished.out, finished.error);
   REQUIRE(finished.exit_code == 0);
-  CHECK_THAT(finished.error, Catch::Contains("rank 0 will soon have DABKE_TIMELINE_MAX_BYTES=1000000"));
-  const std::string said = "rank 0: its file came near 1000000 bytes, the limit (DABKE_TIMELINE_MAX_BYTES)";
+  CHECK_THAT(finished.error, Catch::Contains("rank 0 nears its limit, DABKE_TIMELINE_MAX_BYTES=1000000"));
+  const std::string said = "rank 0: its file came near the limit of 1000000 bytes (DABKE_TIMELINE_MAX_BYTES)";
   CHECK_THAT(finished.error, Catch::Contains(said));  // reported by dabkerun, which merges
   std::vector<RankRecords> ranks;
   for (int rank = 0; rank < 4; ++rank) {

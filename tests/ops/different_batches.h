@@ -66,7 +66,7 @@ class DifferentBatches {
  private:
   static std::string text_of(const Brought& brought) {
     return std::to_string(brought.tensors) + " tensor" + (brought.tensors == 1 ? "" : "s") + " of " +
-           std::to_string(4 * brought.tensors * brought.elements) + " bytes to order " +
+           std::to_string(4 * brought.tensors * brought.elements) + " bytes in order " +
            std::to_string(brought.order);
   }
 

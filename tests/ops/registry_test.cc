@@ -52,7 +52,9 @@ TEST_CASE("a backend that a rank has no use for is left out, and asked for by na
               "its ranks; leave the variable unset"));
   CHECK(
       opened(one_rank_a_host(2), "shm") ==
-      Names(2, "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other; leave the variable unset"));
+      Names(
+          2,
+          "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other rank; leave the variable unset"));
 }
 
 TEST_CASE("a single rank is served by whatever is there") {

@@ -195,7 +195,7 @@ TEST_CASE("an output allocator cannot shut down, begin a job or wait, and is tol
   CHECK(ended.says("gather 0"));
   CHECK(ended.says("allocator: shutdown 2 dabke_shutdown was called from an output allocator"));
   CHECK(ended.says("allocator: init 2 dabke_init was called from an output allocator"));
-  CHECK(ended.says("allocator: barrier 2 this call waits, and was made from an output allocator"));
+  CHECK(ended.says("allocator: barrier 2 this call waits, but was made from an output allocator"));
   CHECK(ended.says("shut down 0"));
 }
 

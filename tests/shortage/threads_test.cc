@@ -69,7 +69,7 @@ void say_whether_callbacks_come() {
   say("called back");
 }
 
-constexpr const char* kLimits = "(RLIMIT_NPROC, ulimit -u), that of the control group is";
+constexpr const char* kLimits = "(RLIMIT_NPROC, ulimit -u), the control group's: ";
 
 }  // namespace
 
@@ -146,7 +146,8 @@ TEST_CASE("without a thread to be had after init, a job warns, dumps, calls back
     say_status("dump", dabke_dump(dump.c_str()));
     std::ifstream file(dump);
     const std::string text(std::istreambuf_iterator<char>(file), {});
-    if (text.find("the stack provider was not asked: cannot start thread 'dabke-stack'") != std::string::npos)
+    if (text.find("the stack provider was not called: cannot start thread 'dabke-stack'") !=
+        std::string::npos)
       say("the dump says why it lacks a stack");
     say_status("timeline", dabke_start_timeline((place + "/trace.json").c_str(), 0));
     say_status("then", allreduce("y"));
@@ -206,7 +207,7 @@ TEST_CASE("the kernel's own limit of a user's processes is told by init, and har
   INFO(refused.said);
   CHECK(refused.code == 0);
   CHECK(refused.says("init transport: cannot start thread"));
-  CHECK(refused.says("the user's limit of processes and threads is 1 (RLIMIT_NPROC"));
+  CHECK(refused.says("The user's processes and threads: 1 (RLIMIT_NPROC"));
   CHECK(refused.says("signals as before"));
 
   const auto later = run_processes(1, [](int) {

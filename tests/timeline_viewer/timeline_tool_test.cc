@@ -48,8 +48,8 @@ bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
   // PATH may have a dabke-timeline.
   const auto said_with = [&](const std::string& tool) {
     return fmt::format(
-        "dabkerun: timeline: '{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out\n", path,
-        ranks, counted(ranks, "rank"), tool);
+        "dabkerun: timeline: '{0}' has {1} of {2}; '{3} view {0}' shows it with its findings\n", path, ranks,
+        counted(ranks, "rank"), tool);
   };
   const bool is_said =
       finished.error == said_with(DABKE_TIMELINE_TOOL) || finished.error == said_with("dabke-timeline");
@@ -233,7 +233,7 @@ TEST_CASE("a file that may grow no further is told as such by rank and dabkerun,
   CHECK_THAT(job.error, Contains("File too large") && !Contains("killed"));
   if (format == "records") {
     CHECK_THAT(job.error, Contains("dabkerun: timeline: rank 0: '" + path +
-                                   ".rank0' could not be written to its end: File too large"));
+                                   ".rank0' could not be written completely: File too large"));
   }
   const Json trace = Json::parse(bytes_of(path));
   check_form(trace);
@@ -257,7 +257,7 @@ TEST_CASE("a timeline that could not be written is told once for each file, and 
   CHECK(warnings == files.size());
   for (const std::string& file : files)
     CHECK_THAT(error, Contains("writing the timeline '" + file + "' failed") &&
-                          Contains("No space left on device") && Contains("Make room there"));
+                          Contains("No space left on device") && Contains("Free space there"));
 }
 
 TEST_CASE("a timeline of later steps is told at once that its path cannot be written, and fails no job") {
@@ -271,7 +271,7 @@ TEST_CASE("a timeline of later steps is told at once that its path cannot be wri
   CHECK(job.exit_code == 0);
   const std::string file = path + (format == "records" ? ".rank0" : "");
   CHECK_THAT(job.error, Contains("cannot write the timeline to '" + file + "': No such file or directory") &&
-                            Contains("before the first of DABKE_TIMELINE_STEPS=500:510"));
+                            Contains("before the first step of DABKE_TIMELINE_STEPS=500:510"));
   std::size_t warnings = 0;
   for (auto at = job.error.find("cannot write"); at != job.error.npos;
        at = job.error.find("cannot write", at + 1))
@@ -300,8 +300,7 @@ TEST_CASE("where there are no records dabkerun says so, with the command that me
                                     "sh", "-c", "unset DABKE_TIMELINE; exec \"$0\" recorded", CPP_WORKER})
                            .finish();
   CHECK(job.exit_code == 0);
-  CHECK_THAT(job.error,
-             Contains("there are no records of this job") && Contains("dabke-timeline merge " + path));
+  CHECK_THAT(job.error, Contains("found no records of this job") && Contains("dabke-timeline merge " + path));
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
@@ -351,13 +350,13 @@ TEST_CASE("truncated, damaged and forged files are refused or merged up to there
   write(whole.substr(0, whole.size() / 2));
   const Finished cut = tool({"merge", path});
   CHECK(cut.exit_code == 0);
-  CHECK_THAT(cut.error, Contains("rank 1: '" + file + "' was cut in the middle of a block"));
+  CHECK_THAT(cut.error, Contains("rank 1: '" + file + "' was cut off in the middle of a block"));
 
   write("");
   const Finished empty = tool({"merge", path});
   CHECK(empty.exit_code == 0);
   CHECK_THAT(empty.error,
-             Contains("'" + file + "' has 0 bytes") && Contains("of 2 ranks there are no records of: 1"));
+             Contains("'" + file + "' has only 0 bytes") && Contains("of 2 ranks, no records exist of: 1"));
 
   std::filesystem::remove(path);
   std::string flipped = whole;
@@ -371,14 +370,15 @@ TEST_CASE("truncated, damaged and forged files are refused or merged up to there
   CHECK_FALSE(std::filesystem::exists(path));
 
   write(R"([{"ph":"X","name":"no records at all, of another tool"}])");
-  CHECK_THAT(tool({"merge", path}).error, Contains("'" + file + "' is no file of a timeline's records"));
+  CHECK_THAT(tool({"merge", path}).error, Contains("'" + file + "' is not a file of timeline records"));
   CHECK(tool({"merge", file}).exit_code == 1);
 
   const std::string other = folder.path() + "/other.json";
   REQUIRE(is_recorded(record(other, 2, "recorded"), other, 2));
   write(bytes_of(other + ".rank1"));
   const Finished stranger = tool({"merge", path, "--output", path});
-  CHECK_THAT(stranger.error, Contains(".rank0' is left out: it is of job"));  // the stranger's file is newer
+  CHECK_THAT(stranger.error,
+             Contains(".rank0' is left out: it belongs to job"));  // the stranger's file is newer
   CHECK(tool({"merge", path + ".rank0", file}).exit_code == 1);
 }
 
@@ -391,15 +391,15 @@ TEST_CASE("a command line that makes no sense says so in one line, and help and 
     CHECK(std::ranges::count(finished.error, '\n') == 1);
   }
   CHECK(tool({"reprot", "x"}).error ==
-        "dabke-timeline: reprot: no such command; did you mean report; see dabke-timeline --help\n");
+        "dabke-timeline: reprot: unknown command; did you mean report; see dabke-timeline --help\n");
   CHECK_THAT(tool({"mend"}).error,
-             Contains("mend: no such command; commands are merge, check, report, diff,"));
+             Contains("mend: unknown command; commands are merge, check, report, diff,"));
   CHECK_THAT(tool({"--help"}).out, Contains("merge") && Contains("check"));
   CHECK_THAT(tool({"--help"}).out, Contains("dabke-timeline view trace.json"));
   CHECK_THAT(tool({"merge", "--help"}).out,
              Contains("Usage: dabke-timeline merge") && Contains("--output") && !Contains("As a rule"));
   CHECK_THAT(tool({"--version"}).out, Contains("dabke-timeline "));
-  CHECK_THAT(tool({"merge", "/nowhere/trace.json"}).error, Contains("there are no records of a job"));
+  CHECK_THAT(tool({"merge", "/nowhere/trace.json"}).error, Contains("found no records of a job"));
 }
 
 }  // namespace dabke::test

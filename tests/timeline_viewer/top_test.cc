@@ -81,7 +81,7 @@ void find_by_all_names(const SeenJob& job, bool is_v4) {
     const Finished finished = job.top(arguments);
     CAPTURE(arguments, finished.error);
     CHECK(finished.exit_code == 0);
-    CHECK_THAT(finished.out, Contains("2 of 2 ranks tell"));
+    CHECK_THAT(finished.out, Contains("2 of 2 ranks report"));
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("top tells of each rank its step, and who keeps the others waiting") {
   CHECK(table.exit_code == 0);
   const auto lines = lines_of(table.out);
   REQUIRE(lines.size() == 5);
-  CHECK_THAT(lines[0], Contains("3 of 3 ranks tell") && Contains("MB/s"));
+  CHECK_THAT(lines[0], Contains("3 of 3 ranks report") && Contains("MB/s"));
   CHECK_THAT(lines[1], Contains("waits caused"));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("the key's file is the user's alone and goes with the job, and whoever
   // A process that is being ended closes its connections one after the other, the listener perhaps last.
   for (const pid_t pid : processes_with("HOME=" + job.home.path()))
     CHECK(is_gone_within(pid, std::chrono::seconds(60)));
-  CHECK_THAT(job.top({}).error, Contains("no job to look at") && Contains("--top-port 0"));
+  CHECK_THAT(job.top({}).error, Contains("found no running job") && Contains("--top-port 0"));
   CHECK(job.key_files().empty());
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("another key, another address and another program on the port are told
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   const Finished refused = job.top({"--key-file", wrong});
   CHECK(refused.exit_code == 1);
-  CHECK_THAT(refused.error, Contains("does not let this look") && Contains("of another job"));
+  CHECK_THAT(refused.error, Contains("refused the connection") && Contains("belongs to another job"));
   const Finished elsewhere = job.top({"127.0.0.1:1"});
   CHECK(elsewhere.exit_code == 1);
   CHECK_THAT(elsewhere.error, Contains("no key for 127.0.0.1:1") && Contains("--key-file"));
@@ -189,7 +189,7 @@ TEST_CASE("what is no address, and a host that nobody knows, are told as such") 
   };
   for (const std::string wrong :
        {"node1", "node1:", ":4711", "node1:x", "node1:70000", "fd00::2:4711", "[]:1"})
-    CHECK_THAT(error_of(wrong), Contains("'" + wrong + "' is no HOST:PORT"));
+    CHECK_THAT(error_of(wrong), Contains("'" + wrong + "' is not HOST:PORT"));
   CHECK_THAT(error_of("no-such-host.invalid:4711"), Contains("cannot find the host 'no-such-host.invalid'"));
 }
 
@@ -237,10 +237,10 @@ TEST_CASE("dabkerun --top keeps the table below the output, and takes it away at
   LauncherRun run({"-np", "3", "--top", RANK_WORKER, "slow-rank"},
                   {.environment = {"NO_COLOR=1"}, .terminal = terminal.path()});
   REQUIRE(terminal.wait_for("[2]<stdout>:it steps"));
-  REQUIRE(terminal.wait_for("3 of 3 ranks tell"));
+  REQUIRE(terminal.wait_for("3 of 3 ranks report"));
   REQUIRE(terminal.wait_for("waits caused"));
   REQUIRE(
-      terminal.wait_for("\x1b[5A\r\x1b[J3 of 3 ranks tell"));  // five lines are drawn again in their place
+      terminal.wait_for("\x1b[5A\r\x1b[J3 of 3 ranks report"));  // five lines are drawn again in their place
   run.signal(SIGTERM);
   REQUIRE(terminal.wait_for("\x1b[5A\r\x1b[Jdabkerun: SIGTERM"));
   run.finish();

@@ -6,25 +6,25 @@ import {moveCursor, selectBeside, toggle, toggleAll} from './folding.js';
 export const KEYS = [
   {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {
     w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
-  {keys: ['A', 'D', '←', '→', 'drag'], words: 'move to the left, to the right', act: {
+  {keys: ['A', 'D', '←', '→', 'drag'], words: 'move left, right', act: {
     a: lanes => moveBy(lanes, -1), d: lanes => moveBy(lanes, 1),
     ArrowLeft: lanes => moveBy(lanes, -1), ArrowRight: lanes => moveBy(lanes, 1)}},
   {keys: ['↑', '↓', 'Shift wheel'], words: 'scroll', act: {
     ArrowUp: lanes => lanes.scrollBy(-32), ArrowDown: lanes => lanes.scrollBy(32)}},
-  {keys: ['0'], words: 'see all again', act: {0: lanes => lanes.showAll()}},
-  {keys: ['J', 'K'], words: 'go to the next rank, the one before', act: {
+  {keys: ['0'], words: 'show the whole trace', act: {0: lanes => lanes.showAll()}},
+  {keys: ['J', 'K'], words: 'go to the next, the previous rank', act: {
     j: lanes => moveCursor(lanes, 1), k: lanes => moveCursor(lanes, -1)}},
-  {keys: ['Enter', 'click'], words: 'open the rank, or fold it', act: {
+  {keys: ['Enter', 'click'], words: 'open or fold the rank', act: {
     Enter: lanes => toggle(lanes, lanes.cursor)}},
-  {keys: ['O'], words: 'open all ranks, or fold them', act: {o: lanes => toggleAll(lanes)}},
-  {keys: ['N', 'B'], words: 'select the next event of the row, the one before', act: {
+  {keys: ['O'], words: 'open or fold all ranks', act: {o: lanes => toggleAll(lanes)}},
+  {keys: ['N', 'B'], words: 'select the next, the previous event of the row', act: {
     n: lanes => selectBeside(lanes, 1), b: lanes => selectBeside(lanes, -1)}},
-  {keys: ['F', 'two clicks'], words: 'zoom to what is selected', act: {f: lanes => lanes.fitSelected()}},
-  {keys: ['M', 'Shift drag'], words: 'measure what is selected, or a range', act: {
+  {keys: ['F', 'double click'], words: 'zoom to the selection', act: {f: lanes => lanes.fitSelected()}},
+  {keys: ['M', 'Shift drag'], words: 'measure the selection, or a range', act: {
     m: lanes => lanes.measureSelected()}},
-  {keys: ['Escape'], words: 'clear the selection and the measure', act: {Escape: lanes => lanes.clear()}},
-  {keys: ['/'], words: 'search; then Enter goes to the next, Shift Enter to the one before'},
-  {keys: ['R'], words: 'show only rows of a name'},
+  {keys: ['Escape'], words: 'clear the selection and the measurement', act: {Escape: lanes => lanes.clear()}},
+  {keys: ['/'], words: 'search; Enter goes to the next match, Shift Enter to the previous one'},
+  {keys: ['R'], words: 'filter the rows by name'},
   {keys: ['?'], words: 'show these keys'},
 ];
 

@@ -59,8 +59,8 @@ function parse(files, onProgress = () => {}) {
 
 function faultsOf({truncated, bad, cut, metadata}) {
   return [
-    cut && `The file cannot be decompressed to its end (${cut}).`,
-    truncated && 'The file ends in the middle: what follows is missing.',
+    cut && `The file cannot be decompressed completely (${cut}).`,
+    truncated && 'The file is cut off: its end is missing.',
     bad && (bad === 1 ? '1 event cannot be read and is left out.' :
       `${bad.toLocaleString('en')} events cannot be read and are left out.`),
     ...(Array.isArray(metadata?.otherData?.missing) ? metadata.otherData.missing.map(String) : []),
@@ -88,7 +88,7 @@ async function open(files, reports) {
     return showStatus(`${name} cannot be read: ${error.message}`);
   }
   const isAlone = files.length === 1,
-    hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
+    hasNone = text => `${text} has no events: it is empty, or not a Chrome trace (.json or .json.gz).`;
   if (!result.trace.count) return showStatus(names.map(hasNone).join(' '));
   showStatus(result.files.map((file, i) => {
     const faults = file.count ? faultsOf(file) : hasNone(names[i]);
@@ -170,8 +170,8 @@ async function compare({blob, name}) {
     const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report,
       [now] = told;
     if (!now || !other)
-      throw new Error(`${now ? name : 'the trace that is shown'
-        } has no report; dabke-timeline merge makes traces that have one`);
+      throw new Error(`${now ? name : 'this trace'
+      } has no report; traces from dabke-timeline merge have one`);
     showStatus('');
     showComparison(at('comparison'), name, other, now);
     at('comparison').scrollIntoView();

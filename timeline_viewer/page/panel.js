@@ -24,16 +24,17 @@ export function showFindings(place, report, onEvidence, file = '') {
   place.replaceChildren(element('h2', file ? `Findings in ${file}` : 'Findings'));
   if (!report) {
     place.append(element('p',
-      'This file has no report: dabke-timeline view FILE makes one. What a click selects is told above, on all ranks side by side.'));
+      'This file has no report; dabke-timeline view FILE makes one. '
+      + 'A click shows details above, for all ranks side by side.'));
     return;
   }
-  if (!report.findings?.length) place.append(element('p', 'The report has found nothing to mend.'));
+  if (!report.findings?.length) place.append(element('p', 'The report has no findings.'));
   for (const finding of report.findings ?? []) {
     const button = element('button', '', element('strong', finding.title),
       element('p', unbroken(finding.text)), element('p', unbroken(finding.advice)));
     const [evidence] = Array.isArray(finding.evidence) ? finding.evidence : [];
     button.disabled = !evidence;
-    if (evidence) button.append(Object.assign(element('p', 'Show it in the lanes'), {className: 'go'}));
+    if (evidence) button.append(Object.assign(element('p', 'Show it in the timeline'), {className: 'go'}));
     button.className = 'finding';
     if (['high', 'medium'].includes(finding.severity)) button.classList.add(finding.severity);
     button.onclick = () => onEvidence(evidence);
@@ -79,7 +80,7 @@ export function showRange(place, trace, {begin, end}) {
   const lines = [...sums].sort((a, b) => b[1].us - a[1].us).slice(0, 12).map(
     ([name, {count, us}]) => element('tr', '', named(trace.names[name]),
       element('td', count.toLocaleString('en')), element('td', time(us))));
-  const head = element('tr', '', element('th', 'in it, all lanes'), element('th', 'events'),
+  const head = element('tr', '', element('th', 'in this range, all lanes'), element('th', 'events'),
     element('th', 'time'));
   place.replaceChildren(element('h2', `${time(end - begin)} from ${time(begin - trace.first)} on`),
     element('table', '', head, ...lines));

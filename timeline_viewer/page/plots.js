@@ -86,7 +86,7 @@ function lateness(report, steps, goTo) {
           'fill-opacity': (0.06 + 0.94 * Math.sqrt(caused / most)).toFixed(2)}, hint),
         steps, column, goTo);
     })]);
-  return figure('Who is late, by rank and step',
+  return figure('Late ranks, by step',
     `The stronger the colour, the more a rank cost the others in a step; at most ${time(most)}.`,
     rows.length * ROW, shapes);
 }
@@ -126,7 +126,7 @@ function fusion(of) {
   });
   return figure('Tensors in a batch',
     `${number(of.tensors)} tensors in ${number(of.batches)} batches, ${
-      number(of.mean_tensors).toFixed(1)} by the mean.`, HEIGHT, shapes);
+      number(of.mean_tensors).toFixed(1)} per batch on average.`, HEIGHT, shapes);
 }
 
 function table(title, heads, rows) {
@@ -156,9 +156,10 @@ export function showPlots(place, report, goTo, file = '') {
   const tensors = list(report.tensors).slice(0, 10).map(each =>
     [String(each.name), time(number(each.negotiate_us)), time(number(each.collective_us))]);
   const figures = [exposed(steps, goTo), lateness(report, steps, goTo),
-    table('Who was last', ['rank', 'last in', ...steps.length ? ['usual step', 'by mean'] : ['cost']], cost),
+    table('Last ranks',
+      ['rank', 'last in', ...steps.length ? ['typical step', 'on average'] : ['cost']], cost),
     bandwidth(list(report.sizes)), fusion(report.fusion),
-    table('The worst tensors', ['name', 'negotiate', 'collective'], tensors)].filter(Boolean);
+    table('The slowest tensors', ['name', 'negotiate', 'collective'], tensors)].filter(Boolean);
   if (!figures.length) return;
   const head = document.createElement('h2');
   head.textContent = file ? `Figures of ${file}` : 'Figures';

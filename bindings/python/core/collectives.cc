@@ -32,7 +32,7 @@ dabke_status alltoall(const char* name, const DLTensor* input, const DLTensor* o
 dabke_status grouped_allgather(const char* const* names, const DLTensor* const* inputs,
                                const DLTensor* const* outputs, std::size_t count,
                                const dabke_options* options, dabke_handle** handle) {
-  if (outputs != nullptr) throw ArgumentError("a grouped allgather makes its outputs itself; pass none");
+  if (outputs != nullptr) throw ArgumentError("a grouped allgather allocates its outputs itself; pass none");
   return dabke_grouped_allgather_async(names, inputs, count, options, handle);
 }
 

@@ -43,7 +43,7 @@ const DtypeRow* row_of(DLDataType dtype) {
 
 const DtypeRow& row_named(std::string_view name) {
   const auto row = std::ranges::find(dtype_rows(), name, &DtypeRow::name);
-  if (row == dtype_rows().end()) throw ArgumentError("there is no dtype '" + std::string(name) + "'");
+  if (row == dtype_rows().end()) throw ArgumentError("unknown dtype '" + std::string(name) + "'");
   return *row;
 }
 

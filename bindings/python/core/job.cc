@@ -32,9 +32,9 @@ struct Exchange {
     const std::size_t wanted = static_cast<std::size_t>(size) * capacity;
     if (everything.size() != wanted) {
       raise(DABKE_ERROR_INVALID_ARGUMENT,
-            "exchange gave " + std::to_string(everything.size()) + " bytes instead of " +
+            "exchange returned " + std::to_string(everything.size()) + " bytes instead of " +
                 std::to_string(wanted) +
-                "; it must give those of all processes, in the order of their numbers");
+                "; it must return the bytes of all processes, in the order of their numbers");
     }
     std::memcpy(all, everything.data(), wanted);
   }

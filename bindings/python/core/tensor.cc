@@ -136,10 +136,9 @@ Tensor::~Tensor() {
 
 std::shared_ptr<const Tensor> Tensor::exported_by(nb::handle object, bool is_output) {
   if (is_masked(object)) {
-    throw ArgumentError(
-        "a " + name_of_type(object) +
-        " has elements that do not count, and the ranks' masks may differ; pass its filled(value), or "
-        "its data if all of it counts");
+    throw ArgumentError("a " + name_of_type(object) +
+                        " is masked, and the ranks' masks may differ; pass its filled(value), or its data to "
+                        "use all elements");
   }
   const std::shared_ptr<Tensor> tensor(new Tensor);
   std::string why_not;
@@ -151,10 +150,9 @@ std::shared_ptr<const Tensor> Tensor::exported_by(nb::handle object, bool is_out
     throw ArgumentError("a " + name_of_type(object) + dtype_text(object) +
                         " cannot be read here: " + why_not);
   }
-  throw ArgumentError(
-      "a " + name_of_type(object) +
-      " is no array: it has neither a buffer nor __dlpack__ that can be used here; pass a NumPy array, or "
-      "anything that speaks DLPack");
+  throw ArgumentError("expected an array, got " + name_of_type(object) +
+                      ", which has neither a usable buffer nor a usable __dlpack__; pass a NumPy array, "
+                      "or an object that supports DLPack");
 }
 
 bool Tensor::take_buffer(nb::handle object, bool is_output, std::string& why_not) {
@@ -163,8 +161,7 @@ bool Tensor::take_buffer(nb::handle object, bool is_output, std::string& why_not
     buffer_.obj = nullptr;
     why_not = take_error();
     if (is_output && PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_FULL_RO) == 0) {
-      throw ArgumentError("the output is a read-only " + name_of_type(object) +
-                          "; pass one that may be written");
+      throw ArgumentError("the output is a read-only " + name_of_type(object) + "; pass a writable one");
     }
     buffer_.obj = nullptr;
     PyErr_Clear();
@@ -201,7 +198,7 @@ void Tensor::make_plain(const Py_buffer& view, bool is_swapped, bool is_output) 
   if (!is_compact) {
     const bool has_strides = view.suboffsets == nullptr && view.strides != nullptr;
     throw ArgumentError(
-        "the output's elements of " + std::to_string(view.itemsize) + " bytes lie apart" +
+        "the output's elements of " + std::to_string(view.itemsize) + " bytes are not contiguous" +
         (has_strides ? ", with strides of [" + strides_text(view) + "] bytes" : "") +
         ", but an output must be compact and row-major; pass a contiguous one, and copy the result");
   }
@@ -209,7 +206,7 @@ void Tensor::make_plain(const Py_buffer& view, bool is_swapped, bool is_output) 
     throw ArgumentError(
         "the output is not in this machine's byte order; pass one that is, and copy the result");
   }
-  throw ArgumentError("the output begins at an address that is no multiple of its elements' " +
+  throw ArgumentError("the output begins at an address that is not a multiple of its elements' " +
                       std::to_string(view.itemsize) +
                       " bytes; pass one that is aligned, and copy the result");
 }
@@ -220,8 +217,8 @@ void Tensor::copy(const Py_buffer& from, bool is_swapped) {
   if (copy_ == nullptr) {
     throw ArgumentError(
         DABKE_ERROR_OUT_OF_MEMORY,
-        "there is no memory for the copy of " + std::to_string(bytes) +
-            " bytes that an input needs which is not compact, aligned and in this machine's byte order");
+        "cannot allocate the copy of " + std::to_string(bytes) +
+            " bytes; an input needs a copy unless it is compact, aligned and in this machine's byte order");
   }
   if (PyBuffer_ToContiguous(copy_.get(), &from, from.len, 'C') != 0) nb::raise_python_error();
   if (is_swapped) swap_bytes(copy_.get(), bytes, static_cast<std::size_t>(from.itemsize));
@@ -235,8 +232,7 @@ bool Tensor::take_dlpack(nb::handle object, bool is_output, std::string& why_not
   // PyTorch exports the memory of a negated view without its sign.
   const nb::object is_negated = nb::getattr(object, "is_neg", nb::none());
   if (!is_negated.is_none() && nb::cast<bool>(is_negated())) {
-    throw ArgumentError(
-        "the tensor stands for the negative of what is in its memory; pass tensor.resolve_neg()");
+    throw ArgumentError("the tensor has PyTorch's negative bit set; pass tensor.resolve_neg()");
   }
   const nb::object capsule = capsule_of(object);
   if (!capsule.is_valid()) {
@@ -251,9 +247,9 @@ bool Tensor::take_dlpack(nb::handle object, bool is_output, std::string& why_not
         static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersionedCapsule));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     if (versioned_->version.major != DLPACK_MAJOR_VERSION) {
-      throw ArgumentError("a " + name_of_type(object) + " speaks version " +
+      throw ArgumentError("a " + name_of_type(object) + " uses version " +
                           std::to_string(versioned_->version.major) +
-                          " of DLPack; 1 is understood here, and what came before");
+                          " of DLPack; only version 1 and older ones are supported");
     }
     is_read_only = (versioned_->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
     tensor_ = versioned_->dl_tensor;
@@ -264,8 +260,7 @@ bool Tensor::take_dlpack(nb::handle object, bool is_output, std::string& why_not
     tensor_ = managed_->dl_tensor;
   }
   if (is_output && is_read_only) {
-    throw ArgumentError("the output is a read-only " + name_of_type(object) +
-                        "; pass one that may be written");
+    throw ArgumentError("the output is a read-only " + name_of_type(object) + "; pass a writable one");
   }
   std::vector<Py_ssize_t> strides;
   if (const auto view = view_of(tensor_, strides)) make_plain(*view, false, is_output);

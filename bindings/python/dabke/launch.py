@@ -34,7 +34,7 @@ def _find(name: str) -> str:
         return str(place)
     found = shutil.which(name)
     if found is None or _is_our_script(found):
-        raise NotBuiltError(f"there is no {name} beside this package or on PATH; build the target {name}")
+        raise NotBuiltError(f"{name} is neither next to this package nor on PATH; build the target {name}")
     return found
 
 

@@ -125,8 +125,9 @@ class _CallerOfDabkerun(Caller):
     def give(self, call: bytes) -> bytes | None:
         if len(call) > _core.STORE_LARGEST_VALUE - _TOKEN_SIZE:
             raise InvalidArgumentError(
-                f"dabke.run: the function and its arguments take {len(call)} bytes, and between hosts at most "
-                f"{_core.STORE_LARGEST_VALUE - _TOKEN_SIZE} can go; let the function read large data itself"
+                f"dabke.run: the function and its arguments take {len(call)} bytes, but at most "
+                f"{_core.STORE_LARGEST_VALUE - _TOKEN_SIZE} can be sent between hosts; "
+                "let the function read large data itself"
             )
         return self._token.encode() + call
 

@@ -35,16 +35,15 @@ struct Refusal {
   std::string_view flag;
   std::string_view reason;
 };
-inline constexpr std::string_view kNoSuchMpi = "no MPI that dabkerun hands over to has it; leave it out";
+inline constexpr std::string_view kNoSuchMpi = "neither MPICH nor Open MPI has it; leave it out";
 inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
 inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
-inline constexpr std::string_view kNoHierarchy =
-    "hosts with several ranks reduce inside first in any case; leave it out";
+inline constexpr std::string_view kNoHierarchy = "hierarchical reduction is always used; leave it out";
 inline constexpr std::array kRefusals{
     Refusal{"--tcp", kNoSuchMpi},
-    Refusal{"--binding-args", "say it with --mpi-args"},
+    Refusal{"--binding-args", "use --mpi-args"},
     Refusal{"--mpi-threads-disable", kNoSuchMpi},
-    Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
+    Refusal{"--jsrun", "this version cannot launch through jsrun; leave it out"},
     Refusal{"--host-discovery-script", kNoElastic},
     Refusal{"--min-np", kNoElastic},
     Refusal{"--min-num-proc", kNoElastic},
@@ -66,13 +65,11 @@ inline constexpr std::array kRefusals{
 };
 
 /// Flags of other launchers that request the behaviour that dabkerun has in any case.
-inline constexpr std::string_view kMeetsByItself = "the ranks find one another through dabkerun";
-inline constexpr std::string_view kHostsAreNamed = "-H or --hostfile names the hosts";
-inline constexpr std::string_view kStartsAllHosts =
-    "dabkerun starts the ranks of all hosts and is started once";
+inline constexpr std::string_view kMeetsByItself = "the ranks find each other through dabkerun";
+inline constexpr std::string_view kHostsAreNamed = "-H and --hostfile name the hosts";
+inline constexpr std::string_view kStartsAllHosts = "one dabkerun starts the ranks on all hosts";
 inline constexpr std::string_view kSlotsMayExceedCores = "a host may have more slots than cores";
-inline constexpr std::string_view kInOrder =
-    "ranks fill the slots of the hosts in their order; --bind-to binds them";
+inline constexpr std::string_view kInOrder = "ranks fill the hosts' slots in order and --bind-to binds them";
 inline constexpr std::string_view kOwnDirectory = "ranks start in the directory in which dabkerun is started";
 inline constexpr std::array kNotNeeded{
     Refusal{"--oversubscribe", kSlotsMayExceedCores},
@@ -81,8 +78,8 @@ inline constexpr std::array kNotNeeded{
     Refusal{"--map-by", kInOrder},
     Refusal{"-map-by", kInOrder},
     Refusal{"--rank-by", kInOrder},
-    Refusal{"--allow-run-as-root", "dabkerun starts ranks for root as for any user"},
-    Refusal{"--tag-output", "each line has its rank before it"},
+    Refusal{"--allow-run-as-root", "dabkerun also starts ranks for root"},
+    Refusal{"--tag-output", "each line begins with its rank"},
     Refusal{"--nnodes", kHostsAreNamed},
     Refusal{"--node-rank", kStartsAllHosts},
     Refusal{"--node_rank", kStartsAllHosts},
@@ -104,7 +101,7 @@ struct Meant {
   std::string_view spelling, flag;
 };
 inline constexpr std::string_view kSlotsOfHosts =
-    "-H, which says how many ranks each host takes, as in -H a:4,b:4";
+    "-H, with the number of ranks on each host, as in -H a:4,b:4";
 inline constexpr std::array kMeant{
     Meant{"--host", "-H"},
     Meant{"-host", "-H"},

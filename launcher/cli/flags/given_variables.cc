@@ -86,13 +86,14 @@ Status check_given_variables(const std::vector<GivenVariable>& given,
     const auto is_it = [&](const std::string& each) { return each.starts_with(variable.name + "="); };
     if (!variable.value && std::ranges::none_of(environment, is_it)) {
       return {Code::invalid_argument,
-              fmt::format("-x {0}: dabkerun has no such variable: set it, or give a value, as in -x {0}=1",
-                          variable.name)};
+              fmt::format(
+                  "-x {0}: not set in the environment of dabkerun: set it, or give a value, as in -x {0}=1",
+                  variable.name)};
     }
     for (const auto& [first, last] : variable.ranks) {
       if (last >= size) {
         return {Code::invalid_argument,
-                fmt::format("-x {}@{}: the job has no rank {}, only those from 0 to {}", variable.name,
+                fmt::format("-x {}@{}: the job has no rank {}; its ranks are 0 to {}", variable.name,
                             first == last ? fmt::format("{}", last) : fmt::format("{}-{}", first, last), last,
                             size - 1)};
       }

@@ -7,10 +7,10 @@ namespace dabke::launcher {
 Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
   return Status(
       Code::invalid_argument,
-      fmt::format("--config-file {}: this build reads no such files, for want of yaml-cpp: give flags or "
-                  "DABKE_ variables, or build it with -Dconfig_files=enabled (Debian package "
-                  "libyaml-cpp-dev)",
-                  path));
+      fmt::format(
+          "--config-file {}: this build cannot read config files (built without yaml-cpp): use flags or "
+          "DABKE_ variables, or build with -Dconfig_files=enabled (Debian package libyaml-cpp-dev)",
+          path));
 }
 
 bool reads_config_files() { return false; }

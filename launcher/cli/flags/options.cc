@@ -73,8 +73,8 @@ Status unknown_flag(const FlagParser& parser, const std::string& flag) {
   const std::string meant = meant_flag(parser, flag);
   return {Code::invalid_argument,
           meant.empty()
-              ? fmt::format("{}: no such flag; dabkerun --help lists them, and -- ends the flags", flag)
-              : fmt::format("{}: no such flag; did you mean {}?", flag, meant)};
+              ? fmt::format("{}: unknown option; dabkerun --help lists all options, and -- ends them", flag)
+              : fmt::format("{}: unknown option; did you mean {}?", flag, meant)};
 }
 
 /// The words before the command, each flag joined with its value as --flag=value, and the command.
@@ -115,7 +115,7 @@ Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::stri
     }
     if (takes_value && !value) {
       if (at == arguments.size()) {
-        return Status(Code::invalid_argument, fmt::format("{}: a value is missing after it", spelled));
+        return Status(Code::invalid_argument, fmt::format("{}: its value is missing", spelled));
       }
       value = arguments[at++];
     }
@@ -135,8 +135,7 @@ Status take_number_of_ranks(const std::string& text, Options& options) {
   const auto [end, error] = std::from_chars(text.data(), last, options.num_proc);
   if (error != std::errc() || end != last || options.num_proc < 1 || options.num_proc > kMostRanks) {
     return {Code::invalid_argument,
-            fmt::format("-np {}: expected how many ranks to start, a whole number from 1 to {}", text,
-                        kMostRanks)};
+            fmt::format("-np {}: expected the number of ranks, from 1 to {}", text, kMostRanks)};
   }
   return {};
 }
@@ -147,8 +146,7 @@ Status take_ssh_port(const std::string& text) {
   if (text.empty() ||
       (error == std::errc() && end == text.data() + text.size() && port >= 1 && port <= 65535))
     return {};
-  return {Code::invalid_argument,
-          fmt::format("--ssh-port {}: expected a port, a whole number from 1 to 65535", text)};
+  return {Code::invalid_argument, fmt::format("--ssh-port {}: expected a port from 1 to 65535", text)};
 }
 
 Status take_variables(const std::vector<std::string>& texts, Options& options) {
@@ -175,8 +173,8 @@ Status take_grace_period(const std::string& text, Options& options) {
 
 Status take_choices(const RawOptions& raw, Options& options) {
   if (!raw.hosts.empty() && !raw.hostfile.empty()) {
-    return {Code::invalid_argument,
-            fmt::format("-H {} and --hostfile {} say the same thing: give one", raw.hosts, raw.hostfile)};
+    return {Code::invalid_argument, fmt::format("-H {} and --hostfile {} both name the hosts: give only one",
+                                                raw.hosts, raw.hostfile)};
   }
   if (raw.stdin_to != "0" && raw.stdin_to != "none") {
     return {Code::invalid_argument,
@@ -198,7 +196,7 @@ Status take_choices(const RawOptions& raw, Options& options) {
   options.launcher = raw.mpi ? "mpi" : raw.launcher;
   if (!raw.mpi_arguments.empty() && options.launcher != "mpi")
     return {Code::invalid_argument,
-            fmt::format("--mpi-args {}: goes with --launcher mpi alone", raw.mpi_arguments)};
+            fmt::format("--mpi-args {}: only valid with --launcher mpi", raw.mpi_arguments)};
   for (const auto& [flag, text] :
        {std::pair("--ssh-args", &raw.ssh_arguments), std::pair("--remote-shell", &raw.remote_shell),
         std::pair("--mpi-args", &raw.mpi_arguments)}) {
@@ -215,7 +213,7 @@ Status check_help_topic(const std::string& topic) {
   if (topic == kSettingsBefore || std::ranges::find(topics, topic) != topics.end()) return {};
   const std::string closest = closest_name(topic, topics, std::max<std::size_t>(1, topic.size() / 4));
   return {Code::invalid_argument,
-          fmt::format("--help {}: no such topic; {}", topic,
+          fmt::format("--help {}: unknown topic; {}", topic,
                       closest.empty() ? fmt::format("topics are {}", fmt::join(topics, ", "))
                                       : fmt::format("did you mean {}?", closest))};
 }
@@ -232,8 +230,8 @@ Result<std::string> scaled(const Knob& knob, const std::string& text) {
     return is_whole ? fmt::format("{}", std::llround(value)) : fmt::format("{}", value);
   }
   return Status(Code::invalid_argument,
-                fmt::format("--{}={} is not valid: expected a number; {} times it is {}, {}. {}", knob.flag,
-                            text, knob.flag_scale, knob.env_name(), knob.accepts(), knob.help));
+                fmt::format("--{}={} is not valid: expected a number ({} times it becomes {}, {}). {}",
+                            knob.flag, text, knob.flag_scale, knob.env_name(), knob.accepts(), knob.help));
 }
 
 Status take_knobs(const RawOptions& raw, Options& options) {
@@ -309,8 +307,8 @@ Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, c
   if (flag == nullptr || flag->group == "Information" || flag->names.front() == "config-file") {
     const std::string closest = meant_key(parser, spelled);
     return Status(Code::invalid_argument,
-                  fmt::format("{}: '{}' is no key{}", where, entry.key,
-                              closest.empty() ? ": keys are the flags that dabkerun --help lists"
+                  fmt::format("{}: unknown key '{}'{}", where, entry.key,
+                              closest.empty() ? ": the keys are the options that dabkerun --help lists"
                                               : fmt::format("; did you mean {}?", closest)));
   }
   if (flag->takes_value) {
@@ -339,8 +337,8 @@ Status check_given_once(const FlagParser& parser, const ConfigEntry& entry, cons
   const auto [known, is_new] =
       lines.try_emplace(flag->may_be_repeated ? entry.key : flag->names.front(), entry.line);
   if (is_new) return {};
-  return {Code::invalid_argument, fmt::format("{}: '{}' is given again, after line {}: keep one of the two",
-                                              where, entry.key, known->second)};
+  return {Code::invalid_argument, fmt::format("{}: '{}' is given twice, first on line {}: keep one", where,
+                                              entry.key, known->second)};
 }
 
 /// Returns the flags that only the file gives, as on a command line.
@@ -413,18 +411,18 @@ Status check_command(const Options& options, const RawOptions& raw, std::span<co
   if (!is_for_doctor && !options.command.empty() && options.command.front() == kDoctor &&
       raw.num_proc.empty()) {
     const auto before = arguments.first(arguments.size() - options.command.size());
-    return {Code::invalid_argument,
-            fmt::format("doctor: it goes before its flags: dabkerun doctor {}; a program of that name needs "
-                        "-np, or its path",
-                        fmt::join(before, " "))};
+    return {Code::invalid_argument, fmt::format("doctor: put it before its options: dabkerun doctor {}; to "
+                                                "run a program of that name, give -np or its path",
+                                                fmt::join(before, " "))};
   }
   if (is_for_doctor && !options.command.empty())
-    return {Code::invalid_argument,
-            fmt::format("doctor {}: it starts no command; leave that out", options.command.front())};
-  if (raw.json && !is_for_doctor) return {Code::invalid_argument, "--json: goes with dabkerun doctor alone"};
+    return {
+        Code::invalid_argument,
+        fmt::format("doctor {}: the doctor does not start a command; leave it out", options.command.front())};
+  if (raw.json && !is_for_doctor) return {Code::invalid_argument, "--json: only valid with dabkerun doctor"};
   if (options.command.empty() && !is_for_doctor)
     return {Code::invalid_argument,
-            "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10"};
+            "the command is missing: give the program to start, as in dabkerun -np 2 ./train --epochs 10"};
   return {};
 }
 

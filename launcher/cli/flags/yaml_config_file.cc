@@ -32,7 +32,7 @@ Result<std::vector<std::string>> parts_of(const YAML::Node& node, const std::str
   std::vector<std::string> parts;
   for (const YAML::Node& part : node) {
     if (!part.IsScalar())
-      return fault(path, part.Mark().line + 1, "a list of more than words: expected words or numbers");
+      return fault(path, part.Mark().line + 1, "a list with nested values: expected words or numbers");
     parts.push_back(part.Scalar());
   }
   return parts;
@@ -42,10 +42,11 @@ Status take_map(const YAML::Node& map, const std::string& path, const std::strin
                 std::vector<ConfigEntry>& entries) {
   for (const auto& row : map) {
     const int line = row.first.Mark().line + 1;
-    if (!row.first.IsScalar()) return fault(path, line, "a key that is no word: expected a flag's name");
+    if (!row.first.IsScalar())
+      return fault(path, line, "a key that is not a word: expected an option's name");
     const std::string key = joined(section, row.first.Scalar());
     if (row.second.IsMap()) {
-      if (depth == kMostDepth) return fault(path, line, fmt::format("'{}' lies too deep", key));
+      if (depth == kMostDepth) return fault(path, line, fmt::format("'{}' is nested too deeply", key));
       DABKE_RETURN_IF_ERROR(take_map(row.second, path, key, depth + 1, entries));
       continue;
     }
@@ -69,7 +70,7 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
   std::error_code not_known;
   if (std::filesystem::is_directory(path, not_known))
     return Status(Code::invalid_argument,
-                  fmt::format("--config-file {}: it is a directory: name a file of YAML in it", path));
+                  fmt::format("--config-file {}: it is a directory: name a YAML file", path));
   std::ifstream file(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();
@@ -84,7 +85,7 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
     if (!root.IsMap()) return fault(path, root.Mark().line + 1, "expected lines such as 'cycle-time-ms: 2'");
     DABKE_RETURN_IF_ERROR(take_map(root, path, "", 1, entries));
   } catch (const YAML::Exception& error) {
-    return fault(path, error.mark.line + 1, fmt::format("it is no YAML: {}", error.msg));
+    return fault(path, error.mark.line + 1, fmt::format("not valid YAML: {}", error.msg));
   }
   return entries;
 }

@@ -84,7 +84,7 @@ void JobAgents::tick() {
       lose(*agent, fmt::format("not ready after {:g} s (--start-timeout)", settings_.start_timeout_s));
     if (!agent->keep_beating())
       lose(*agent,
-           fmt::format("nothing heard for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)", agent->silence_limit_s()));
+           fmt::format("nothing received for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)", agent->silence_limit_s()));
   }
   if (!is_started_) start();
   if (look_for_supervisors_at_ && Clock::now() >= *look_for_supervisors_at_) await_lost_supervisors();

@@ -49,7 +49,7 @@ void JobSignals::take(int signal, const AgentLink* process, const SignalSender& 
     case Answer::nothing: return;
     case Answer::too_early:
       return job_.log.log(
-          fmt::format("{} came before the ranks were started; nobody gets it", signal_name(signal)));
+          fmt::format("{} came before the ranks were started and is dropped", signal_name(signal)));
     case Answer::forward: return forward(signal, sender);
     case Answer::refuse:
       job_.log.log(fmt::format("the job was ended by {}", signal_name(signal)));

@@ -50,7 +50,7 @@ Result<std::unique_ptr<TerminalInput>> TerminalInput::open(int terminal) {
   Fd own = open_again(terminal, O_RDONLY);
   int ends[2];
   if (!own || ::pipe2(ends, O_CLOEXEC) != 0)
-    return system_error("cannot pass the terminal's input on to rank 0", errno);
+    return system_error("cannot pass the terminal's input to rank 0", errno);
   Fd rank_end(ends[0]), pipe(ends[1]);
   // A pipe with room for one write has room again when that has been taken.
   ::fcntl(pipe.get(), F_SETPIPE_SZ, 1);

@@ -20,7 +20,7 @@ Result<std::vector<unsigned>> parse_core_list(std::string_view text, std::string
     if (parsed.ec != std::errc() || parsed.ptr != word.data() + word.size() || core >= CPU_SETSIZE) {
       return Status(
           Code::invalid_argument,
-          fmt::format("{}='{}': '{}' is no core number; expected a comma-separated list of them, such as 0,2",
+          fmt::format("{}='{}': '{}' is not a core number; expected a comma-separated list, such as 0,2",
                       source, text, word));
     }
     cores.push_back(core);

@@ -11,13 +11,13 @@ std::string describe(const WaitDescription& rank) {
   if (rank.waits_for_count > rank.waits_for.size())
     waits += fmt::format(" and {} more", rank.waits_for_count - rank.waits_for.size());
   std::string inside = "it is inside " + rank.inside;
-  if (rank.inside_s >= 0) inside += fmt::format(", begun {:.1f} s ago and not finished", rank.inside_s);
+  if (rank.inside_s >= 0) inside += fmt::format(", started {:.1f} s ago and not finished", rank.inside_s);
   if (!rank.inside.empty())
-    return waits.empty() ? inside : fmt::format("{}; after it come {}", inside, waits);
-  if (waits.empty()) return "it has nothing pending and has not come to this call";
+    return waits.empty() ? inside : fmt::format("{}; after that it waits for {}", inside, waits);
+  if (waits.empty()) return "it has not made this call and has no other call pending";
   return fmt::format(
-      "it waits for {} instead{}: the ranks do not call the same operations, or not in an order that can "
-      "work",
+      "it waits for {} instead{}: the ranks make different calls, or the same calls in orders that block "
+      "each other",
       waits, rank.waits_s >= 0 ? fmt::format(", for {:.1f} s", rank.waits_s) : "");
 }
 

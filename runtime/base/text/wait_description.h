@@ -20,7 +20,7 @@ std::string describe(const WaitDescription& rank);
 
 /// The text for ranks that are inside different operations.
 inline constexpr const char* kDifferentOperations =
-    "the ranks are inside different operations, so they wait for each other and not for the network";
+    "the ranks are inside different operations, so they wait for each other; the network is not the cause";
 
 /// The state of a process by /proc: "is stopped (SIGSTOP, Ctrl-Z, or a debugger)", "is running", "waits in
 /// the kernel (futex_wait_queue)" or "is gone".

@@ -39,13 +39,11 @@ Status cannot_start_thread(const char* name, const std::exception& error) {
   const auto* const refused = dynamic_cast<const std::system_error*>(&error);
   if (refused == nullptr) return {Code::out_of_memory, fmt::format("no memory to start thread '{}'", name)};
   return {Code::transport,
-          fmt::format(
-              "cannot start thread '{}': {}; the user's limit of processes and threads is {} "
-              "(RLIMIT_NPROC, ulimit -u), that of the control group is {} (pids.max), that of this process's "
-              "address space is {} bytes (ulimit -v), and a thread's stack takes {} of them (ulimit -s): "
-              "change the one that is reached",
-              name, refused->code().message(), limit_of(RLIMIT_NPROC), processes_of_control_group(),
-              limit_of(RLIMIT_AS), limit_of(RLIMIT_STACK))};
+          fmt::format("cannot start thread '{}': {}; change the limit that was reached. The user's processes "
+                      "and threads: {} (RLIMIT_NPROC, ulimit -u), the control group's: {} (pids.max), "
+                      "address space: {} bytes (ulimit -v), of which a thread's stack takes {} (ulimit -s)",
+                      name, refused->code().message(), limit_of(RLIMIT_NPROC), processes_of_control_group(),
+                      limit_of(RLIMIT_AS), limit_of(RLIMIT_STACK))};
 }
 
 }  // namespace dabke

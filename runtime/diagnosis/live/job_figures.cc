@@ -90,7 +90,7 @@ Result<JobFigures> parse_figures(const std::string& text) {
   try {
     const FiguresJson all = FiguresJson::parse(text);
     if (all.at("format") != kFiguresFormat || all.at("version") != kFiguresVersion)
-      return Status(Code::mismatch, "these are no figures of this version of Dabke");
+      return Status(Code::mismatch, "these figures come from another version of Dabke");
     JobFigures job{.size = all.at("size"), .time_s = all.at("time_s")};
     for (const FiguresJson& one : all.at("ranks")) {
       JobFigures::Row& row = job.ranks.emplace_back();
@@ -101,7 +101,7 @@ Result<JobFigures> parse_figures(const std::string& text) {
     }
     return job;
   } catch (const FiguresJson::exception& error) {
-    return Status(Code::mismatch, fmt::format("these are no figures: {}", error.what()));
+    return Status(Code::mismatch, fmt::format("not valid figures: {}", error.what()));
   }
 }
 
@@ -152,10 +152,10 @@ std::vector<std::string> FiguresTable::lines(std::size_t columns, std::size_t ro
     shown.resize(room);
   }
   std::vector<std::string> text;
-  std::string head = fmt::format("{} of {} ranks tell", last_->ranks.size(), last_->size);
+  std::string head = fmt::format("{} of {} ranks report", last_->ranks.size(), last_->size);
   if (before_ && !last_->ranks.empty())
     head += fmt::format(", {:.1f} MB/s each on average", mb / static_cast<double>(last_->ranks.size()));
-  if (!are_all_shown) head += fmt::format("; shown are the {} that others wait for most", shown.size());
+  if (!are_all_shown) head += fmt::format("; below are the {} that others wait for most", shown.size());
   text.push_back(std::move(head));
   text.push_back(fmt::format("{:>5} {:{}} {:>9} {:>10} {:>12} {:>8} {:>6}  {}", "rank", "host", host, "step",
                              "step time", "waits caused", "MB/s", "queue", "state"));

@@ -53,7 +53,7 @@ Status LiveStatisticsServer::start() {
   if (parts_.where == "launcher") {
     if (parts_.launcher == nullptr)
       return {Code::invalid_argument,
-              "DABKE_TOP=launcher: dabkerun has not started this job; name a port, or 0 for any"};
+              "DABKE_TOP=launcher: this job was not started by dabkerun; set a port, or 0 for any"};
   } else {
     DABKE_RETURN_IF_ERROR(listen());
   }
@@ -85,7 +85,7 @@ Status LiveStatisticsServer::listen() {
   const std::string file = fmt::format("{}/{}", directory, look_file_name(ticket_.address));
   DABKE_RETURN_IF_ERROR(write_ticket(ticket_, file));
   file_ = file;
-  parts_.log.info("look at this job with: dabke-timeline top {} (the key is in {})", ticket_.address, file_);
+  parts_.log.info("watch this job with: dabke-timeline top {} (the key is in {})", ticket_.address, file_);
   return {};
 }
 

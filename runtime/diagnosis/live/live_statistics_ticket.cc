@@ -50,7 +50,7 @@ Result<JobKey> look_key(const JobKey& job_key) {
 Result<std::string> look_directory() {
   const char* const home = std::getenv("HOME");
   if (home == nullptr || *home == '\0')
-    return Status(Code::invalid_argument, "HOME is not set, so there is no place for the file with the key");
+    return Status(Code::invalid_argument, "HOME is not set, but the key file belongs below it");
   return fmt::format("{}/.dabke", home);
 }
 
@@ -83,7 +83,7 @@ Result<LiveStatisticsTicket> read_ticket(const std::string& path) {
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return Status(
         Code::invalid_argument,
-        fmt::format("{} is not a file of this user alone (mode 0600), so what it says is no secret", path));
+        fmt::format("{} must belong to this user alone (mode 0600), because it contains a secret key", path));
   std::array<char, 4096> bytes;
   const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
   if (got < 0) return cannot("read", path, errno);
@@ -93,9 +93,7 @@ Result<LiveStatisticsTicket> read_ticket(const std::string& path) {
   if (!std::getline(in, head) || head != kHead || !std::getline(in, ticket.address) ||
       !(in >> job >> ticket.epoch >> key) || !from_hex(job, ticket.job).is_ok() ||
       !from_hex(key, ticket.key).is_ok())
-    return Status(
-        Code::mismatch,
-        fmt::format("{} is no file that rank 0 of a job has written for those who look at it", path));
+    return Status(Code::mismatch, fmt::format("{} is not a key file, which rank 0 of a job writes", path));
   return ticket;
 }
 

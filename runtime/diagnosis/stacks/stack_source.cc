@@ -20,7 +20,8 @@ void StackSource::set(Provider provider) {
 
 std::string StackSource::ask(Duration limit) {
   constexpr const char* kNoAnswer =
-      "(the stack provider has not returned: a thread holds what it waits for, an interpreter's lock, say)";
+      "(the stack provider has not returned: it may wait for a lock that a thread holds, such as an "
+      "interpreter's)";
   std::shared_ptr<const Provider> provider;
   std::shared_ptr<Call> call;
   {
@@ -49,7 +50,7 @@ std::string StackSource::ask(Duration limit) {
   if (!started) {
     const std::lock_guard of_call(call->mutex);
     call->done = true;
-    return "(the stack provider was not asked: " + started.status().message() + ")";
+    return "(the stack provider was not called: " + started.status().message() + ")";
   }
   started->detach();
   std::unique_lock lock(call->mutex);

@@ -107,7 +107,7 @@ class ThreadLook {
       Dump::Stack& stack = stacks[running[i]];
       const ThreadSample& sample = samples[i];
       if (!sample.error.empty()) {
-        stack.frames = {fmt::format("(running; where is not known: {})", sample.error)};
+        stack.frames = {fmt::format("(running; its place is unknown: {})", sample.error)};
       } else if (sample.counters.empty()) {
         // The thread did not get a core while it was sampled, or it waits now.
         if (!describe_waiting(stack)) stack.frames = {"(running, and waits for a core)"};

@@ -121,7 +121,7 @@ class Sampler {
 
  private:
   void refuse(const char* what) {
-    error_ = fmt::format("{}: {}; with kernel.perf_event_paranoid at 2 or less it could be told", what,
+    error_ = fmt::format("{}: {}; set kernel.perf_event_paranoid to 2 or less to see it", what,
                          std::strerror(errno));
   }
 

@@ -247,7 +247,7 @@ Status Setup::serve(std::uint64_t number) {
     // itself.
     const auto local = SocketAddress::local_of(connection.fd.get());
     if (local.is_ok() && local->to_string() == connection.remote) {
-      return give_up(number, Status(Code::transport, "nobody listens there"));
+      return give_up(number, Status(Code::transport, "nothing listens there"));
     }
     connection.established = true;
   }
@@ -367,7 +367,7 @@ Status Setup::drop_overdue(TimePoint now) {
     }
     if (!connection.handshake.failed()) {
       const std::string text =
-          fmt::format("{}: it connected and did not prove itself in time", connection.remote);
+          fmt::format("{}: it connected but did not authenticate in time", connection.remote);
       given_.log.warning("rank {} dropped a client at {}", given_.world.rank, text);
       if (refused_.size() < 4) refused_.push_back(text);
     }

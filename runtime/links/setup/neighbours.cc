@@ -83,7 +83,7 @@ Status Neighbours::check_without_shared_memory(const Neighbour& neighbour, const
   const bool same_host = peer.process.boot_id == setup_.self.boot_id;
   const bool connects_to_it = neighbour.rank < setup_.world.rank;
   const std::string why = !same_host        ? "it is on another host"
-                          : !connects_to_it ? "it came over TCP, and its own log says why"
+                          : !connects_to_it ? "it connected over TCP; its log has the reason"
                                             : neighbour.no_local;
   if (setup_.shared_memory == SharedMemory::required) {
     return {
@@ -92,7 +92,7 @@ Status Neighbours::check_without_shared_memory(const Neighbour& neighbour, const
                     setup_.world.rank, who, why)};
   }
   if (same_host && connects_to_it)
-    setup_.log.info("rank {} talks over TCP with {}, though on the same machine: {}", setup_.world.rank, who,
+    setup_.log.info("rank {} uses TCP with {}, although on the same machine: {}", setup_.world.rank, who,
                     why);
   return {};
 }
@@ -106,8 +106,7 @@ Status Neighbours::missing_ranks(std::span<const std::string> refused) const {
     if (!one.link) absent.push_back(one.rank);
     if (one.link || ++missing > kMostNamed) continue;
     std::string what = "it has not connected";
-    if (one.rank < setup_.world.rank)
-      what = one.address ? one.trouble : "it has left no address in the store";
+    if (one.rank < setup_.world.rank) what = one.address ? one.trouble : "its address is not in the store";
     if (what.empty()) what = fmt::format("{} does not answer", one.address->to_string());
     named.push_back(fmt::format("{} ({})", setup_.world.name_of(one.rank), what));
   }
@@ -116,12 +115,12 @@ Status Neighbours::missing_ranks(std::span<const std::string> refused) const {
   // The missing ranks may have waited in vain in init themselves, and have reported for whom.
   if (!setup_.aborted) store::report_vain_wait(*setup_.store, setup_.world.rank, {Code::timeout, text});
   if (!setup_.aborted) text += store::describe_absent(*setup_.store, setup_.world, absent).reported;
-  if (!refused.empty()) text += fmt::format("; refused were {}", fmt::join(refused, ", "));
-  return {Code::timeout,
-          text +
-              "; see whether these ranks run, whether a firewall lies between the hosts, and whether "
-              "DABKE_NETWORK_INTERFACE names the network that links them; DABKE_START_TIMEOUT_SECONDS gives "
-              "them longer"};
+  if (!refused.empty()) text += fmt::format("; refused: {}", fmt::join(refused, ", "));
+  return {
+      Code::timeout,
+      text +
+          "; check that these ranks run, that no firewall blocks the hosts, and that DABKE_NETWORK_INTERFACE "
+          "names their network; to wait longer, raise DABKE_START_TIMEOUT_SECONDS"};
 }
 
 void Neighbours::send_last_words(const Status& why) {

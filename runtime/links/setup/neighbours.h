@@ -26,7 +26,7 @@ struct Neighbour {
   std::string trouble;  // the reason why the last attempt failed
   bool tries_local = false;
   std::string no_local =
-      "it listens on no local socket that this rank sees";  // the reason why there is no shared memory
+      "it has no local socket that this rank can reach";  // the reason why there is no shared memory
 };
 
 class Neighbours {

@@ -108,7 +108,7 @@ Status send_descriptors(int socket, std::span<const std::byte> bytes, std::span<
     return {Code::peer_lost, "passing descriptors failed: the peer closed its connection"};
   if (sent < 0) return system_error("cannot pass descriptors", errno);
   if (static_cast<std::size_t>(sent) != bytes.size())
-    return {Code::transport, "descriptors were passed in part only"};
+    return {Code::transport, "only some of the descriptors were passed"};
   return {};
 }
 

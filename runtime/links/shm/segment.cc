@@ -17,11 +17,9 @@ Status check_file_size_limit(std::size_t size_bytes) {
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
       size_bytes <= limit.rlim_cur)
     return {};
-  return {Code::out_of_memory,
-          fmt::format(
-              "no {} bytes of shared memory: files of this process are limited to {} bytes; raise the limit "
-              "(ulimit -f)",
-              size_bytes, limit.rlim_cur)};
+  return {Code::out_of_memory, fmt::format("cannot create {} bytes of shared memory: files of this process "
+                                           "are limited to {} bytes; raise the limit (ulimit -f)",
+                                           size_bytes, limit.rlim_cur)};
 }
 
 Status reserve_pages(int fd, std::size_t offset, std::size_t size_bytes) {
@@ -63,9 +61,8 @@ Result<Segment> Segment::adopt_empty(Fd fd, std::size_t size_bytes, ForkGuard& g
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error("fstat of a shared segment", errno);
   if (size_bytes == 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) != size_bytes) {
-    return Status(Code::mismatch,
-                  fmt::format("a shared segment of {} bytes was expected, and one of {} was passed",
-                              size_bytes, info.st_size));
+    return Status(Code::mismatch, fmt::format("expected a shared segment of {} bytes, got one of {}",
+                                              size_bytes, info.st_size));
   }
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)

@@ -49,7 +49,7 @@ SharedHeap::~SharedHeap() {
 Result<void*> SharedHeap::allocate(std::size_t size_bytes) {
   if (size_bytes > kMost)
     return Status(Code::out_of_memory,
-                  fmt::format("no {} bytes of shared memory: no machine has that", size_bytes));
+                  fmt::format("cannot create {} bytes of shared memory: no machine has so much", size_bytes));
   const std::size_t bytes = rounded(std::max(size_bytes, kCacheLine), alignment_of(size_bytes));
   Allocation allocation;
   std::byte* memory = nullptr;

@@ -62,7 +62,7 @@ Result<bool> ShmAgreement::take_offer(int socket) {
   if (received.bytes == 0) return false;
   if (received.bytes != bytes.size() || bytes != offer() || received.descriptors.size() != 3)
     return Status(Code::mismatch,
-                  "it offered shared memory in another form than ours; install the same Dabke");
+                  "it offered shared memory in another format; install the same Dabke everywhere");
   DABKE_ASSIGN_OR_RETURN(parts_.segment,
                          Segment::adopt(std::move(received.descriptors[0]), sizeof(ShmLinkMemory), guard_));
   parts_.peer_event = GuardedFd(std::move(received.descriptors[1]), guard_);
@@ -77,9 +77,9 @@ Result<bool> ShmAgreement::await_word(int socket) {
   const ssize_t got = ::recv(socket, &word, 1, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got < 0) return system_error("the connection broke", errno);
-  if (got == 0) return Status(Code::transport, "it does not take the shared memory");
+  if (got == 0) return Status(Code::transport, "it refused the shared memory");
   if (word != (parts_.is_connector ? kAgreedWord : kTakenWord))
-    return Status(Code::transport, "it answered the offer of shared memory with garbage");
+    return Status(Code::transport, "its answer to the offer of shared memory is not valid");
   if (!parts_.is_connector) DABKE_RETURN_IF_ERROR(send_word(socket, kAgreedWord));
   step_ = Step::agreed;
   return true;

@@ -204,10 +204,9 @@ Result<Fd> ShmLink::take_descriptor(TimePoint deadline) {
     std::byte word{};
     DABKE_ASSIGN_OR_RETURN(auto received, receive_descriptors(socket_.get(), std::span(&word, 1)));
     if (received.descriptors.size() == 1) return std::move(received.descriptors[0]);
-    if (received.bytes != 0)
-      return Status(Code::transport, "a descriptor was expected, and something else came");
+    if (received.bytes != 0) return Status(Code::transport, "expected a descriptor, got something else");
     const TimePoint now = Clock::now();
-    if (now >= deadline) return Status(Code::timeout, "no descriptor came in time");
+    if (now >= deadline) return Status(Code::timeout, "no descriptor arrived in time");
     pollfd entry{socket_.get(), POLLIN, 0};
     (void)::poll(&entry, 1, poll_timeout_ms(deadline, now));
   }

@@ -10,7 +10,7 @@ namespace dabke::negotiation {
 
 std::string process_of(const NegotiationState& state, Rank rank) {
   const std::string known = state.options.process_of ? state.options.process_of(rank) : "";
-  return known.empty() ? "its process is stopped or busy, or the network to it is" : known;
+  return known.empty() ? "its process is stopped or busy, or the network to it is down" : known;
 }
 
 void StallInquiries::open(Inquiry inquiry, TimePoint now) {
@@ -144,16 +144,16 @@ void StallInquiries::report(const Inquiry& inquiry, const Stall& stall, TimePoin
   const bool is_reported = last_report != nullptr && last_report->story == stall.story;
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) {
     return endings_.abort(
-        {Code::stalled, is_reported ? fmt::format("{} Where it was {} s ago is in the report of then.",
-                                                  stall.text, seconds_to_text(now - last_report->full_at))
+        {Code::stalled, is_reported ? fmt::format("{} The report of {} s ago shows where it was.", stall.text,
+                                                  seconds_to_text(now - last_report->full_at))
                                     : stall.text + stall.stacks});
   }
   const std::string text = is_reported ? fmt::format("Still stalled, {}, as reported {} s ago.", stall.head,
                                                      seconds_to_text(now - last_report->full_at))
                                        : stall.text + stall.stacks;
   log_.note(inquiry.key(), stall.story, !is_reported, now);
-  outbox_.add(
-      WarnAction{text, is_reported ? "" : fmt::format("Stalled {}; dabkerun tells the rest.", stall.head)});
+  outbox_.add(WarnAction{
+      text, is_reported ? "" : fmt::format("Stalled {}; dabkerun prints the details.", stall.head)});
   dumps_.ask_after_warning(text, now);
 }
 

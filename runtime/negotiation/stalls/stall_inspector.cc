@@ -58,9 +58,9 @@ void StallInspector::look_for_stalls(TimePoint now) {
     Inquiry& inquiry = found[i];
     if (i >= kMostFound) {
       if (state_.is_root()) {
-        outbox_.add(WarnAction{
-            fmt::format("Stalled as well, for as long or less: {} names more, {} the next of them.",
-                        found.size() - i, shown(inquiry.name))});
+        outbox_.add(
+            WarnAction{fmt::format("Stalled as well, for as long or less: {} more, of which {} comes next.",
+                                   found.size() - i, shown(inquiry.name))});
       }
       return;
     }
@@ -162,10 +162,10 @@ void StallInspector::parent_is_silent(TimePoint now) {
   const wire::NoticeMessage notice = std::exchange(unheard_, {});
   const Duration age = std::chrono::milliseconds(notice.age_ms) + (now - unheard_at_);
   const std::string what = notice.subject == wire::StallSubject::tensor ? shown(notice.name) : notice.name;
-  const std::string text = fmt::format(
-      "Stalled for {} s: {} of process set {} waits, and {}, through which {} reports, does not answer: {}.",
-      seconds_to_text(age), what, notice.process_set, state_.who(state_.parent()),
-      state_.who(state_.options.rank), process_of(state_, state_.parent()));
+  const std::string text =
+      fmt::format("Stalled for {} s: {}{} waits, but {}, through which {} reports, does not answer: {}.",
+                  seconds_to_text(age), what, set_to_text(notice.process_set), state_.who(state_.parent()),
+                  state_.who(state_.options.rank), process_of(state_, state_.parent()));
   if (is_to_fail(age)) return endings_.abort({Code::stalled, text});
   const std::string key = fmt::format("silent {}", state_.parent());
   const StallLog::Reported* const reported = reported_of_parent_.find(key, now - age);

@@ -33,7 +33,7 @@ class StallInspector {
         next_wait_check_(state.deadlines, [this](TimePoint now) { look_for_long_waits(now); }),
         word_by_(state.deadlines, [this](TimePoint now) { parent_is_silent(now); }),
         stack_by_(state.deadlines,
-                  [this](TimePoint now) { give_stack("(its stack could not be had in time)", now); }),
+                  [this](TimePoint now) { give_stack("(its stack could not be read in time)", now); }),
         answers_(state, outbox, stack_by_),
         inquiries_(state, outbox, endings, dumps, answers_) {}
 

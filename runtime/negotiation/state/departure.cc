@@ -26,11 +26,9 @@ Status departed(const NegotiationState& state, const Departure& departure, const
   const Duration since = now - departure.at;
   const std::string before =
       since < kAtOnce ? "" : fmt::format(" {:.1f} s before", std::chrono::duration<double>(since).count());
-  return {
-      Code::shut_down,
-      fmt::format("{} left the job in good order{}, while rank {} waits for {}; do all ranks run the same "
-                  "number of steps? See join()",
-                  departure.who, before, state.options.rank, what)};
+  return {Code::shut_down, fmt::format("{} left the job normally{}, while rank {} waits for {}; do all ranks "
+                                       "run the same number of steps? See join()",
+                                       departure.who, before, state.options.rank, what)};
 }
 
 }  // namespace dabke::negotiation

@@ -51,10 +51,10 @@ void Endings::fail_incomplete_groups(std::optional<ProcessSetId> set, const Stat
   state_.groups.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
     if (set && key.first != *set) return;
     failed.push_back(key);
-    outbox_.add(FailGroupAction{
-        key.first,
-        key.second,
-        {cause.code(), fmt::format("{} had come: {}", group.describe(key.second), cause.message())}});
+    outbox_.add(FailGroupAction{key.first,
+                                key.second,
+                                {cause.code(), fmt::format("{} had been submitted: {}",
+                                                           group.describe(key.second), cause.message())}});
   });
   for (const IncompleteGroups::Key& key : failed) state_.groups.forget(key.first, key.second);
 }

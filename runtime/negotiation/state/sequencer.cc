@@ -24,7 +24,7 @@ std::string_view reason_of(const Request& request) {
 
 /// Returns what is to be done first on that rank.
 std::string_view remedy_for(Code code) {
-  return code == Code::out_of_memory ? "free memory there, or let the allocator give it, and"
+  return code == Code::out_of_memory ? "free memory there, or let the allocator return enough, and"
                                      : "correct the call there, and let every rank";
 }
 
@@ -117,9 +117,8 @@ Status Sequencer::check_joined(const TensorEntry& entry, const wire::Report& rep
   if (!options_.joins_as_horovod || !moves_data(kind) || kind == CollectiveKind::allreduce) return {};
   return {
       Code::invalid_argument,
-      fmt::format("{} {} cannot run: {} {} joined process set {}, and with DABKE_JOIN=horovod nothing but "
-                  "an allreduce or a barrier runs then; submit it before any rank joins, or use "
-                  "DABKE_JOIN=dabke",
+      fmt::format("{} {} cannot run: {} {} joined process set {}, and with DABKE_JOIN=horovod only allreduce "
+                  "and barrier run then; submit it before any rank joins, or use DABKE_JOIN=dabke",
                   name_of(kind), shown(entry.name), topology_->names(report.joined),
                   report.joined.size() == 1 ? "has" : "have", entry.process_set)};
 }
@@ -154,8 +153,8 @@ Status Sequencer::remove_set(const Request& request, wire::Order& order) {
   if (by_members ? !holds_.is_held_by_members(id) : !holds_.is_held_by_job(id)) {
     return {Code::invalid_argument,
             fmt::format("process set {} was {}", id,
-                        by_members ? "not added among its members, or has been removed as often as it was"
-                                   : "added among its members alone, and is removed among them")};
+                        by_members ? "not added by its members alone, or was removed as often as it was added"
+                                   : "added by its members alone, so only they can remove it")};
   }
   if (!(by_members ? holds_.release_by_members(id) : holds_.release_by_job(id))) return {};
   sets_.remove(id);  // the set's ranks fail what is pending there when they receive this order
@@ -177,7 +176,7 @@ Status Sequencer::refusal_in(const wire::Report& report) const {
   }
   if (code == Code::ok) return {};
   const Request& first = *report.variants.front().request;
-  return {code, fmt::format("{} cannot run:{}. No data has moved and the job goes on; {} submit it again",
+  return {code, fmt::format("{} cannot run:{}. No data has moved and the job continues; {} submit it again",
                             name_of_call(first), why, remedy_for(code))};
 }
 
@@ -200,9 +199,8 @@ void Sequencer::push_not_served(const TensorEntry& entry, const Collector::Taken
   const Request& request = *taken.report.variants.front().request;
   const std::string_view type = name_of(request.device_type);
   std::string text = fmt::format(
-      "{} {} cannot run: {} has joined and has no {} device to take part with; submit nothing on {} once a "
-      "rank "
-      "without such a device has joined, or give every rank of process set {} one",
+      "{} {} cannot run: {} has joined and has no {} device; submit nothing on {} after a rank without such "
+      "a device has joined, or give every rank of process set {} one",
       name_of(request.kind), shown(entry.name), topology_->name(*taken.not_served), type, type,
       entry.process_set);
   push_error(entry.process_set, entry.name, Code::invalid_argument, std::move(text), false, now);

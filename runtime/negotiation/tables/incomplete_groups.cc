@@ -65,7 +65,7 @@ std::string parts_text(const GroupInquiry& inquiry, const Topology& topology,
     std::vector<std::string> missing;
     if (union_of != nullptr && came < size) {
       std::ranges::set_difference(*union_of, members, std::back_inserter(missing));
-      text += missing.empty() ? fmt::format(" (no rank has submitted the {} missing)", size - came)
+      text += missing.empty() ? fmt::format(" (no rank has submitted the other {})", size - came)
                               : fmt::format(" (missing: {})", listed(missing));
     }
     texts.push_back(std::move(text));
@@ -164,9 +164,9 @@ Status group_failure(const GroupInquiry& inquiry, const Topology& topology) {
   if (refusing != nullptr) {
     return {
         refusing->refused.code(),
-        fmt::format("group '{}' of process set {} cannot run: {}: {}. No data has moved and the job goes on",
-                    inquiry.group, inquiry.process_set, topology.name(refusing->rank),
-                    refusing->refused.message())};
+        fmt::format(
+            "group '{}' of process set {} cannot run: {}: {}. No data has moved and the job continues",
+            inquiry.group, inquiry.process_set, topology.name(refusing->rank), refusing->refused.message())};
   }
   const bool sizes_differ = sizes.size() > 1;
   const std::set<std::string> all = members_of_all(inquiry);
@@ -185,8 +185,8 @@ std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, co
   if (!any_incomplete) return std::nullopt;
   const std::set<std::string> all = members_of_all(inquiry);
   return fmt::format(
-      "Stalled for {} s: group '{}' of process set {} is incomplete: {}. A group runs when every "
-      "rank has submitted all members that group_size announces.",
+      "Stalled for {} s: group '{}' of process set {} is incomplete: {}. A group runs when every rank has "
+      "submitted all its group_size members.",
       seconds_to_text(inquiry.age), inquiry.group, inquiry.process_set, parts_text(inquiry, topology, &all));
 }
 

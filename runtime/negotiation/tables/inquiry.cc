@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text/counted.h"
 #include "runtime/base/text/wait_description.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/tables/name_key.h"
@@ -43,7 +44,7 @@ std::string without_answer(const Inquiry& inquiry, Rank rank, const Topology& to
                            const ProcessOf& process_of) {
   for (Rank above = topology.parent(rank); above > 0; above = topology.parent(above)) {
     if (std::ranges::find(inquiry.asked, above) != inquiry.asked.end() && !inquiry.answers.contains(above))
-      return fmt::format(" {} does not answer: it reports through rank {}, which does not either.",
+      return fmt::format(" {} does not answer: it reports through rank {}, which does not answer either.",
                          topology.name(rank), above);
   }
   return fmt::format(" {} does not answer: {}.", topology.name(rank), process_of(rank));
@@ -58,13 +59,13 @@ Instead instead_of(const Inquiry& inquiry, Rank rank, const wire::AnswerMessage&
   const bool is_idle = at.waits_for.empty() && at.inside.empty();
   const auto text = [&] {
     return inquiry.subject == wire::StallSubject::batch && is_idle
-               ? fmt::format(" Rank {}: it has left it already, or has not come to it.", rank)
+               ? fmt::format(" Rank {}: it has finished it already, or has not started it.", rank)
                : fmt::format(" Rank {}: {}.", rank, describe(at));
   };
   Instead instead{text(), ""};
   at.inside_s = static_cast<double>(answer.inside_ms) / 1000;
-  const std::string last = answer.idle_ms == 0 ? "It has submitted nothing yet"
-                                               : fmt::format("It last submitted something {:.1f} s ago",
+  const std::string last = answer.idle_ms == 0 ? "It has made no call yet"
+                                               : fmt::format("Its last call was {:.1f} s ago",
                                                              static_cast<double>(answer.idle_ms) / 1000);
   instead.text = fmt::format("{} {}.", text(), last);
   return instead;
@@ -113,6 +114,10 @@ std::string seconds_to_text(Duration duration) {
   return fmt::format("{:.{}f}", seconds, digits);
 }
 
+std::string set_to_text(ProcessSetId set) {
+  return set == kWorldSet ? "" : fmt::format(" of process set {}", set);
+}
+
 std::string Inquiry::key() const {
   return fmt::format("{} {} {} {}", static_cast<int>(subject), process_set, number, name);
 }
@@ -123,22 +128,21 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   const bool is_batch = inquiry.subject == wire::StallSubject::batch;
   if (have.empty() || (missing.empty() && !is_batch)) return std::nullopt;
   const std::string age = seconds_to_text(now - inquiry.since);
+  const std::string set = set_to_text(inquiry.process_set);
+  const std::string absent = topology.names(missing);
   Stall stall;
   stall.story = ranks_to_string(missing);
-  stall.head =
-      fmt::format("for {} s: {} of process set {}", age, subject_of(inquiry, ""), inquiry.process_set);
-  stall.head += is_batch ? " has not ended" : " waits for " + topology.names(missing);
-  stall.text = fmt::format("Stalled for {} s: {} of process set {} was {} by {} and ", age,
-                           subject_of(inquiry, signature), inquiry.process_set,
-                           inquiry.subject == wire::StallSubject::tensor ? "submitted"
-                           : is_batch                                    ? "begun"
-                                                                         : "called",
-                           topology.names(have));
-  stall.text += is_batch ? "has not ended." : fmt::format("is waited for from {}.", topology.names(missing));
+  stall.head = fmt::format("for {} s: {}{} {}", age, subject_of(inquiry, ""), set,
+                           is_batch ? "has not finished" : "waits for " + absent);
+  stall.text = fmt::format("Stalled for {} s: ", age);
+  stall.text += is_batch ? fmt::format("{}{} has started on {} and has not finished.", inquiry.name, set,
+                                       topology.names(have))
+                         : fmt::format("{} {} in {}{}; {} {} not called it.", topology.names(have),
+                                       have.size() == 1 ? "waits" : "wait", subject_of(inquiry, signature),
+                                       set, absent, missing.size() == 1 ? "has" : "have");
   if (missing.empty()) {
     stall.text +=
-        " All ranks of the set are inside it: the data moves slowly, or the network between them stands "
-        "still.";
+        " All ranks of the set are inside it: the data moves slowly, or the network between them is stuck.";
   } else if (is_batch && is_elsewhere) {
     stall.text += fmt::format(" Look here first: {}.", kDifferentOperations);
   }
@@ -157,7 +161,8 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
     if (!answer->second.stack.empty())
       stall.stacks += fmt::format(" Rank {} is here:\n{}", missing[i], answer->second.stack);
   }
-  if (missing.size() > kShown) stall.text += fmt::format(" And {} ranks more.", missing.size() - kShown);
+  if (missing.size() > kShown)
+    stall.text += fmt::format(" And {}.", counted(missing.size() - kShown, "more rank"));
   return stall;
 }
 

@@ -47,6 +47,9 @@ struct Inquiry {
 /// "0.012", "0.25", "3.1" or "61": with the digits that short times need.
 std::string seconds_to_text(Duration duration);
 
+/// " of process set 1"; empty for the world.
+std::string set_to_text(ProcessSetId set);
+
 /// A wait for other ranks, in words.
 struct Stall {
   std::string head;    // "for 61 s: 'x' waits for rank 1 on ada"; a launcher reports the rest

@@ -76,7 +76,7 @@ class Check {
   }
   static Status age(std::uint64_t ms) {
     if (ms <= kLongestAgeMs) return {};
-    return impossible(fmt::format("{} ms are more than ten years", ms));
+    return impossible(fmt::format("{} ms is more than ten years", ms));
   }
   Status contributors(std::int32_t count) const {
     if (count >= 0 && count <= topology_.size()) return {};
@@ -117,7 +117,7 @@ class Check {
     const bool ends_world = removes_set(order.request->kind) && order.new_set == kWorldSet;
     if (order.new_set >= least && order.new_set < std::numeric_limits<ProcessSetId>::max() && !ends_world)
       return {};
-    return impossible(fmt::format("{} is no id of a process set", order.new_set));
+    return impossible(fmt::format("{} is not an id of a process set", order.new_set));
   }
   Status operator()(const Request& request) const {
     const auto has_no_rows = [](const TensorSpec& tensor) { return tensor.shape.rank() == 0; };
@@ -142,8 +142,8 @@ class Check {
     if (!ranks.empty() && is_rank(ranks.front()) && is_rank(ranks.back()) &&
         std::ranges::adjacent_find(ranks, std::greater_equal<>()) == ranks.end())
       return {};
-    return impossible(
-        fmt::format("ranks {} are no process set of a job of {}", ranks_to_string(ranks), topology_.size()));
+    return impossible(fmt::format("ranks {} are not a process set of a job of {}", ranks_to_string(ranks),
+                                  topology_.size()));
   }
 
   const Topology& topology_;

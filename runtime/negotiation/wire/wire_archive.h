@@ -124,7 +124,7 @@ class Reader {
       numbered_left_ -= count;
       return true;
     }
-    fail(fmt::format("more {} than there can be", what));
+    fail(fmt::format("too many {}", what));
     return false;
   }
   std::uint8_t byte() {

@@ -90,7 +90,7 @@ inline void orders(Reader& archive, std::vector<Order>& all) {
       const Slot slot = archive.varint();
       const std::uint64_t length = archive.varint();
       if (!archive.allows_numbered(slot, length, "orders")) return;
-      if (length > cached_left) return archive.fail("more cached orders than there can be");
+      if (length > cached_left) return archive.fail("too many cached orders");
       cached_left -= length;
       const std::uint64_t batch = archive.varint();
       for (std::uint64_t i = 0; i < length; ++i) {

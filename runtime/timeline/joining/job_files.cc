@@ -102,8 +102,7 @@ Result<JobFiles> JobFiles::find(const std::string& base, std::optional<JobId> jo
       newest = &one;
   }
   if (newest == nullptr) {
-    std::string why = fmt::format("there are no records of {} in '{}.rank0' and its like",
-                                  job ? "this job" : "a job", base);
+    std::string why = fmt::format("found no records of {} in '{}.rank<n>'", job ? "this job" : "a job", base);
     for (const std::string& note : files.notes_) why += "; " + note;
     if (files.notes_.empty()) why += "; record with DABKE_TIMELINE=" + base;
     return Status(Code::invalid_argument, why);
@@ -112,8 +111,8 @@ Result<JobFiles> JobFiles::find(const std::string& base, std::optional<JobId> jo
     if (is_same_job(one.origin, newest->origin)) {
       DABKE_RETURN_IF_ERROR(files.look_through(one.path, on_progress));
     } else {
-      files.notes_.push_back(fmt::format("'{}' is left out: it is of {}; this is {}; remove it", one.path,
-                                         whose(one.origin), whose(newest->origin)));
+      files.notes_.push_back(fmt::format("'{}' is left out: it belongs to {}, but this is {}; remove it",
+                                         one.path, whose(one.origin), whose(newest->origin)));
     }
   }
   files.finish();
@@ -121,7 +120,7 @@ Result<JobFiles> JobFiles::find(const std::string& base, std::optional<JobId> jo
 }
 
 Result<JobFiles> JobFiles::open(const std::vector<std::string>& paths, const OnProgress& on_progress) {
-  if (paths.empty()) return Status(Code::invalid_argument, "no file of records is named");
+  if (paths.empty()) return Status(Code::invalid_argument, "no record file is given");
   JobFiles files;
   for (const std::string& path : paths) DABKE_RETURN_IF_ERROR(files.look_through(path, on_progress));
   const RankFile first = files.ranks_.front();
@@ -130,11 +129,11 @@ Result<JobFiles> JobFiles::open(const std::vector<std::string>& paths, const OnP
     const RankFile& one = files.ranks_[i];
     if (!is_same_job(one.origin, first.origin)) {
       return Status(Code::invalid_argument,
-                    fmt::format("'{}' is of {}, and '{}' of {}; name the files of one job", one.path,
+                    fmt::format("'{}' belongs to {}, but '{}' to {}; give the files of one job", one.path,
                                 whose(one.origin), first.path, whose(first.origin)));
     }
     if (i != 0 && files.ranks_[i - 1].origin.rank == one.origin.rank) {
-      return Status(Code::invalid_argument, fmt::format("'{}' and '{}' are both of rank {}; name one of them",
+      return Status(Code::invalid_argument, fmt::format("'{}' and '{}' both belong to rank {}; give only one",
                                                         files.ranks_[i - 1].path, one.path, one.origin.rank));
     }
   }
@@ -172,31 +171,29 @@ void JobFiles::finish() {
     for (const ProcessSetId set : rank.sets) ++members_[set];
     if (!rank.missing.empty()) notes_.push_back(fmt::format("rank {}: {}", rank.origin.rank, rank.missing));
     if (rank.lost != 0)
-      notes_.push_back(
-          fmt::format("rank {}: {} records were lost, because they came faster than the disk took them",
-                      rank.origin.rank, rank.lost));
+      notes_.push_back(fmt::format("rank {}: {} records were lost, because the disk was too slow",
+                                   rank.origin.rank, rank.lost));
     if (rank.limit != 0)
       notes_.push_back(
-          fmt::format("rank {}: its file came near {} bytes, the limit (DABKE_TIMELINE_MAX_BYTES), so the "
-                      "timeline of all "
-                      "ranks ends before the job",
+          fmt::format("rank {}: its file came near the limit of {} bytes (DABKE_TIMELINE_MAX_BYTES), so the "
+                      "timeline of all ranks ends before the job",
                       rank.origin.rank, rank.limit));
     if (rank.left_out != 0)
       notes_.push_back(
-          fmt::format("rank {}: {} records had no room in its file until all ranks had stopped, so it ends "
-                      "earlier than others; a larger limit has more room for that",
+          fmt::format("rank {}: {} records had no room in its file while the ranks stopped, so it ends "
+                      "earlier than others; raise the limit",
                       rank.origin.rank, rank.left_out));
   }
   if (const std::string absent = absent_ranks(ranks_, size()); !absent.empty())
-    notes_.push_back(fmt::format("of {} ranks there are no records of: {}", size(), absent));
+    notes_.push_back(fmt::format("of {} ranks, no records exist of: {}", size(), absent));
   clocks_ = align_clocks(facts);
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const std::int64_t begin = clocks_[i].at(ranks_[i].first_ns);
     begin_ns_ = i == 0 ? begin : std::min(begin_ns_, begin);
     if (clocks_[i].source() == AlignedClock::Source::wall) {
       notes_.push_back(
-          fmt::format("rank {}: its host's clock was never compared with that of rank {}; the times of "
-                      "day of both hosts must do, and nobody knows how wrong they are",
+          fmt::format("rank {}: its host's clock was never compared with that of rank {}; the hosts' times "
+                      "of day are used, with an unknown error",
                       ranks_[i].origin.rank, ranks_.front().origin.rank));
     }
   }

@@ -85,7 +85,7 @@ Result<std::unique_ptr<MergedFile>> MergedFile::open(const std::string& path) {
   if (!fd) {
     const Status cause = system_error(fmt::format("cannot write the trace '{}'", path), errno);
     return Status(cause.code(),
-                  cause.message() + "; name a file in a directory that exists and may be written");
+                  cause.message() + "; choose a file in a directory that exists and is writable");
   }
   let_others_read(fd.get());
   Owned<GzTraits> gz;
@@ -93,7 +93,7 @@ Result<std::unique_ptr<MergedFile>> MergedFile::open(const std::string& path) {
     gz = Owned<GzTraits>(::gzdopen(fd.get(), "wb6"));
     if (!gz) {
       ::unlink(part.c_str());
-      return Status(Code::out_of_memory, fmt::format("no memory is left to compress '{}'", path));
+      return Status(Code::out_of_memory, fmt::format("out of memory while compressing '{}'", path));
     }
     (void)fd.release();
   }

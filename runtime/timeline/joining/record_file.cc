@@ -71,7 +71,7 @@ Result<RecordFile> RecordFile::open(std::string path) {
     return system_error(fmt::format("cannot read the records in '{}'", path), errno);
   if (!S_ISREG(info.st_mode))
     return Status(Code::invalid_argument,
-                  fmt::format("cannot read the records in '{}': it is no file", path));
+                  fmt::format("cannot read the records in '{}': not a regular file", path));
   RecordFile file(std::move(path), std::move(fd), static_cast<std::uint64_t>(info.st_size));
   DABKE_RETURN_IF_ERROR(file.read_origin());
   return file;
@@ -94,7 +94,7 @@ Status RecordFile::read_at(std::uint64_t at, void* into, std::size_t bytes) cons
         ::pread(fd_.get(), static_cast<char*>(into) + done, bytes - done, static_cast<off_t>(at + done));
     if (step < 0 && errno == EINTR) continue;
     if (step < 0) return system_error(fmt::format("reading '{}' failed at byte {}", path_, at + done), errno);
-    if (step == 0) return damaged(at + done, "it has become shorter while it was read");
+    if (step == 0) return damaged(at + done, "it became shorter while it was read");
     done += static_cast<std::size_t>(step);
   }
   return {};
@@ -103,15 +103,14 @@ Status RecordFile::read_at(std::uint64_t at, void* into, std::size_t bytes) cons
 Status RecordFile::read_origin() {
   FilePreface preface;
   if (size_ < sizeof preface) {
-    return {
-        Code::invalid_argument,
-        fmt::format("'{}' has {} bytes, too few to say what it is; the rank was killed as it opened it or "
-                    "could not write it (a full disk?), or it is no file of a timeline's records",
-                    path_, size_)};
+    return {Code::invalid_argument,
+            fmt::format("'{}' has only {} bytes: the rank was killed while opening it or could not write it "
+                        "(a full disk?), or it is not a file of timeline records",
+                        path_, size_)};
   }
   DABKE_RETURN_IF_ERROR(read_at(0, &preface, sizeof preface));
   if (preface.magic != kRecordMagic)
-    return {Code::invalid_argument, fmt::format("'{}' is no file of a timeline's records", path_)};
+    return {Code::invalid_argument, fmt::format("'{}' is not a file of timeline records", path_)};
   if (preface.version != kRecordVersion || preface.record_bytes != sizeof(Record)) {
     return {Code::invalid_argument,
             fmt::format(
@@ -121,20 +120,19 @@ Status RecordFile::read_origin() {
   at_ = sizeof preface;
   DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
   if (!block) {
-    return {Code::invalid_argument,
-            fmt::format("'{}' ends before it says whose records it has; the rank was "
-                        "killed as it opened it, or could not write it (a full disk?)",
-                        path_)};
+    return {Code::invalid_argument, fmt::format("'{}' ends inside its header: the rank was killed while "
+                                                "opening it, or could not write it (a full disk?)",
+                                                path_)};
   }
   const std::uint64_t size = block->content.size();
   if (block->head.kind != BlockKind::origin || block->head.count != 1 || size < sizeof(OriginHead))
-    return damaged(block->at, "it does not begin with whose records it has");
+    return damaged(block->at, "it does not begin with a header");
   const auto head = head_at<OriginHead>(block->content, 0);
   const std::uint64_t texts = std::uint64_t{head.host_bytes} + head.boot_bytes;
   if (head.host_bytes > kLongestHost || head.boot_bytes > kLongestHost || size != sizeof head + filled(texts))
-    return damaged(block->at, "the names of its host are longer than they can be");
+    return damaged(block->at, "the names of its host are too long");
   if (head.rank < 0 || head.size < 1 || head.rank >= head.size)
-    return damaged(block->at, fmt::format("it is of rank {} in a job of {}", head.rank, head.size));
+    return damaged(block->at, fmt::format("it belongs to rank {} in a job of {}", head.rank, head.size));
   if (!is_time(head.monotonic_ns) || !is_time(head.realtime_ns))
     return damaged(block->at, "it was opened at an impossible time");
   static_cast<TimelineOrigin&>(origin_) = {head.job_id, head.epoch, head.rank, head.size,
@@ -160,8 +158,8 @@ Result<std::optional<RecordFile::Block>> RecordFile::next_block() {
   block.at = at_;
   const auto cut = [&] {
     return ends(
-        fmt::format("was cut in the middle of a block: the {} bytes from byte {} on are missing their end, "
-                    "and all that came later is missing",
+        fmt::format("was cut off in the middle of a block: the {} bytes from byte {} on are incomplete, and "
+                    "all later records are missing",
                     left, block.at));
   };
   if (left < sizeof block.head) return cut();
@@ -173,7 +171,7 @@ Result<std::optional<RecordFile::Block>> RecordFile::next_block() {
   block.content.resize(bytes);
   DABKE_RETURN_IF_ERROR(read_at(at_ + sizeof block.head, block.content.data(), bytes));
   if (check_of(block.head, block.content) != block.head.check)
-    return damaged(at_, "the block's content is not what was written");
+    return damaged(at_, "the block's content was changed");
   at_ += sizeof block.head + bytes;
   return std::optional(std::move(block));
 }
@@ -184,7 +182,7 @@ Result<bool> RecordFile::next(std::vector<Record>& records) {
     DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
     if (!block) return false;
     switch (block->head.kind) {
-      case BlockKind::origin: return damaged(block->at, "it says for a second time whose records it has");
+      case BlockKind::origin: return damaged(block->at, "it has a second header");
       case BlockKind::names: DABKE_RETURN_IF_ERROR(take_names(*block)); break;
       case BlockKind::records: DABKE_RETURN_IF_ERROR(take_records(*block, records)); return true;
       case BlockKind::end: DABKE_RETURN_IF_ERROR(take_end(*block)); break;
@@ -235,18 +233,18 @@ Status RecordFile::take_records(const Block& block, std::vector<Record>& records
 
 Status RecordFile::take_end(const Block& block) {
   if (block.head.count != 1 || block.content.size() != sizeof(EndCounts))
-    return damaged(block.at, "its end does not say how many records there are");
-  if (at_ != size_) return damaged(at_, "something comes after its end");
+    return damaged(block.at, "its end lacks the number of records");
+  if (at_ != size_) return damaged(at_, "more data follows its end");
   end_ = head_at<EndCounts>(block.content, 0);
   return {};
 }
 
 Status RecordFile::take_failure(const Block& block) {
   if (block.head.count != 1 || block.content.size() != sizeof(WriteFailure))
-    return damaged(block.at, "its end does not say why it could not be written");
-  if (at_ != size_) return damaged(at_, "something comes after its end");
+    return damaged(block.at, "its end lacks the reason why it could not be written");
+  if (at_ != size_) return damaged(at_, "more data follows its end");
   const auto error = static_cast<int>(head_at<WriteFailure>(block.content, 0).error);
-  missing_ = system_error(fmt::format("'{}' could not be written to its end", path_), error).message();
+  missing_ = system_error(fmt::format("'{}' could not be written completely", path_), error).message();
   return {};
 }
 

@@ -15,7 +15,7 @@ Status merge_records(const JobFiles& files, const std::string& path, const OnPro
     std::error_code ignored;
     if (std::filesystem::equivalent(rank.path, path, ignored)) {
       return {Code::invalid_argument,
-              fmt::format("'{}' holds the records themselves; name another file for the trace", path)};
+              fmt::format("'{}' contains the records themselves; choose another file for the trace", path)};
     }
   }
   DABKE_ASSIGN_OR_RETURN(const auto file, MergedFile::open(path));

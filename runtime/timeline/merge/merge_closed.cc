@@ -38,15 +38,14 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
     const std::string file = fmt::format("{}.rank{}", path, rank);
     std::error_code failed;
     if (!wait_until([&] { return fs::exists(file, failed); }, kUntilSeen))
-      return {Code::invalid_argument, fmt::format("rank 0 does not see '{}'", file)};
+      return {Code::invalid_argument, fmt::format("rank 0 cannot find '{}'", file)};
     // A file that is not closed by then counts as cut, which becomes a note.
     (void)wait_until([&] { return RecordFile::is_closed(file); }, kPatience);
     bytes += fs::file_size(file, failed);
   }
   if (bytes > kMostBytes) {
     return {Code::invalid_argument,
-            fmt::format("the records '{}.rank0' and its like have {} MB, so they are not merged before the "
-                        "program goes on",
+            fmt::format("the records '{}.rank<n>' have {} MB, too much to merge while the program waits",
                         path, bytes >> 20)};
   }
   DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(path, job));
@@ -55,7 +54,8 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
 }
 
 std::string how_to_merge(const std::string& path, std::string_view tool) {
-  return fmt::format("where all ranks' records are, this makes one trace of them: {} merge {}", tool, path);
+  return fmt::format("on a host that has all ranks' records, merge them into one trace with: {} merge {}",
+                     tool, path);
 }
 
 }  // namespace dabke::timeline

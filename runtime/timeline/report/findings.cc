@@ -57,7 +57,7 @@ class Findings {
     exposed_us_ = exposed.empty() && report.steps.empty() ? report.exposed_us
                   : exposed.empty()                       ? std::nullopt
                                                           : std::optional(median_of(exposed));
-    unit_ = lengths.empty() ? "in all" : "a step";
+    unit_ = lengths.empty() ? "in total" : "per step";
   }
 
   void add_all() {
@@ -97,13 +97,13 @@ class Findings {
   void add_too_short() {
     const std::string seen = report_.steps.empty()
                                  ? fmt::format("It has {} and no steps", time_text(report_.duration_us))
-                                 : fmt::format("It has {} beside the first", counted(steps_, "step"));
+                                 : fmt::format("It has {} besides the first", counted(steps_, "step"));
     add({"too-short",
          Severity::low,
-         "The trace is too short to tell what is slow",
-         fmt::format("{}; a judgement takes {} steps beside the first, or {:.0f} s without steps.", seen,
+         "The trace is too short to show what is slow",
+         fmt::format("{}; findings need {} steps besides the first, or {:.0f} s without steps.", seen,
                      kFewestCounted, kLeastSecondsWithoutSteps),
-         "Record some more steps; the figures below are of what is there.",
+         "Record more steps; the figures below cover only what was recorded.",
          {}});
   }
 
@@ -131,20 +131,20 @@ class Findings {
                ? fmt::format("Tensor '{}' failed {} times", first.tensor, report_.failed)
                : fmt::format("{} operations failed, first '{}'", report_.failed, first.tensor),
            fmt::format("On rank{} {}: {}", of_first == 1 ? "" : "s", ranks,
-                       first.text.empty() ? "the trace does not have the text" : first.text),
-           report_.failed == of_first
-               ? "Correct what the text names."
-               : "Correct what the text names; what failed later may have failed of it.",
+                       first.text.empty() ? "the trace does not contain the error's text" : first.text),
+           report_.failed == of_first ? "Correct what this text names."
+                                      : "Correct what this text names; later failures may follow from it.",
            std::move(evidence)});
     }
     if (report_.unfinished > 0) {
       add({"unfinished",
            Severity::medium,
            report_.unfinished == 1
-               ? "A tensor was submitted and never ended"
-               : fmt::format("{} tensors were submitted and never ended", report_.unfinished),
-           "The timeline or the job ended before them.",
-           "If the job hung, look at which rank did not submit them; `dabke-timeline check` names each.",
+               ? "A tensor was submitted and never finished"
+               : fmt::format("{} tensors were submitted and never finished", report_.unfinished),
+           "The timeline or the job ended earlier.",
+           "If the job hung, find the ranks that did not submit them; `dabke-timeline check` names each "
+           "tensor.",
            {}});
     }
   }
@@ -170,17 +170,16 @@ class Findings {
     TraceReport::Finding finding{
         "late-rank",
         by_share(share),
-        fmt::format("Rank {} holds the others up", dearest.rank),
-        fmt::format("Rank {} was last in {} of the batches, and cost the others {} {} ({}).", dearest.rank,
+        fmt::format("Rank {} delays the others", dearest.rank),
+        fmt::format("Rank {} was last in {} of the batches and cost the others {} {} ({}).", dearest.rank,
                     percent(dearest.last_share), time_text(cost_us),
-                    report_.steps.empty() ? "in all"
-                    : is_usual            ? "in the usual step"
-                                          : "a step by the mean",
+                    report_.steps.empty() ? "in total"
+                    : is_usual            ? "in a typical step"
+                                          : "per step on average",
                     percent(share)),
-        fmt::format(
-            "Look at what rank {} does before its tensors are ready: its data loading, a larger share of the "
-            "data, other programs on its host, a slower or hotter machine.",
-            dearest.rank),
+        fmt::format("Check what rank {} does before its tensors are ready: data loading, a larger share of "
+                    "the data, other programs on its host, a slower or hotter machine.",
+                    dearest.rank),
         dearest.worst};
     if (report_.clock_error_us > cost_us) {
       finding.severity = Severity::low;
@@ -201,12 +200,11 @@ class Findings {
       add({"long-span",
            is_of_late_rank ? Severity::medium : Severity::low,
            fmt::format("'{}' takes longer on rank {}", span.name, span.rank),
-           fmt::format(
-               "It takes {} {} there without waiting for tensors, and {} on the others by the median.{}",
-               time_text(span.us), unit_, time_text(span.others_us),
-               is_of_late_rank ? " That is the rank for which the others wait." : ""),
-           fmt::format("Look at what '{}' does on rank {}: its share of the data, its disk, other programs "
-                       "on its host.",
+           fmt::format("Without waiting for tensors, it takes {} {} there, and {} on the others (median).{}",
+                       time_text(span.us), unit_, time_text(span.others_us),
+                       is_of_late_rank ? " The others wait for this rank." : ""),
+           fmt::format("Check what '{}' does on rank {}: its share of the data, its disk, other programs on "
+                       "its host.",
                        span.name, span.rank),
            {}});
     }
@@ -222,13 +220,12 @@ class Findings {
     }
     add({"unknown-wait",
          by_share(share),
-         "Ranks wait for one another; the cause is unknown",
-         fmt::format("A rank waits {} {} for others ({}), and no single rank explains it. Last were {} of "
-                     "the batches.",
+         "Ranks wait for each other; the cause is unknown",
+         fmt::format("A rank waits {} {} for others ({}), and no single rank explains it. Last to arrive: {} "
+                     "of the batches.",
                      time_text(report_.late_us), unit_, percent(share), who),
-         "Look for what differs from step to step: batches of unequal size, cores or disks that ranks share, "
-         "garbage "
-         "collection, more ranks than cores.",
+         "Look for differences between steps: batches of unequal size, cores or disks that ranks share, "
+         "garbage collection, more ranks than cores.",
          {}});
   }
 
@@ -245,26 +242,23 @@ class Findings {
     };
     const Part parts[] = {
         {phases.collective_us, "moving the data",
-         "Send less (compression to float16 or bfloat16, several backward passes for one step), or use a "
-         "faster network "
-         "or backend; see the bandwidth by size."},
+         "Send less (compression to float16 or bfloat16, several backward passes per step), or use a faster "
+         "network or backend; see the bandwidth by size."},
         {phases.pack_us + phases.unpack_us, "copying into and out of the fusion buffer",
-         "Let gradients live in memory of dabke_alloc, or lower DABKE_FUSION_THRESHOLD so that large tensors "
-         "go alone."},
-        {phases.queue_us, "batches waiting for those before them",
+         "Put gradients into memory from dabke_alloc, or lower DABKE_FUSION_THRESHOLD so that large tensors "
+         "travel alone."},
+        {phases.queue_us, "batches waiting for earlier batches",
          "The collectives are the bottleneck, not their order: send less, or start them earlier."},
     };
     if (report_.cost.size() > 1 && !report_.names_last_rank()) {
       add({"exposed",
            by_share(share),
            "The application waits for communication",
-           fmt::format(
-               "It waits {} {} for tensors ({}). How much of that is waiting for a rank that comes late this "
-               "trace does not tell.",
-               time_text(network_us), unit_, percent(share)),
-           "Record the job with dabkerun --timeline-filename trace.json, which tells who comes late. If "
-           "nobody does: send "
-           "less, or use a faster network or backend.",
+           fmt::format("It waits {} {} for tensors ({}). This trace does not show how much of that is "
+                       "waiting for late ranks.",
+                       time_text(network_us), unit_, percent(share)),
+           "Record the job with dabkerun --timeline-filename trace.json, which shows late ranks. If no rank "
+           "is late, send less, or use a faster network or backend.",
            {}});
       return;
     }
@@ -272,9 +266,9 @@ class Findings {
     add({"exposed",
          by_share(share),
          "The application waits for communication",
-         fmt::format("It waits {} {} for tensors beyond waiting for late ranks ({}). Most of the "
-                     "communication is {}.",
-                     time_text(network_us), unit_, percent(share), largest.what),
+         fmt::format(
+             "Apart from late ranks, it waits {} {} for tensors ({}). Most of the communication is {}.",
+             time_text(network_us), unit_, percent(share), largest.what),
          largest.advice,
          {}});
   }
@@ -293,12 +287,11 @@ class Findings {
     add({"small-batches",
          Severity::medium,
          "Small tensors travel one by one",
-         fmt::format("{:.0f} tensors a step, {:.1f} in a batch, and {} of the batches are below 64 KiB.",
+         fmt::format("{:.0f} tensors per step, {:.1f} per batch, and {} of the batches are below 64 KiB.",
                      static_cast<double>(fusion.tensors) / steps, fusion.mean_tensors,
                      percent(static_cast<double>(small) / static_cast<double>(all))),
-         "Submit them without waiting in between (the _async or grouped calls), in one dtype and process "
-         "set; then they "
-         "are fused.",
+         "Submit them without waiting in between (with _async or grouped calls), in one dtype and process "
+         "set, so that they are fused.",
          {}});
   }
 
@@ -309,9 +302,9 @@ class Findings {
     add({"copies",
          Severity::low,
          "The fusion buffer costs as much as the collectives",
-         fmt::format("Copying takes {} {}, {} of what batches take.", time_text(copies), unit_,
+         fmt::format("Copying takes {} {}, {} of the batches' time.", time_text(copies), unit_,
                      percent(copies / all)),
-         "Let gradients live in memory of dabke_alloc, or lower DABKE_FUSION_THRESHOLD.",
+         "Put gradients into memory from dabke_alloc, or lower DABKE_FUSION_THRESHOLD.",
          {}});
   }
 
@@ -331,9 +324,9 @@ class Findings {
     }
     add({"long-steps", Severity::low,
          fmt::format("{} of {} steps took more than twice the usual time", longer.size(), steps_),
-         fmt::format("The longest, step {}, took {}; half of all take {} or less.", longer.front()->step,
+         fmt::format("The longest, step {}, took {}; the median is {}.", longer.front()->step,
                      time_text(length(longer.front())), time_text(step_us_)),
-         "Look at what happens in them: checkpoints, validation, the first steps' setting up.",
+         "Check what happens in them: checkpoints, validation, set-up in the first steps.",
          std::move(evidence)});
   }
 
@@ -343,9 +336,9 @@ class Findings {
     for (const std::string& note : report_.notes) text += (text.empty() ? "" : "; ") + note;
     add({"not-whole",
          Severity::low,
-         "Something is missing in this trace",
+         "This trace is incomplete",
          text + ".",
-         "The figures are of what is there.",
+         "The figures cover only what was recorded.",
          {}});
   }
 
@@ -353,8 +346,8 @@ class Findings {
     if (report_.fusion.batches == 0) {
       add({"no-communication",
            Severity::low,
-           "No communication is in this trace",
-           "It has neither collectives of Dabke or Horovod nor those of a PyTorch profiler.",
+           "This trace contains no communication",
+           "It contains no collectives of Dabke, Horovod or a PyTorch profiler.",
            "Record one with dabkerun --timeline-filename trace.json.",
            {}});
       return;
@@ -362,10 +355,10 @@ class Findings {
     add({"fine",
          Severity::low,
          "Nothing stands out",
-         !exposed_us_ ? "What the application waits for tensors this trace does not tell."
+         !exposed_us_ ? "This trace does not show how long the application waits for tensors."
          : report_.ranks.size() > 1 && !report_.names_last_rank()
-             ? "What the application waits for tensors is little; who is late this trace does not tell."
-             : "No rank holds the others up, and what the application waits for tensors is little.",
+             ? "The application hardly waits for tensors; this trace does not show which ranks are late."
+             : "No rank delays the others, and the application hardly waits for tensors.",
          "",
          {}});
   }

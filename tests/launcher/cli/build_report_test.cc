@@ -82,7 +82,7 @@ TEST_CASE("--check-build says which frameworks the python in PATH can train with
   CHECK_THAT(report_with_python("echo torch 2.1.0+cpu /t.py; echo end"),
              Catch::Contains("\n    [ ] PyTorch\n") && Catch::Contains("\n      dabke    not there\n"));
   CHECK_THAT(report_with_python("exit 3"), Catch::Contains("\n    [ ] PyTorch\n") &&
-                                               Catch::Contains("/python: it ended with status code 3\n"));
+                                               Catch::Contains("/python: it exited with status code 3\n"));
   CHECK_THAT(report_with_python("exec /bin/sleep 1000", false), Catch::Contains(kKilled));
 }
 

@@ -22,7 +22,7 @@ const std::map<std::string, std::string> kSlurm{
 
 TEST_CASE("without a batch system, -H or a host file, -np is needed and all ranks run here") {
   CHECK(hosts_of_job({}, environment_of({})).status().message() ==
-        "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
+        "-np is missing: give the number of ranks, as in dabkerun -np 2 ./train");
   CHECK(hosts_of_job({.num_proc = 3}, environment_of({}))->hosts == std::vector<Host>{{this_host_name(), 3}});
 }
 

@@ -207,8 +207,7 @@ TEST_CASE("a doctor that is called behind flags is told where it goes") {
   example.options.command = {"doctor"};
   example.program = {.exit_code = 127, .message = "cannot run 'doctor': no such program in PATH"};
   CHECK(example.refusal().message ==
-        "cannot run 'doctor': no such program in PATH; the doctor goes before all "
-        "flags: dabkerun doctor");
+        "cannot run 'doctor': no such program in PATH; put the doctor before all options: dabkerun doctor");
 }
 
 TEST_CASE("a job that needs more descriptors than the hard limit allows is refused with both numbers") {
@@ -218,12 +217,11 @@ TEST_CASE("a job that needs more descriptors than the hard limit allows is refus
   example.surroundings.inherited_descriptors = 1;
   CHECK(example.refusal().exit_code == 1);
   CHECK(example.refusal().message ==
-        "4 ranks take 32 file descriptors in dabkerun beside 1 that were open when it was started, and its "
-        "hard "
-        "limit is 32 (ulimit -Hn): raise that limit or start fewer ranks");
+        "4 ranks need 32 file descriptors in dabkerun besides 1 that it inherited, but its hard limit is 32 "
+        "(ulimit -Hn): raise that limit or start fewer ranks");
   example.surroundings.inherited_descriptors = 0;
   example.options.output_directory = "out";
-  CHECK_THAT(example.refusal().message, StartsWith("4 ranks take 40 file descriptors in dabkerun, and"));
+  CHECK_THAT(example.refusal().message, StartsWith("4 ranks need 40 file descriptors in dabkerun, but"));
   example.options.dry_run = true;  // a dry run takes no descriptors
   CHECK(example.plan().kind == JobPlan::Kind::description);
 }
@@ -233,8 +231,7 @@ TEST_CASE("--top needs a terminal on stderr, and complains of that before it loo
   example.options.top = true;
   example.surroundings.find_hosts = nullptr;
   CHECK(example.refusal().exit_code == kUsageError);
-  CHECK_THAT(example.refusal().message,
-             StartsWith("--top draws its table on a terminal, and stderr is none"));
+  CHECK_THAT(example.refusal().message, StartsWith("--top needs a terminal on stderr"));
 }
 
 TEST_CASE("what is wrong with hosts, with the number of ranks or with variables is an error of usage") {
@@ -253,7 +250,7 @@ TEST_CASE("what is wrong with hosts, with the number of ranks or with variables 
   }
   SECTION("a variable that is not set") {
     example.options.variables = {{"NONE", std::nullopt, {}}};
-    CHECK_THAT(example.refusal().message, StartsWith("-x NONE: dabkerun has no such variable"));
+    CHECK_THAT(example.refusal().message, StartsWith("-x NONE: not set in the environment of dabkerun"));
   }
   SECTION("a variable of a rank that is not there") {
     example.options.variables = {{"MODE", "fast", {{4, 4}}}};
@@ -276,9 +273,9 @@ TEST_CASE("where all ranks are here they complain of a knob themselves") {
 TEST_CASE("hosts run the dabkerun that this one is, unless the command line names theirs") {
   Example example;
   CHECK(example.plan().shell.dabkerun == "/usr/bin/dabkerun");
-  example.surroundings.own_program = Status(Code::transport, "cannot find out where dabkerun is");
+  example.surroundings.own_program = Status(Code::transport, "cannot find the path of dabkerun");
   CHECK(example.refusal().exit_code == 1);
-  CHECK(example.refusal().message == "cannot find out where dabkerun is");
+  CHECK(example.refusal().message == "cannot find the path of dabkerun");
   example.options.remote_dabkerun = "/opt/dabkerun";
   CHECK(example.plan().shell.dabkerun == "/opt/dabkerun");
 }
@@ -295,7 +292,7 @@ TEST_CASE("what is noticed about hosts is told also where the job is refused lat
   REQUIRE(refused.notices.size() == 2);
   CHECK_THAT(refused.notices[0], Contains("localhost"));
   CHECK(refused.notices[1] ==
-        "Slurm job 7: 2 hosts, 4 slots; srun brings dabkerun to other hosts (--launcher)");
+        "Slurm job 7: 2 hosts, 4 slots; srun starts dabkerun on other hosts (--launcher)");
   example.options.launcher = "mpi";
   CHECK(plan_job(example.options, example.surroundings).notices.empty());
 }

@@ -23,8 +23,9 @@ TEST_CASE("which mpirun it is follows from what it says of itself") {
   CHECK(*mpi_kind_of("HYDRA build details:\n    Version: 4.0.2\n") == MpiKind::hydra);
   CHECK(*mpi_kind_of("mpirun (Open MPI) 4.1.4\n") == MpiKind::open_mpi);
   CHECK(*mpi_kind_of("mpirun.openmpi (OpenRTE) 4.1.4\n") == MpiKind::open_mpi);
-  CHECK_THAT(mpi_kind_of("Intel(R) something\nelse").status().message(),
-             Catch::Contains("its --version says 'Intel(R) something': start the program with it yourself"));
+  CHECK_THAT(
+      mpi_kind_of("Intel(R) something\nelse").status().message(),
+      Catch::Contains("its --version prints 'Intel(R) something': start the program with it yourself"));
 }
 
 TEST_CASE("ranks, hosts and flags become those of each mpirun, and values stay off its command line") {
@@ -71,10 +72,14 @@ TEST_CASE("what mpirun cannot do is refused by name") {
   const auto refusal = [](MpiKind kind, const Options& options) {
     return mpi_command(kind, "mpirun", options, kPlacements, {}).status().message();
   };
-  CHECK_THAT(refusal(MpiKind::hydra, {.output_directory = "d"}),
-             Catch::StartsWith("--output-filename: mpirun of MPICH does nothing like it"));
-  CHECK_THAT(refusal(MpiKind::open_mpi, {.remote_shell = "rsh"}),
-             Catch::StartsWith("--remote-shell: mpirun of Open MPI does nothing like it"));
+  CHECK_THAT(
+      refusal(MpiKind::hydra, {.output_directory = "d"}),
+      Catch::StartsWith(
+          "--output-filename: not supported with --launcher mpi, because mpirun of MPICH starts the ranks"));
+  CHECK_THAT(
+      refusal(MpiKind::open_mpi, {.remote_shell = "rsh"}),
+      Catch::StartsWith(
+          "--remote-shell: not supported with --launcher mpi, because mpirun of Open MPI starts the ranks"));
   CHECK_THAT(refusal(MpiKind::open_mpi, {.pty = false}), Catch::StartsWith("--no-pty: "));
   CHECK_THAT(refusal(MpiKind::hydra, {.timestamps = true}),
              Catch::StartsWith("--prefix-output-with-timestamp: "));

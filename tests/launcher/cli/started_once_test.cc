@@ -23,10 +23,9 @@ std::string error_with(const Variables& variables) {
 TEST_CASE("dabkerun refuses to be one of several, whoever starts it so") {
   CHECK(error_with({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}) ==
         "Open MPI has started dabkerun 2 times (OMPI_COMM_WORLD_SIZE is 2 and OMPI_COMM_WORLD_RANK is 1), "
-        "and each "
-        "would start a job: start dabkerun once, by itself, or the program by that launcher, without "
-        "dabkerun. Where "
-        "one rank is to start a job of its own, take those variables from its environment (env -u)");
+        "and each would start a job: start dabkerun once, without that launcher, or start the program with "
+        "that launcher, without dabkerun. To start another job from one rank, remove these variables from "
+        "its environment (env -u)");
   for (const Variables& variables :
        {Variables{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}},
         Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}, {"TORCHELASTIC_RUN_ID", "x"}},

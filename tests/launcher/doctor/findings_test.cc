@@ -80,7 +80,7 @@ TEST_CASE("each thing that is wrong with a host is said with what to do, and wha
              }),
              StartsWith("wrong: host a: lost"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.open_files = 191; }),
-             StartsWith("wrong: host a: 2 ranks may need 192 open files, and the hard limit is 191") &&
+             StartsWith("wrong: host a: 2 ranks may need 192 open files, but the hard limit is 191") &&
                  Contains("limits.conf"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.processes = 63; }),
              StartsWith("wrong: host a: 2 ranks may need 64 processes") && Contains("limits.conf"));
@@ -88,16 +88,16 @@ TEST_CASE("each thing that is wrong with a host is said with what to do, and wha
                facts.addresses.clear();
                facts.troubles = {"no such interface"};
              }),
-             StartsWith("wrong: host a: it can be listened at no address (no such interface)") &&
+             StartsWith("wrong: host a: it cannot listen at any address (no such interface)") &&
                  Contains("--network-interfaces"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.usable_units = 1; }),
              StartsWith("note: host a: 2 ranks share 1 processor:"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.quota_thousandths = 500; }),
-             StartsWith("note: host a: 2 ranks share 1 processor that its control group grants:"));
+             StartsWith("note: host a: 2 ranks share 1 processor granted by the control group:"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.free_shm = 64 << 20; }),
              StartsWith("note: host a: /dev/shm has 64.0 MiB free") && Contains("mount it larger"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.is_shm_writable = false; }),
-             StartsWith("note: host a: there is no /dev/shm that can be written to"));
+             StartsWith("note: host a: /dev/shm is missing or not writable"));
 }
 
 TEST_CASE("a clock counts as another only beyond what the round trip leaves open") {
@@ -128,7 +128,7 @@ TEST_CASE("a route that is not there is wrong, one far slower than the others is
   CHECK_THAT(lines[0],
              StartsWith("wrong: host a does not reach host c: 10.0.0.3:5: no answer: let firewalls pass") &&
                  Contains("32768 to 60999"));
-  CHECK_THAT(lines[1], StartsWith("note: from host b to host a there is 204.8 MiB/s"));
+  CHECK_THAT(lines[1], StartsWith("note: from host b to host a: 204.8 MiB/s, but at least"));
   CHECK_THAT(checkup_json(report),
              Contains("\"is_well\":false") && Contains("\"trouble\":\"10.0.0.3:5: no answer\""));
 }
@@ -143,7 +143,7 @@ TEST_CASE("of a host that reaches hardly anybody one line says so") {
   REQUIRE(said(report).size() == 1);
   CHECK_THAT(
       said(report)[0],
-      StartsWith("wrong: host a does not reach 4 other hosts; of host b: no answer: let firewalls pass"));
+      StartsWith("wrong: host a does not reach 4 other hosts; for host b: no answer: let firewalls pass"));
 }
 
 TEST_CASE("names of one machine are said to be one") {

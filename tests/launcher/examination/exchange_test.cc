@@ -77,7 +77,7 @@ TEST_CASE("a host that takes the connection and says nothing, or is not there, e
   REQUIRE(listener.is_ok());
   const std::string address = links::SocketAddress::local_of(listener->get())->to_string();
   CHECK_THAT(measure(self_of(1), order_for(address, 6000)).trouble,
-             Contains("the other side's proof has not come in time"));
+             Contains("the other side's proof did not arrive in time"));
   *listener = Fd();
   CHECK_THAT(measure(self_of(1), order_for(address)).trouble, Contains("refused"));
 }

@@ -49,16 +49,15 @@ TEST_CASE("a host list of Slurm names every host, with the width of its numbers"
 }
 
 TEST_CASE("a host list that makes no sense is refused with what is wrong in it and what to do") {
-  CHECK(
-      names_in("a,n[1-").front() ==
-      "X is 'a,n[1-', and 'a,n[1-' in it is no list of hosts: expected names with ranges in brackets, as in "
-      "n[01-03,7], 100000 hosts at most; say the hosts with -H");
+  CHECK(names_in("a,n[1-").front() ==
+        "X is 'a,n[1-', and 'a,n[1-' in it is not a list of hosts: expected names with ranges in brackets, "
+        "as in n[01-03,7], 100000 hosts at most; give the hosts with -H");
   for (const std::string text :
        {"", "a,", ",a", "n[]", "n[1-]", "n[-1]", "n[3-1]", "n[a]", "n]1[", "n[[1]]", "n[1,]", "a b", "a:2",
         "a@b", "n[0-100000]", "n[0-999]m[0-999]", "n[18446744073709551616]", "n[1-9999999999999999999999]"}) {
     INFO(text);
     CHECK_THAT(names_in(text).front(),
-               Catch::StartsWith("X is '" + text + "', and '") && Catch::EndsWith("say the hosts with -H"));
+               Catch::StartsWith("X is '" + text + "', and '") && Catch::EndsWith("give the hosts with -H"));
   }
 }
 
@@ -80,16 +79,15 @@ TEST_CASE("Slurm's variables give hosts and slots") {
   CHECK((*find_in(slurm))->job == "Slurm job 7");
   slurm.erase("SLURM_TASKS_PER_NODE");
   CHECK_THAT(find_in(slurm).status().message(),
-             Catch::StartsWith("Slurm job 7 says neither SLURM_TASKS_PER_NODE"));
+             Catch::StartsWith("Slurm job 7 sets neither SLURM_TASKS_PER_NODE"));
   slurm["SLURM_JOB_CPUS_PER_NODE"] = "8(x3)";
   CHECK(hosts_in(slurm) == std::vector<Host>{{"n1", 8}, {"n2", 8}, {"n3", 8}});
   slurm["SLURM_CPUS_PER_TASK"] = "4";
   CHECK(hosts_in(slurm) == std::vector<Host>{{"n1", 2}, {"n2", 2}, {"n3", 2}});
   slurm["SLURM_TASKS_PER_NODE"] = "4(x2)";
-  CHECK_THAT(
-      find_in(slurm).status().message(),
-      Catch::StartsWith("SLURM_JOB_NODELIST is 'n[1-3]', which is 3 hosts, but SLURM_TASKS_PER_NODE is "
-                        "'4(x2)', which is 2: say"));
+  CHECK_THAT(find_in(slurm).status().message(),
+             Catch::StartsWith(
+                 "SLURM_JOB_NODELIST is 'n[1-3]' (3 hosts), but SLURM_TASKS_PER_NODE is '4(x2)' (2): give"));
 }
 
 TEST_CASE("several dabkeruns of one srun are refused") {
@@ -109,7 +107,7 @@ TEST_CASE("PBS gives a line for each slot") {
   std::ofstream(path) << "n1\nn 2\n";
   CHECK_THAT(find_in(pbs).status().message(),
              Catch::StartsWith("PBS_NODEFILE " + path + " line 2: 'n 2' is not a host") &&
-                 Catch::EndsWith("; or say the hosts and their slots with -H"));
+                 Catch::EndsWith("; or give the hosts and their slots with -H"));
   std::filesystem::remove(path);
   CHECK_THAT(find_in(pbs).status().message(), Catch::StartsWith("PBS_NODEFILE " + path + ": cannot read it"));
 }
@@ -121,7 +119,7 @@ TEST_CASE("LSF gives a name for each slot, or names and slots in turn") {
         std::vector<Host>{{"n1", 4}, {"n2", 2}});
   CHECK_THAT(
       find_in({{"LSB_JOBID", "3"}, {"LSB_MCPU_HOSTS", "n1 many"}}).status().message(),
-      Catch::StartsWith("LSB_MCPU_HOSTS is 'n1 many', and 'n1:many' in it is not a host: say the hosts"));
+      Catch::StartsWith("LSB_MCPU_HOSTS is 'n1 many', and 'n1:many' in it is not a host: give the hosts"));
   CHECK_THAT(find_in({{"LSB_JOBID", "3"}, {"LSB_HOSTS", " "}}).status().message(),
              Catch::StartsWith("LSB_HOSTS names no host"));
 }

@@ -48,22 +48,21 @@ TEST_CASE("a line of a hostfile that is not understood is told with what to writ
                                  "a slots=2 gpus=1", "a slots", "a slots=", "a 4", "a slots=2 x", "= 2"}) {
     CHECK(error_of(line) == fmt::format("f line 2: '{}'{}", line, end));
   }
-  CHECK(error_of("a slots=0") ==
-        "f line 2: 'a slots=0'" + end + "; leave out a host that is to take no rank");
-  CHECK(error_of("me@a slots=2") == "f line 2: 'me@a slots=2'" + end + "; the user is named by --ssh-user");
+  CHECK(error_of("a slots=0") == "f line 2: 'a slots=0'" + end + "; leave out a host without ranks");
+  CHECK(error_of("me@a slots=2") == "f line 2: 'me@a slots=2'" + end + "; give the user with --ssh-user");
   CHECK(error_of("fd00::1 slots=2") ==
-        "f line 2: 'fd00::1 slots=2'" + end + "; an IPv6 address goes in brackets, as in [fd00::1]");
+        "f line 2: 'fd00::1 slots=2'" + end + "; put an IPv6 address in brackets, as in [fd00::1]");
 }
 
 TEST_CASE("an IPv6 address without brackets is refused with the brackets, as its last part might be slots") {
   CHECK_THAT(parse_host_list("fd00::1", "-H").status().message(),
-             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fd00::1]"));
+             Catch::EndsWith("; put an IPv6 address in brackets, as in [fd00::1]"));
   CHECK_THAT(parse_host_list("a:2,fe80::1%eth0", "-H").status().message(),
-             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fe80::1%eth0]"));
+             Catch::EndsWith("; put an IPv6 address in brackets, as in [fe80::1%eth0]"));
   CHECK_THAT(parse_host_list("a:2:3", "-H").status().message(),
-             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fd00::1]:4"));
+             Catch::EndsWith("; put an IPv6 address in brackets, as in [fd00::1]:4"));
   CHECK_THAT(parse_host_list("a:0", "-H").status().message(),
-             Catch::EndsWith("; leave out a host that is to take no rank"));
+             Catch::EndsWith("; leave out a host without ranks"));
   CHECK(*parse_host_list("[fe80::1%eth0],[fd00::1]:2", "-H") ==
         std::vector<Host>{{"fe80::1%eth0", 1}, {"fd00::1", 2}});
 }
@@ -133,9 +132,9 @@ TEST_CASE("of very many hosts those that are this one are found at once") {
 
 TEST_CASE("a user before a host is refused, and the message says which flag names users") {
   CHECK_THAT(parse_host_list("me@a:2", "-H").status().message(),
-             Catch::EndsWith("the user is named by --ssh-user"));
+             Catch::EndsWith("give the user with --ssh-user"));
   CHECK_THAT(parse_hostfile("me@a\n", "f").status().message(),
-             Catch::EndsWith("the user is named by --ssh-user"));
+             Catch::EndsWith("give the user with --ssh-user"));
 }
 
 TEST_CASE("a host named twice has the slots of both") {

@@ -50,7 +50,7 @@ TEST_CASE("more ranks than slots are refused with both numbers") {
 TEST_CASE("more slots than ranks can be are refused only where each would have one") {
   std::vector<Host> many;
   for (int i = 0; i < 2148; ++i) many.push_back({"h" + std::to_string(i), kMostSlots});
-  CHECK_THAT(place_ranks(many, 0).status().message(), Catch::Contains("say with -np how many to start"));
+  CHECK_THAT(place_ranks(many, 0).status().message(), Catch::Contains("give their number with -np"));
   const auto placements = place_ranks(many, 2);
   REQUIRE(placements.is_ok());
   CHECK(placements->size() == 2);

@@ -37,7 +37,7 @@ TEST_CASE("more ranks than cores share the units of cores, and more ranks than u
   const CoreShares none = share_cores(twelve_units(), 13, BindTo::core);
   CHECK(none.units.empty());
   CHECK(none.threads == 1);
-  CHECK(none.words == "13 ranks share 12 cores, so none is bound");
+  CHECK(none.words == "not bound, because 13 ranks share 12 cores");
 }
 
 TEST_CASE("threads are as many as cores, and one rank that has all is not told") {
@@ -78,7 +78,7 @@ TEST_CASE("a quota of processors counts as cores, and says not which") {
   CHECK(share_cores(host, 2, BindTo::automatic).threads == 2);
   CHECK(share_cores(host, 1, BindTo::automatic).threads == 4);
   CHECK(share_cores(host, 5, BindTo::core).words ==
-        "5 ranks share 4 cores (the control group's quota is 4.5), so none is bound");
+        "not bound, because 5 ranks share 4 cores (the control group's quota is 4.5)");
   host.quota = 100;
   CHECK(share_cores(host, 2, BindTo::automatic).units.size() == 2);
 }

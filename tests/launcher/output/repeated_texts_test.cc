@@ -26,12 +26,12 @@ TEST_CASE("what another rank's log has told is referred to, with its beginning a
       log_of(0, "rank 0 on vm aborted the job: dabke.errors.MismatchError: " + kText + " (a.py:6)");
   CHECK(texts.shown(first, 0, kNow) == first);
   CHECK(texts.shown("dabke.errors.MismatchError: " + kText + "\n", 0, kNow) ==
-        "dabke.errors.MismatchError: Mismatched shape for 'layer1.grad'... (as rank 0 has told)\n");
+        "dabke.errors.MismatchError: Mismatched shape for 'layer1.grad'... (as rank 0 reported)\n");
   CHECK(texts.shown(
             log_of(1, "rank 1 on vm aborted the job: dabke.errors.MismatchError: " + kText + " (b.py:60)"), 1,
             kNow) == log_of(1,
                             "rank 1 on vm aborted the job: dabke.errors.MismatchError: Mismatched... (as "
-                            "rank 0 has told) (b.py:60)"));
+                            "rank 0 reported) (b.py:60)"));
 }
 
 TEST_CASE("what the program itself writes is shown as it is, and so is what is short, new or long ago") {

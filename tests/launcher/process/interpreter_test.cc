@@ -43,14 +43,14 @@ TEST_CASE("an interpreter that is not there is named, also the one that env look
         "that "
         "line");
   CHECK(trouble_with("#!/usr/bin/env sh -e\n") ==
-        "its first line has env look for a program 'sh -e', blanks included; write #!/usr/bin/env -S sh -e");
+        "its first line makes env search for a program 'sh -e', spaces included; write #!/usr/bin/env -S sh "
+        "-e");
 }
 
 TEST_CASE("a script with lines as Windows ends them is told so, with the command that converts it") {
   const std::string trouble =
-      "its lines end with a carriage return and a newline (CRLF), as Windows writes them, and the carriage "
-      "return "
-      "becomes a part of the interpreter's name; convert it: sed -i 's/\\r$//' PATH";
+      "its lines end in CRLF, as Windows writes them, so its interpreter is not found; convert it: sed -i "
+      "'s/\\r$//' PATH";
   CHECK(trouble_with("#!/bin/sh\r\necho\r\n") == trouble);
   CHECK(trouble_with("#!/usr/bin/env sh\r\n") == trouble);
 }

@@ -164,7 +164,7 @@ TEST_CASE(
   CHECK(arrivals[0].host == "h1");
   REQUIRE(!dialled->words().empty());
   CHECK(dialled->words()[0] ==
-        "host stranger: SLURMD_NODENAME is 'stranger', which is none of the job's hosts: h1, h2");
+        "host stranger: SLURMD_NODENAME is 'stranger', which is not one of the job's hosts: h1, h2");
 }
 
 TEST_CASE(

@@ -48,11 +48,11 @@ TEST_CASE("what stands in for ssh is called with its own words, the host and the
 
 TEST_CASE("what ssh says is explained, with what to do") {
   CHECK_THAT(why(255, {"ssh: Could not resolve hostname node7: Name or service not known"}),
-             StartsWith("host node7: its name is not known: ") && Contains("address"));
+             StartsWith("host node7: unknown host name: ") && Contains("address"));
   CHECK_THAT(why(255, {"me@node7: Permission denied (publickey)."}), Contains("--ssh-identity-file"));
   CHECK_THAT(why(255, {"No ED25519 host key is known for node7 and you have requested strict checking.",
                        "Host key verification failed."}),
-             StartsWith("host node7: its host key is not known: "));
+             StartsWith("host node7: unknown host key: "));
   CHECK_THAT(why(255, {"@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @",
                        "Host key verification failed."}),
              Contains("ssh-keygen -R"));
@@ -65,14 +65,14 @@ TEST_CASE("what ssh says is explained, with what to do") {
 TEST_CASE("a program that is not there is told from a connection that is not") {
   for (const int exit_code : {126, 127})
     CHECK_THAT(why(exit_code, {"Permission denied"}),
-               StartsWith("host node7: there is no /opt/dabkerun that can be run: "));
+               StartsWith("host node7: cannot run /opt/dabkerun there: "));
 }
 
 TEST_CASE("what nobody can explain is told with the program and its exit code") {
   CHECK(why(255, {"kex_exchange_identification: banner line contains invalid characters"}) ==
-        "host node7: no agent has come, and ssh ended with status code 255");
+        "host node7: no agent has started, and ssh exited with status code 255");
   CHECK(why(3, {"Connection refused"}, "kubectl exec") ==
-        "host node7: no agent has come, and kubectl exec ended with status code 3");
+        "host node7: no agent has started, and kubectl exec exited with status code 3");
 }
 
 }  // namespace dabke::test

@@ -46,11 +46,11 @@ TEST_CASE(
     return early_leave(blame->text, has_ended);
   };
   const std::string left =
-      "rank 1 on vm left the job in good order 0.3 s before, while rank 0 waits for allreduce 'x'";
+      "rank 1 on vm left the job normally 0.3 s before, while rank 0 waits for allreduce 'x'";
   CHECK(verdict(left + advice, true) ==
-        "left the job in good order (status 0) 0.3 s before, while rank 0 waits for allreduce 'x'" + advice);
+        "left the job normally (status 0) 0.3 s before, while rank 0 waits for allreduce 'x'" + advice);
   CHECK(verdict(left + advice, false) ==
-        "left the job in good order 0.3 s before, while rank 0 waits for allreduce 'x'" + advice);
+        "left the job normally 0.3 s before, while rank 0 waits for allreduce 'x'" + advice);
   CHECK(verdict("rank 1 on vm ended with status 0 without dabke_shutdown" + advice, true) ==
         "ended with status 0 without dabke_shutdown" + advice);
   CHECK(verdict("rank 1 on vm ended with status 0 before dabke_init, in which", true) ==

@@ -47,15 +47,13 @@ TEST_CASE("the verdict names who is waited for, what it does instead, its stack 
   dumps[1].stacks = {
       {101, "train", {"(running)", "load() at data.cc:7 (train)", "main at train.cc:3 (train)"}}};
   const auto lines = hang_verdict(by_rank(dumps), 3, {});
-  CHECK(lines ==
-        std::vector<std::string>{
-            "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s",
-            "rank 1 on host ada (pid 101): it has nothing pending and has not come to this call; the last it "
-            "submitted was allreduce 'b' 30.0 s ago; it is at",
-            "  data.cc:7 in load()", "  train.cc:3 in main", "  (running)",
-            "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
-            "where "
-            "some ranks have more steps than others, end them with join"});
+  CHECK(lines == std::vector<std::string>{
+                     "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s",
+                     "rank 1 on host ada (pid 101): it has not made this call and has no other call pending; "
+                     "its last call was allreduce 'b', 30.0 s ago; it is at",
+                     "  data.cc:7 in load()", "  train.cc:3 in main", "  (running)",
+                     "what to do: find out what keeps it there (a slow data loader, a branch that only some "
+                     "ranks take). If ranks have unequal numbers of steps, let each call join at its end"});
 }
 
 TEST_CASE("ranks in one place are told in one line, and the verdict is short however many there are") {
@@ -69,14 +67,14 @@ TEST_CASE("ranks in one place are told in one line, and the verdict is short how
   }
   const auto lines = hang_verdict(by_rank(dumps), 40, {});
   REQUIRE(lines.size() == 6);
-  CHECK_THAT(lines[1],
-             Contains("each of ranks 1-19: it has nothing pending") && Contains("; at data.cc:7 in load()"));
+  CHECK_THAT(lines[1], Contains("each of ranks 1-19: it has not made this call") &&
+                           Contains("; at data.cc:7 in load()"));
   CHECK_THAT(lines[2], Contains("rank 20 on host ada") && Contains("; at data.cc:20 in load()"));
-  CHECK(lines[4] == "and 18 ranks more that are waited for, elsewhere");
+  CHECK(lines[4] == "and 18 ranks that do something else");
   CHECK_THAT(hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"})}), 4,
                           {{1, "is gone"}, {2, "is gone"}, {3, "is running"}})
                  .at(1),
-             Contains("ranks 1-2 have told nothing: each one's process is gone"));
+             Contains("ranks 1-2 have sent no report: each process is gone"));
 }
 
 TEST_CASE("two operations of one name are told apart by their number") {
@@ -108,16 +106,16 @@ TEST_CASE("the verdict on ranks that call different operations shows both") {
   REQUIRE(lines.size() == 5);
   CHECK(lines[0] == "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s");
   CHECK_THAT(lines[1], Contains("waits for allreduce 'y' instead, for 58.0 s"));
-  CHECK_THAT(lines[2], Contains("first divergence: rank 0 called allreduce 'x', rank 1 allreduce 'y'"));
-  CHECK_THAT(lines[3], Contains("let all ranks call the same operations"));
-  CHECK(lines[4] == "1 more operation is waiting for ranks");
+  CHECK_THAT(lines[2], Contains("rank 0 called allreduce 'x', rank 1 called allreduce 'y'"));
+  CHECK_THAT(lines[3], Contains("make the same calls on all ranks"));
+  CHECK(lines[4] == "1 more operation is stuck");
 }
 
 TEST_CASE("the first divergence names the lower rank first, whichever of the two calls has waited longer") {
   const auto lines = hang_verdict(
       by_rank({rank(0, {waiting("x", 58)}, {"a", "x"}), rank(1, {waiting("y", 60)}, {"a", "y"})}), 2, {});
   CHECK_THAT(lines.at(0), Contains("allreduce 'y' waits for rank"));
-  CHECK_THAT(lines.at(2), Contains("first divergence: rank 0 called allreduce 'x', rank 1 allreduce 'y'"));
+  CHECK_THAT(lines.at(2), Contains("rank 0 called allreduce 'x', rank 1 called allreduce 'y'"));
 }
 
 TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {
@@ -148,9 +146,8 @@ TEST_CASE("a group of which members are missing is told of, on some ranks or on 
   diagnosis::Dump same = part;
   same.rank = 0;
   lines = hang_verdict(by_rank({same, part}), 2, {});
-  CHECK(lines ==
-        std::vector<std::string>{"ranks 0-1 have submitted 2 of 3 members of group 'g': 'a', 'b'; the group "
-                                 "runs when all of it has come on every rank"});
+  CHECK(lines == std::vector<std::string>{"ranks 0-1 have submitted 2 of 3 members of group 'g': 'a', 'b'; "
+                                          "the group runs when every rank has submitted all of it"});
 }
 
 TEST_CASE("a rank without a dump is described by its process") {
@@ -173,9 +170,10 @@ TEST_CASE("where everything is agreed on, the verdict tells who is inside which 
                                           "rank 1 is in no operation", "rank 0 is inside allreduce 'x'"});
   CHECK(hang_verdict(by_rank({done}), 1, {}) ==
         std::vector<std::string>{"no operation waits for a rank now"});
-  CHECK(hang_verdict(by_rank({done}), 3, {{0, "waits in the kernel (futex_do_wait)"}}) ==
-        std::vector<std::string>{"no operation waits for a rank, as far as 1 of 3 ranks have told",
-                                 "rank 0 has told nothing: its process waits in the kernel (futex_do_wait)"});
+  CHECK(
+      hang_verdict(by_rank({done}), 3, {{0, "waits in the kernel (futex_do_wait)"}}) ==
+      std::vector<std::string>{"no operation waits for a rank, by the reports of 1 of 3 ranks",
+                               "rank 0 has sent no report: its process waits in the kernel (futex_do_wait)"});
 }
 
 TEST_CASE("of ranks in different operations the verdict says that the network is not to blame") {
@@ -196,7 +194,7 @@ TEST_CASE("the verdict on a join names who has not come to it, and what it is in
   const auto lines = hang_verdict(by_rank({joined, inside}), 2, {});
   REQUIRE(lines.size() >= 2);
   CHECK(lines[0] == "join waits for rank 1: rank 0 has been waiting for 50.0 s");
-  CHECK_THAT(lines[1], Contains("it is inside allreduce 'x', begun 61.0 s ago and not finished"));
+  CHECK_THAT(lines[1], Contains("it is inside allreduce 'x', started 61.0 s ago and not finished"));
 }
 
 TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {

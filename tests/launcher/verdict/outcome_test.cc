@@ -45,8 +45,7 @@ TEST_CASE("the first failure by time gives the exit code, and the others are its
                                  "9): killed from outside: by kill -9, a "
                                  "batch system, or the kernel when memory ran out (see dmesg)",
                                  "after that: rank 3 ended by dabkerun; ranks 0-1 exited with status code 1; "
-                                 "rank 5 killed by dabkerun, not having "
-                                 "ended on SIGTERM"});
+                                 "rank 5 killed by dabkerun after SIGTERM did not end it"});
 }
 
 TEST_CASE("what Slurm kills after srun was killed is a consequence, whenever it was seen") {
@@ -100,7 +99,7 @@ TEST_CASE("an interrupted job says so, names who had to be killed, and returns 1
       conclude({signalled(0, SIGINT, 1, SIGINT), signalled(1, SIGKILL, 2, SIGKILL)}, SIGINT);
   CHECK(outcome.exit_code == 130);
   CHECK(outcome.lines == std::vector<std::string>{"the job was ended by SIGINT",
-                                                  "killed because they did not end on it: rank 1"});
+                                                  "killed because they did not end in time: rank 1"});
   CHECK(conclude({exited(0, 0, 1, SIGTERM)}, SIGTERM).exit_code == 0);
 }
 
@@ -118,7 +117,7 @@ TEST_CASE("exit codes are those of a shell") {
 TEST_CASE("a shared library that is not found is named by the last line, with LD_LIBRARY_PATH") {
   RankEnd end = exited(0, 127, 0);
   const std::string meaning =
-      "the shared library libx.so.3 is not found there: install it, or name its directory with -x "
+      "the shared library libx.so.3 was not found: install it there, or give its directory with -x "
       "LD_LIBRARY_PATH=DIRECTORY";
   end.last_lines = {
       "./train: error while loading shared libraries: libx.so.3: cannot open shared object file: No "
@@ -131,11 +130,11 @@ TEST_CASE("a shared library that is not found is named by the last line, with LD
   end.last_lines = {"Error loading shared library libx.so.3: No such file or directory (needed by ./train)"};
   CHECK(meaning_of(end) == meaning);
   end.last_lines.emplace_back("ValueError: out of range");  // the program went on without the library
-  CHECK(meaning_of(end) == "the program reported an error; look for its last lines, marked [0]");
+  CHECK(meaning_of(end) == "see its last lines, marked [0]");
 }
 
 TEST_CASE("a program that wrote nothing has no last lines to look for") {
-  CHECK(meaning_of(exited(3, 1, 0)) == "the program reported an error by that code alone, and wrote nothing");
+  CHECK(meaning_of(exited(3, 1, 0)) == "the program wrote nothing");
 }
 
 TEST_CASE("a program that is there and is not found lacks its loader") {
@@ -160,14 +159,14 @@ TEST_CASE(
     "a rank that left early with 0 is the first cause, and the code is that of the rank that failed of it") {
   RankEnd left = exited(1, 0, 90);
   left.is_blamed = true;
-  left.early_leave = "left the job in good order (status 0), while rank 0 waits for allreduce 'x'";
+  left.early_leave = "left the job normally (status 0), while rank 0 waits for allreduce 'x'";
   const Outcome outcome = conclude({exited(0, 3, 100), left, exited(2, 1, 95)}, std::nullopt);
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.first_failed_rank == 2);
   CHECK(outcome.lines ==
         std::vector<std::string>{
-            "first cause: rank 1 on host h (pid 101) left the job in good order (status 0), "
-            "while rank 0 waits for allreduce 'x'",
+            "first cause: rank 1 on host h (pid 101) left the job normally (status 0), while rank 0 waits "
+            "for allreduce 'x'",
             "after that: rank 2 exited with status code 1; rank 0 exited with status code 3"});
   CHECK(conclude({left, exited(0, 0, 100)}, std::nullopt).lines.empty());  // no rank failed because of it
   CHECK_THAT(conclude({left, signalled(0, SIGSEGV, 100)}, std::nullopt).lines.front(),

@@ -87,9 +87,9 @@ class Doctor(unittest.TestCase):
         self.assertEqual(code, 0, error)
         self.assertRegex(text, r"^dabkerun \S+\n\nhost +slots +agent +clock ahead +processors")
         self.assertIn(f"{address(0)} (this one)", text)
-        self.assertIn("Ways between hosts, each measured for 0.5 s over TCP:\n", text)
+        self.assertIn("Connections between hosts, each measured for 0.5 s over TCP:\n", text)
         self.assertTrue(text.endswith("Nothing is wrong.\n"), text)
-        self.assertIn("dabkerun: doctor: exchanging bytes, round 1 of 3", error)
+        self.assertIn("dabkerun: doctor: measuring bandwidth, round 1 of 3", error)
 
     def test_interfaces_that_are_named_are_used(self):
         code, report, error = self.examine([address(1), address(2)], "--network-interfaces", "fd77::/64")
@@ -109,9 +109,9 @@ class Doctor(unittest.TestCase):
         wrong = self.wrong(report)
         self.assertEqual(len(wrong), 2, wrong)
         self.assertRegex(
-            wrong[0], rf"^host {address(2)}: the dabkerun there is of version 0\.0\.1/1, and this one of "
+            wrong[0], rf"^host {address(2)}: the dabkerun there has version 0\.0\.1/1, this one has "
         )
-        self.assertRegex(wrong[1], rf"^host {gone}: its name is not known: ")
+        self.assertRegex(wrong[1], rf"^host {gone}: unknown host name: ")
         self.assertEqual(
             [(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
             [(address(1), address(3), ""), (address(3), address(1), "")],
@@ -133,7 +133,7 @@ class Doctor(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 300)
         code, report, error = self.examine([address(1)], "-p", "2223", wrong=1)
         self.assertEqual(code, 1, error)
-        self.assertRegex(self.wrong(report)[0], rf"^host {address(1)}: nothing listens there for ssh: ")
+        self.assertRegex(self.wrong(report)[0], rf"^host {address(1)}: connection refused: ")
 
     def test_a_pair_whose_likeliest_addresses_do_not_lead_there_takes_the_next(self):
         with self.ssh.hosts.cut(1, 2, ["10.77.0."]):  # their IPv6 addresses still work
@@ -157,7 +157,7 @@ class Doctor(unittest.TestCase):
         self.assertRegex(
             self.wrong(report)[0],
             rf"^host {address(1)}: 1 rank may need 128 open files, "
-            r"and the hard limit is 70 \(ulimit -Hn\): raise ",
+            r"but the hard limit is 70 \(ulimit -Hn\): raise ",
         )
         self.assertTrue(
             any(
@@ -177,7 +177,7 @@ class Doctor(unittest.TestCase):
         )
         self.assertEqual((here.returncode, json.loads(here.stdout)["ways"]), (0, []), here.stderr)
         for words, said in (
-            (["./train"], "doctor ./train: it starts no command; leave that out"),
+            (["./train"], "doctor ./train: the doctor does not start a command; leave it out"),
             (["-H", "a:0"], "-H a:0: 'a:0' is not a host: "),
         ):
             asked = subprocess.run(

@@ -31,7 +31,7 @@ class Fault:
 
 
 # The first line for a host that is cut off.
-SILENT = f"host {{host}}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s"
+SILENT = f"host {{host}}: the connection to its agent was lost: nothing received for {PEER_TIMEOUT} s"
 
 
 class StruckJob:

@@ -217,7 +217,8 @@ class Namespaces(unittest.TestCase):
                 error = namespaces.output(ranks[0])
                 self.assertIn("error peer_lost", error)
                 self.assertIn(
-                    f"rank 1 on host1: nothing heard for {PEER_TIMEOUT} s (DABKE_PEER_TIMEOUT_SECONDS)", error
+                    f"rank 1 on host1: nothing received for {PEER_TIMEOUT} s (DABKE_PEER_TIMEOUT_SECONDS)",
+                    error,
                 )
                 namespaces.kill(ranks[1])
 

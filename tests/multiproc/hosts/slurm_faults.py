@@ -33,7 +33,7 @@ FAULTS = {
         lambda job, victim: kill(slurm.srun_below(job.launcher)),
     ),
     "agent": Fault(
-        "host {host}: the connection to its agent was lost: it was closed there",
+        "host {host}: the connection to its agent was lost: the agent's side closed it",
         1,
         lambda job, victim: kill(parent_of(parent_of(job.pids[victim]))),
     ),

@@ -63,7 +63,7 @@ class SlurmJobs(unittest.TestCase):
                 self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
                 self.assertRegex(
                     error,
-                    rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts",
+                    rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun starts dabkerun on other hosts",
                 )
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
@@ -147,7 +147,7 @@ class SlurmJobs(unittest.TestCase):
             ),
             "agent": (
                 lambda launcher, pids: parent_of(parent_of(pids[1])),
-                "host host2: the connection to its agent was lost: it was closed there",
+                "host host2: the connection to its agent was lost: the agent's side closed it",
                 1,
             ),
             "supervisor": (
@@ -237,7 +237,7 @@ class SlurmJobs(unittest.TestCase):
         self.assertEqual(job.returncode, 1, error)
         self.assertRegex(
             self.first_line(error),
-            f"host host2: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s",
+            f"host host2: the connection to its agent was lost: nothing received for {PEER_TIMEOUT} s",
         )
         wait_until(lambda: not processes_with(mark), "the end of every process of the job")
 
@@ -247,7 +247,7 @@ class SlurmJobs(unittest.TestCase):
                 "list",
                 ["echo", "x"],
                 {"SLURM_JOB_NODELIST": "n[1-"},
-                "SLURM_JOB_NODELIST is 'n\\[1-', and .* say the hosts with -H",
+                "SLURM_JOB_NODELIST is 'n\\[1-', and .* give the hosts with -H",
                 2,
             ),
             (
@@ -261,7 +261,7 @@ class SlurmJobs(unittest.TestCase):
                 "host",
                 ["--launcher", "slurm", "-H", "other.invalid:1", "echo", "x"],
                 {},
-                "--launcher slurm: host other.invalid is none of Slurm job",
+                "--launcher slurm: host other.invalid does not belong to Slurm job",
                 2,
             ),
             ("program", ["no-such-program"], {}, "host host[12]: cannot run 'no-such-program'", 127),
@@ -273,7 +273,7 @@ class SlurmJobs(unittest.TestCase):
                 said = [
                     each
                     for each in error.splitlines()
-                    if each.startswith("dabkerun: ") and "brings dabkerun" not in each
+                    if each.startswith("dabkerun: ") and "starts dabkerun on" not in each
                 ]
                 self.assertRegex(said[0], "^dabkerun: " + line)
                 self.assertEqual((seen, out), (code, ""), error)
@@ -284,7 +284,7 @@ class SlurmJobs(unittest.TestCase):
             said = [each for each in error.splitlines() if each.startswith("dabkerun: ")]
             self.assertEqual(
                 said[1],
-                "dabkerun: Slurm has not brought an agent to every host: srun ended with status code 1",
+                "dabkerun: Slurm did not start an agent on every host: srun exited with status code 1",
             )
             self.assertIn("dabkerun:   the command was: srun --mpi=none --overlap ", error)
             self.assertEqual(seen, 1, error)
@@ -310,7 +310,7 @@ class SlurmJobs(unittest.TestCase):
             )
         )
         self.assertNotEqual(code, 0)
-        self.assertIn("not all 4 tasks of the Slurm step have come to dabke_init in time", error)
+        self.assertIn("not all 4 tasks of the Slurm step called dabke_init in time", error)
 
     def test_outside_of_a_job_slurm_cannot_be_asked_for(self):
         done = subprocess.run(
@@ -323,7 +323,7 @@ class SlurmJobs(unittest.TestCase):
         )
         self.assertEqual(
             (done.returncode, done.stderr),
-            (2, "dabkerun: --launcher slurm: this is no Slurm job: start dabkerun by salloc or sbatch\n"),
+            (2, "dabkerun: --launcher slurm: not inside a Slurm job: start dabkerun with salloc or sbatch\n"),
         )
 
     def test_a_dry_run_says_what_srun_would_start(self):
@@ -331,7 +331,7 @@ class SlurmJobs(unittest.TestCase):
         self.assertEqual(code, 0, error)
         self.assertRegex(
             out,
-            r"^Nothing is started\. The hosts are from Slurm job \d+\.\n"
+            r"^Nothing is started\. The hosts come from Slurm job \d+\.\n"
             r"host host1: 1 slot, rank 0\nhost host2: 1 slot, rank 1\n"
             r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
             r"each rank runs: echo 'x y'\n",

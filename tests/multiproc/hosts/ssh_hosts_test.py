@@ -157,9 +157,7 @@ class JobsOverSsh(unittest.TestCase):
         self.assertEqual((code, out, error), (0, b"x\n", ""))
         code, out, error = self.run_job(["--remote-dabkerun", "/nowhere/dabkerun", "echo", "x"], hosts=host)
         self.assertEqual((code, out), (1, b""), error)
-        self.assertRegex(
-            error, rf"^dabkerun: host {address(1)}: there is no /nowhere/dabkerun that can be run"
-        )
+        self.assertRegex(error, rf"^dabkerun: host {address(1)}: cannot run /nowhere/dabkerun there")
         self.assertIn("Welcome to this host!", error)
 
     def test_what_belongs_to_this_login_stays_here_and_x_brings_it_all_the_same(self):
@@ -316,7 +314,7 @@ class JobsOverSsh(unittest.TestCase):
         job.send_signal(signal.SIGINT)
         error = job.communicate(timeout=200)[1].decode()
         self.assertEqual(job.returncode, 130, error)
-        self.assertIn("killed because they did not end on it: ranks 0-1", error)
+        self.assertIn("killed because they did not end in time: ranks 0-1", error)
         expect_clean(mark, begin)
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
@@ -339,7 +337,7 @@ class JobsOverSsh(unittest.TestCase):
             self.assertRegex(
                 error,
                 rf"host {address(2)}: the connection to its agent was lost: "
-                rf"nothing heard for {PEER_TIMEOUT} s",
+                rf"nothing received for {PEER_TIMEOUT} s",
             )
             expect_clean(mark, begin + PEER_TIMEOUT)
 
@@ -352,26 +350,26 @@ class JobsOverSsh(unittest.TestCase):
         ):
             known.write(f"[{host}]:{PORT} {file.read()}")
         cases = [
-            ("name", "its name is not known: .*address", {"hosts": "no-such-host.invalid:1"}, [], 1),
+            ("name", "unknown host name: .*address", {"hosts": "no-such-host.invalid:1"}, [], 1),
             (
                 "key",
-                "it does not let us in without a password: .*--ssh-identity-file",
+                "permission denied without a password: .*--ssh-identity-file",
                 {"key": self.ssh.other_key},
                 [],
                 1,
             ),
             (
                 "changed",
-                "its host key is not the one that is known: .*ssh-keygen -R",
+                "its host key has changed: .*ssh-keygen -R",
                 {"known_hosts": changed},
                 [],
                 1,
             ),
-            ("unknown key", "its host key is not known: ", {"known_hosts": "/dev/null"}, [], 1),
-            ("port", "nothing listens there for ssh: .*--ssh-port", {"port": 2223}, [], 1),
+            ("unknown key", "unknown host key: ", {"known_hosts": "/dev/null"}, [], 1),
+            ("port", "connection refused: .*--ssh-port", {"port": 2223}, [], 1),
             (
                 "dabkerun",
-                "there is no /nowhere/dabkerun that can be run: .*--remote-dabkerun",
+                "cannot run /nowhere/dabkerun there: .*--remote-dabkerun",
                 {},
                 ["--remote-dabkerun", "/nowhere/dabkerun"],
                 1,
@@ -402,7 +400,7 @@ class JobsOverSsh(unittest.TestCase):
                 ["--remote-shell", remover, "echo", "x"], hosts=f"{host}:1", directory=gone
             )
             self.assertRegex(
-                error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: [^:].*make it there"
+                error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: [^:].*create it there"
             )
             self.assertEqual((seen, out), (2, b""))
 

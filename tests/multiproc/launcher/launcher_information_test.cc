@@ -60,24 +60,21 @@ TEST_CASE("a dry run says what would run where, and starts nothing") {
   CHECK(dry.error == "");
   CHECK_THAT(
       dry.out,
-      StartsWith("Nothing is started. The hosts are from -H.\n"
-                 "host localhost (this one): 2 slots, ranks 0-1\n"
-                 "host server.invalid: 3 slots, ranks 2-3\n"
-                 "  its agent: ssh -T -o BatchMode=yes ") &&
+      StartsWith("Nothing is started. The hosts come from -H.\nhost localhost (this one): 2 slots, ranks "
+                 "0-1\nhost server.invalid: 3 slots, ranks 2-3\n  its agent: ssh -T -o BatchMode=yes ") &&
           Contains(
               " -l me -- server.invalid 'exec /opt/dabkerun --agent'\neach rank runs: true 'a b'\n  in: /") &&
           Catch::EndsWith(
-              "\n  with: DABKE_CYCLE_TIME=2\n"
-              "  bound: to its own share of the cores where no other job may share the host (auto)\n"
-              "  standard input: rank 0 reads dabkerun's\n"));
+              "\n  with: DABKE_CYCLE_TIME=2\n  bound: to its own share of the cores, unless another job may "
+              "share the host (auto)\n  standard input: rank 0 reads dabkerun's\n"));
   const Finished more =
       run({"--dry-run", "-np", "3", "-x", "PATH", "-x", "A=1", "-x", "MODE@0-1,2=fast", "--bind-to", "none",
            "--stdin", "none", "--output-filename", "/nowhere/out", "true"});
   CHECK(more.exit_code == 0);
   CHECK_THAT(more.out,
              Contains("\n  with: PATH, as it is here\n  with: A=1\n  with: MODE=fast on ranks 0-1,2\n") &&
-                 Catch::EndsWith("  bound: to nothing\n  standard input: nothing\n"
-                                 "  what it prints: also in /nowhere/out/rank.<rank>/stdout and stderr\n"));
+                 Catch::EndsWith("  bound: to nothing\n  standard input: nothing\n  its output: also in "
+                                 "/nowhere/out/rank.<rank>/stdout and stderr\n"));
   CHECK(run({"--dry-run", "-np", "1", "no-such-program"}).exit_code == 127);
 }
 

@@ -184,7 +184,7 @@ TEST_CASE("when nobody reads stdout any more the job ends") {
   launcher.close_output();
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 128 + SIGPIPE);
-  CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
+  CHECK_THAT(job.error, Contains("stdout is closed"));
   for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
   CHECK(job.took < kPatience);
 }
@@ -210,10 +210,9 @@ TEST_CASE("a copy of the output that could not be written is told by name, and f
   CHECK(job.exit_code == 1);
   CHECK(job.out == "something\n");
   CHECK(job.error ==
-        "dabkerun: cannot write the output file of rank 0's stdout: No space left on device; the "
-        "rest is on the console alone\n"
-        "dabkerun: --output-filename: the files of rank 0 lack a part of what was printed: No space left on "
-        "device\n");
+        "dabkerun: cannot write the output file of rank 0's stdout: No space left on device; the rest is "
+        "only on the console\ndabkerun: --output-filename: the files of rank 0 are incomplete: No space left "
+        "on device\n");
 }
 
 TEST_CASE("a time without a prefix is set off from the line") {
@@ -228,8 +227,9 @@ TEST_CASE("a timeline of a job in which no rank initialised Dabke is said not to
   const Finished job = run({"-np", "2", "--no-prefix", "--timeline-filename", path, "echo", "hi"});
   CHECK(job.exit_code == 0);
   CHECK(job.out == "hi\nhi\n");
-  CHECK(job.error == "dabkerun: timeline: there is no '" + path +
-                         "', because no rank initialised Dabke (dabke_init, in Python dabke.init())\n");
+  CHECK(job.error ==
+        "dabkerun: timeline: '" + path +
+            "' was not written: no rank initialised Dabke (dabke_init, in Python dabke.init())\n");
 }
 
 TEST_CASE("a full disk under the copies of the output is told again in the last lines, with the ranks") {
@@ -241,8 +241,7 @@ TEST_CASE("a full disk under the copies of the output is told again in the last 
   const Finished job = run({"-np", "3", "--output-filename", directory.path(), "echo", "something"});
   CHECK(job.exit_code == 1);
   CHECK(lines_of(job.error).back() ==
-        "dabkerun: --output-filename: the files of ranks 0,2 lack a part of what was printed: No space left "
-        "on device");
+        "dabkerun: --output-filename: the files of ranks 0,2 are incomplete: No space left on device");
 }
 
 TEST_CASE("a limit of file size is an error in writing, not the end of dabkerun") {
@@ -285,7 +284,7 @@ TEST_CASE(
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 128 + SIGTERM);
   CHECK(job.took < 4s + kPatience);
-  CHECK_THAT(job.error, Contains(" bytes of output lost, because nobody has read it"));
+  CHECK_THAT(job.error, Contains(" bytes of output lost, because nothing read it"));
   if (is_over) CHECK(directory.text_of("rank.0/stdout").size() == 1 << 20);
 }
 

@@ -57,14 +57,14 @@ TEST_CASE("names that lead to one machine are one host, with the ranks of all, a
            "$DABKE_HOSTNAME"});
   CHECK(job.exit_code == 0);
   CHECK(job.error ==
-        "dabkerun: localhost, one.invalid, other.invalid are one machine, so their ranks are those of one "
-        "host, localhost\n");
+        "dabkerun: localhost, one.invalid, other.invalid are one machine, so they count as one host, "
+        "localhost\n");
   CHECK(sorted_lines(job.out) == Words{"0: 0/4 0/1 localhost", "1: 1/4 0/1 localhost", "2: 2/4 0/1 localhost",
                                        "3: 3/4 0/1 localhost"});
   const Finished here = run({"-H", "localhost:1,127.0.0.1:1", "true"});
   CHECK(here.exit_code == 0);
   CHECK(here.error ==
-        "dabkerun: localhost, 127.0.0.1 are one machine, so their ranks are those of one host, localhost\n");
+        "dabkerun: localhost, 127.0.0.1 are one machine, so they count as one host, localhost\n");
 }
 
 TEST_CASE("a host file with a byte order mark, or with 10 MB of hosts that are not used, is read at once") {
@@ -90,11 +90,10 @@ TEST_CASE("in a job of a batch system its hosts and slots are those of the job")
   CHECK(job.exit_code == 0);
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:0 of 3", "[1]<stdout>:1 of 3", "[2]<stdout>:2 of 3"});
   CHECK(job.error ==
-        "dabkerun: LSF job 12: 1 host, 3 slots; ssh brings dabkerun to other hosts (--launcher)\n");
+        "dabkerun: LSF job 12: 1 host, 3 slots; ssh starts dabkerun on other hosts (--launcher)\n");
   const Finished none = run({"true"});
   CHECK(none.exit_code == 2);
-  CHECK(none.error ==
-        "dabkerun: -np is missing: say how many ranks to start, as in dabkerun -np 2 ./train\n");
+  CHECK(none.error == "dabkerun: -np is missing: give the number of ranks, as in dabkerun -np 2 ./train\n");
 }
 
 TEST_CASE("rank 0 reads stdin, or nobody does") {

@@ -39,7 +39,7 @@ TEST_CASE("an agent of another version is named with both, and no rank is starte
   const Finished job = run({"-H", "old:1", "--remote-shell", shell, "true"});
   CHECK(job.exit_code == 1);
   CHECK_THAT(lines_of(job.error).front(),
-             StartsWith("dabkerun: host old: the dabkerun there is of version 0.0.1/1, and this one of ") &&
+             StartsWith("dabkerun: host old: the dabkerun there has version 0.0.1/1, this one has ") &&
                  Contains("--remote-dabkerun"));
   CHECK(lines_of(job.error).at(1) == "dabkerun:   greetings");
 }
@@ -72,7 +72,7 @@ TEST_CASE("a shared library that is missing is named at the end of the job") {
            "file: No such file or directory' >&2; exit 127"});
   CHECK(job.exit_code == 127);
   CHECK_THAT(job.error,
-             Contains("exited with status code 127: the shared library liby.so.1 is not found there: ") &&
+             Contains("exited with status code 127: the shared library liby.so.1 was not found: ") &&
                  Contains("-x LD_LIBRARY_PATH=DIRECTORY"));
 }
 
@@ -115,9 +115,8 @@ TEST_CASE("what is wrong with hosts, slots and variables is said in one line, be
       {{"-H", "a:"}, "-H a:: 'a:' is not a host: expected name:slots"},
       {{"-np", "1", "-H", "me@a:2"},
        "-H me@a:2: 'me@a:2' is not a host: expected name:slots, with commas between hosts, as in "
-       "localhost:4; the "
-       "user is named by --ssh-user"},
-      {{"-np", "1", "--cycle-time", "1"}, "--cycle-time: no such flag; did you mean --cycle-time-ms?"},
+       "localhost:4; give the user with --ssh-user"},
+      {{"-np", "1", "--cycle-time", "1"}, "--cycle-time: unknown option; did you mean --cycle-time-ms?"},
       {{"-H", "a:1,,b"}, "-H a:1,,b: '' is not a host: expected name:slots"},
       {{"-H", "n[1-3"}, "-H n[1-3: 'n[1-3' is not a host"},
       {{"-np", "3", "-H", "localhost:2"},
@@ -125,7 +124,8 @@ TEST_CASE("what is wrong with hosts, slots and variables is said in one line, be
       {{"--hostfile", "/nowhere/f"}, "--hostfile /nowhere/f: cannot read it: No such file"},
       {{"--hostfile", bad}, "--hostfile " + bad + " line 3: 'localhost slots=many' is not a host"},
       {{"--hostfile", empty}, "--hostfile " + empty + " names no host"},
-      {{"-np", "1", "-x", "NO_SUCH_VARIABLE"}, "-x NO_SUCH_VARIABLE: dabkerun has no such variable: set it"},
+      {{"-np", "1", "-x", "NO_SUCH_VARIABLE"},
+       "-x NO_SUCH_VARIABLE: not set in the environment of dabkerun: set it"},
       {{"-np", "1", "-x", "A@1=2"}, "-x A@1: the job has no rank 1"},
   };
   for (auto [words, line] : cases) {
@@ -154,10 +154,9 @@ TEST_CASE("where ssh is not there, or not what stands in for it, dabkerun says w
   const Finished without_ssh =
       LauncherRun({"-H", "other.invalid:1", "true"}, {.environment = {"PATH=/nowhere"}}).finish();
   CHECK(without_ssh.exit_code == 1);
-  CHECK_THAT(
-      without_ssh.error,
-      StartsWith("dabkerun: host other.invalid: cannot run ssh: No such file or directory: install an ssh "
-                 "client, or name what stands in for it by --remote-shell"));
+  CHECK_THAT(without_ssh.error,
+             StartsWith("dabkerun: host other.invalid: cannot run ssh: No such file or directory: install an "
+                        "ssh client, or name a replacement with --remote-shell"));
   const Finished job = run({"-H", "other.invalid:1", "--remote-shell", "/nowhere/shell", "true"});
   CHECK(job.exit_code == 1);
   CHECK_THAT(job.error, StartsWith("dabkerun: host other.invalid: cannot run /nowhere/shell: No such file or "
@@ -168,7 +167,7 @@ TEST_CASE("an agent that dials, started by hand, says that it is not for that") 
   const Finished agent = run({"--agent", "--dial"});
   CHECK(agent.exit_code == 1);
   CHECK(agent.error ==
-        "dabkerun --agent --dial: stdin does not say where the launcher is; --dial is for srun alone\n");
+        "dabkerun --agent --dial: stdin does not contain the launcher's address; --dial is only for srun\n");
 }
 
 TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
@@ -186,18 +185,17 @@ TEST_CASE("a limit of descriptors that the job would exceed is told before anyth
   CHECK(refused.exit_code == 1);
   CHECK(refused.out.empty());
   CHECK(refused.error ==
-        "dabkerun: 16 ranks take 80 file descriptors in dabkerun, and its hard limit is 79 "
-        "(ulimit -Hn): raise that limit or start fewer ranks\n");
+        "dabkerun: 16 ranks need 80 file descriptors in dabkerun, but its hard limit is 79 (ulimit -Hn): "
+        "raise that limit or start fewer ranks\n");
   CHECK(with_limit("80", "--stdin", "none").exit_code == 0);
   const TemporaryDirectory directory;
   CHECK(with_limit("111", "--output-filename", directory.path()).exit_code == 1);
   CHECK_FALSE(std::filesystem::exists(directory.path() + "/rank.00"));
   CHECK(with_limit("112", "--output-filename", directory.path()).exit_code == 0);
   const std::string three = "exec 5</dev/null 6</dev/null 7</dev/null;";
-  CHECK(
-      with_limit("114", "--output-filename", directory.path(), three).error ==
-      "dabkerun: 16 ranks take 112 file descriptors in dabkerun beside 3 that were open when it was started, "
-      "and its hard limit is 114 (ulimit -Hn): raise that limit or start fewer ranks\n");
+  CHECK(with_limit("114", "--output-filename", directory.path(), three).error ==
+        "dabkerun: 16 ranks need 112 file descriptors in dabkerun besides 3 that it inherited, but its hard "
+        "limit is 114 (ulimit -Hn): raise that limit or start fewer ranks\n");
   CHECK(with_limit("115", "--output-filename", directory.path(), three).exit_code == 0);
 }
 
@@ -209,7 +207,7 @@ TEST_CASE("when dabkerun has no memory left it says so in a sentence, and its ra
                        {.program = "bash"});
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 1);
-  CHECK_THAT(job.error, StartsWith("dabkerun: no memory is left (see ulimit -v, "));
+  CHECK_THAT(job.error, StartsWith("dabkerun: out of memory (see ulimit -v "));
   CHECK(is_gone_within(directory.pid_in("0"), kPatience));
 }
 

@@ -175,7 +175,7 @@ TEST_CASE("a forwarded signal that comes before there are ranks does no harm") {
                        {.environment = {own_mark()}});
   REQUIRE(launcher.wait_for_error("dabkerun: job "));
   launcher.signal(SIGUSR1);
-  REQUIRE(launcher.wait_for_error("SIGUSR1 came before the ranks were started; nobody gets it"));
+  REQUIRE(launcher.wait_for_error("SIGUSR1 came before the ranks were started and is dropped"));
   launcher.signal(SIGTERM);
   CHECK(launcher.finish().exit_code == 128 + SIGTERM);
   CHECK(nothing_is_left());

@@ -152,7 +152,7 @@ TEST_CASE("mpirun: one warning, of rank 0, says that below MPI_THREAD_MULTIPLE M
   } else {
     CHECK(lines_of(warnings).size() == 1);
     CHECK_THAT(warnings,
-               Catch::Contains("rank 0 warning") && Catch::Contains("neither to negotiate nor to move") &&
+               Catch::Contains("rank 0 warning") && Catch::Contains("neither negotiates nor moves") &&
                    Catch::Contains(level == "single" ? "MPI_THREAD_SINGLE" : "MPI_THREAD_SERIALIZED") &&
                    Catch::Contains("call MPI_Init_thread with MPI_THREAD_MULTIPLE"));
   }
@@ -192,7 +192,8 @@ TEST_CASE("mpirun: a communicator that makes no job is refused with the remedy")
       {{"early", "MPI is not initialised; call MPI_Init_thread before"},
        {"null",
         "mpi_comm is MPI_COMM_NULL, so this process is not in the communicator; let only its members"},
-       {"inter", "intercommunicator, in which a process has no one rank; pass what MPI_Intercomm_merge"},
+       {"inter",
+        "intercommunicator, in which a process has no unique rank; pass the result of MPI_Intercomm_merge"},
        {"late", "MPI_Finalize has been called; call dabke_init before"}}));
   const Finished finished = run_with(mpi, 2, {mpi.comm_app, what});
   CAPTURE(mpi.mpirun, what, finished.out, finished.error);
@@ -336,7 +337,9 @@ TEST_CASE(
   CHECK(told.exit_code == 7);
   const Finished refused = run({"--output-filename", "x", "true"});
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.error, Catch::StartsWith("dabkerun: --output-filename: mpirun of "));
+  CHECK_THAT(refused.error,
+             Catch::StartsWith(
+                 "dabkerun: --output-filename: not supported with --launcher mpi, because mpirun of "));
   const Finished dry = run({"--dry-run", "true"});
   CHECK_THAT(dry.out, Catch::StartsWith("Nothing is started. It would be:\nmpirun -np 2 ") &&
                           Catch::EndsWith(" true\n"));

@@ -188,11 +188,11 @@ void sets_among_members() {
   must(dabke_add_process_set_among_members(&own, 1, &again), "add again");
   must_equal("the id of a set that is there", again, sets[1U << me()]);
   must_fail(dabke_add_process_set_among_members(&other, 1, &again), DABKE_ERROR_INVALID_ARGUMENT,
-            "a set of others", "which is none of them");
+            "a set of others", "which is not one of them");
   must(dabke_remove_process_set_among_members(again), "remove once");
   must_be_set(again, {own});
   must_fail(dabke_remove_process_set_among_members(DABKE_WORLD), DABKE_ERROR_INVALID_ARGUMENT,
-            "removing the world", "not added among its members");
+            "removing the world", "not added by its members");
   std::ranges::shuffle(masks, random);
   std::vector<Handle> removals(masks.size());
   for (std::size_t i = 0; i < masks.size(); ++i)

@@ -228,7 +228,7 @@ static int key(void) {
 
 static int started(void) {
   if (dabke_init(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return fail("a program of a rank came in");
-  if (strstr(dabke_last_error(), "not part of the job") == NULL) return fail("a program of a rank");
+  if (strstr(dabke_last_error(), "was taken by the rank") == NULL) return fail("a program of a rank");
   return 0;
 }
 

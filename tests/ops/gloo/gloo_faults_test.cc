@@ -233,7 +233,7 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
   // With the setting, rank 1 may reach its limit first. Rank 0 then sees its connections break.
   const Status& status = ended[by_config && ended[0].status.code() == Code::transport ? 1 : 0].status;
   CHECK(status.code() == Code::timeout);
-  CHECK(status.message().find("not done within its limit of ") != std::string::npos);
+  CHECK(status.message().find("not finished within its limit of ") != std::string::npos);
   CHECK(status.message().find("DABKE_GLOO_TIMEOUT_SECONDS") != std::string::npos);
   CHECK_FALSE(ended[0].status.is_ok());
   CHECK_FALSE(ended[1].status.is_ok());

@@ -242,9 +242,8 @@ TEST_CASE("a device that does not come to its end is not opened again") {
   const Device last{DeviceType::cuda, 7};
   const auto stream = must(session().open(last));
   stream->keep(std::make_shared<int>(1));
-  CHECK_THAT(
-      session().open(last).status().message(),
-      Contains("cuda:7 has not come to the end of a collective") && Contains("start this process again"));
+  CHECK_THAT(session().open(last).status().message(),
+             Contains("cuda:7 has not finished a failed collective") && Contains("restart this process"));
 }
 
 TEST_CASE("a device that is not there is refused by its number") {

@@ -236,9 +236,8 @@ TEST_CASE(
   }
   Config config = quiet_config();
   config.module_path = MODULE_PATH;
-  CHECK_THAT(
-      open_double(config, 7).status().message(),
-      Contains("cuda:7 has not come to the end of a collective") && Contains("start this process again"));
+  CHECK_THAT(open_double(config, 7).status().message(),
+             Contains("cuda:7 has not finished a failed collective") && Contains("restart this process"));
   nccl.first_device = 5;  // other devices are not affected
   CHECK(sums_on(nccl) == std::vector(2, std::vector<float>(3, 2)));
 }

@@ -104,7 +104,7 @@ TEST_CASE("where a framework has NCCL linked into it there are two, and that is 
     return loaded(FAKE_NCCL);
   });
   CHECK(said == "NCCL 2.32.0 (DABKE_NCCL_LIBRARY: " FAKE_NCCL
-                "), beside another that is linked into this process and cannot be shared");
+                "), besides another that is linked into this process and cannot be shared");
 }
 
 TEST_CASE("what is known of an error's cause is told with it") {
@@ -125,8 +125,8 @@ TEST_CASE("the words by which a cause is known are those of the NCCL that pip ha
       {"Error: failed to create shared memory file", "--shm-size"},
       {"Bootstrap : no socket interface found", "NCCL_SOCKET_IFNAME"},
       {"NET/Socket : No usable listening interface found", "NCCL_SOCKET_IFNAME"},
-      {"Mismatched NCCL version detected", "install one everywhere"},
-      {"NCCL version mismatch with remote peer", "install one everywhere"},
+      {"Mismatched NCCL version detected", "install the same version everywhere"},
+      {"NCCL version mismatch with remote peer", "install the same version everywhere"},
       {"CUDA driver version is insufficient", "install a newer driver"},
   }));
   CAPTURE(words);

@@ -55,7 +55,7 @@ TEST_CASE("NCCL_COMM_BLOCKING=1 of a configuration file is refused, with the fil
       files.add("other.conf", "# NCCL_COMM_BLOCKING=1\n NCCL_COMM_BLOCKING=1\nNCCL_COMM\n");
   CHECK_THAT(refused(with({}), {other, blocks}),
              Catch::StartsWith("NCCL_COMM_BLOCKING=0x1 in " + blocks + " makes NCCL wait") &&
-                 Contains("take that line out"));
+                 Contains("remove that line"));
   CHECK(refused(with({}), {"/nowhere/nccl.conf", other, does_not}) == "");
   // The first setting counts, and the environment overrides all files.
   CHECK(refused(with({}), {does_not, blocks}) == "");

@@ -181,10 +181,8 @@ TEST_CASE("a collective that is not done at its deadline says so, with what it w
     batch.entries.push_back({x.data(), x.data(), 10, {}, {}});
     return self.run(batch).message();
   });
-  CHECK_THAT(
-      seen[0],
-      Contains(
-          "shm allreduce of 1 tensor (order 1), rank 0 of 2 in process set 0: not done within its limit"));
+  CHECK_THAT(seen[0], Contains("shm allreduce of 1 tensor (order 1), rank 0 of 2 in process set 0: not "
+                               "finished within its limit"));
 }
 
 TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
@@ -295,8 +293,8 @@ TEST_CASE("whoever goes away between its link and sharing memory is named by all
   // The leader waits for rank 2 before it offers anything to rank 1, which is gone by then.
   std::jthread(open, 2).join();
   leader.join();
-  CHECK_THAT(said[0], Contains("rank 1 on here went away during dabke_init"));
-  CHECK_THAT(said[2], Contains("rank 1 on here went away during dabke_init"));
+  CHECK_THAT(said[0], Contains("rank 1 on here disappeared during dabke_init"));
+  CHECK_THAT(said[2], Contains("rank 1 on here disappeared during dabke_init"));
 }
 
 }  // namespace dabke::test

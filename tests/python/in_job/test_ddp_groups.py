@@ -121,7 +121,7 @@ def test_shapes_that_cannot_be_are_refused_by_the_call(job):
     few = [torch.empty(2) for _ in range(job.size - 1)]
     with pytest.raises(ValueError):
         dist.all_gather(few, torch.ones(2))
-    with pytest.raises(ValueError, match="2 are needed"):
+    with pytest.raises(ValueError, match="but needs 2"):
         dist.all_gather([torch.empty(3) for _ in range(job.size)], torch.ones(2))
     with pytest.raises((ValueError, RuntimeError)):
         dist.all_to_all_single(torch.empty(job.size + 1), torch.ones(job.size + 1))

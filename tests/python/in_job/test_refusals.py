@@ -57,6 +57,6 @@ def test_what_one_rank_refuses_fails_on_all(which):
         with pytest.raises((dabke.errors.DabkeError, TypeError, ValueError)) as refused:
             call(bad() if dabke.rank() == bad_rank else right(), f"refused.{which}")
         if dabke.rank() != bad_rank:
-            assert f"rank {bad_rank}" in str(refused.value) and "the job goes on" in str(refused.value)
+            assert f"rank {bad_rank}" in str(refused.value) and "the job continues" in str(refused.value)
         call(right(), f"refused.{which}")
     dabke.barrier()

@@ -134,7 +134,7 @@ except ValueError as error:
     say(error)
 """
     )
-    assert any("already has it as rank 1 of 2" in line for line in done.lines_of(1)), done.output
+    assert any("in the running job it is rank 1 of 2" in line for line in done.lines_of(1)), done.output
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_mismatch_is_told_in_full_once_and_each_rank_tells_its_line(run):
     assert done.output.count("Traceback") == 1, done.output
     assert "collectives.py" not in done.output, done.output  # the traceback ends with the program's own line
     assert (
-        "has told)" in done.output and "in on_two" in done.output and "train.py:9 in <module>" in done.output
+        "reported)" in done.output and "in on_two" in done.output and "train.py:9 in <module>" in done.output
     ), done.output
 
 
@@ -257,9 +257,9 @@ def test_threads_that_wait_at_the_exit_are_no_trouble(run):
 
 
 LEAVES = {
-    "sys.exit(0)": ("sys.exit(0)", "left the job in good order"),
-    "end of the program": ("sys.exit()", "left the job in good order"),
-    "uneven steps": ("dabke.shutdown(); sys.exit(0)", "left the job in good order"),
+    "sys.exit(0)": ("sys.exit(0)", "left the job normally"),
+    "end of the program": ("sys.exit()", "left the job normally"),
+    "uneven steps": ("dabke.shutdown(); sys.exit(0)", "left the job normally"),
     "os._exit(0)": ("os._exit(0)", "ended with status 0 without dabke.shutdown()"),
 }
 
@@ -290,7 +290,7 @@ def test_a_rank_that_leaves_early_with_0_is_the_first_cause(run, way, ranks):
     assert "do all ranks run the same number of steps? See join()" in told
     assert "first failure" not in done.output
     verdict = done.output[done.output.index("dabkerun: first cause: rank 1 on host") :]
-    assert text.replace("in good order", "in good order (status 0)") in verdict, done.output
+    assert text.replace("normally", "normally (status 0)") in verdict, done.output
     assert "dabkerun: after that: rank" in verdict
 
 
@@ -312,7 +312,7 @@ def test_a_rank_that_ends_with_0_before_init_ends_that_of_the_others(run, ranks)
         to_the_last=True,
     )
     assert done.code == 1, done.output
-    told = "ended with status 0 before dabke.init(), in which the others wait for it"
+    told = "ended with status 0 before calling dabke.init()"
     assert told in "\n".join(done.lines_of(0)), done.output
     assert told in done.output[done.output.index("dabkerun: first cause: rank 1 on host") :], done.output
 
@@ -351,4 +351,7 @@ def test_a_rank_that_ends_before_the_init_of_a_job_with_it_ends_that_of_the_othe
     )
     assert done.code == 0, done.output
     assert "rank 1 on " in done.lines_of(0)[0]
-    assert "ended with status 0 before dabke.init(), in which others wait for it" in done.lines_of(0)[0]
+    assert (
+        "ended with status 0 before calling dabke.init(); all ranks of comm must call it"
+        in done.lines_of(0)[0]
+    )

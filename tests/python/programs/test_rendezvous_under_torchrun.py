@@ -242,7 +242,9 @@ def test_numpy_alone_under_torchrun_is_told_what_to_write(program):
     path = program("import dabke\ndabke.init()\n")
     done = ended(torchrun(path, "--standalone"), 120, {"OMP_NUM_THREADS": "1"})
     assert done.code != 0
-    assert "call dabke.torch.init(), which meets where torch.distributed does" in done.output, done.output
+    assert "call dabke.torch.init(), which uses the rendezvous of torch.distributed" in done.output, (
+        done.output
+    )
 
 
 def test_the_variables_of_env_alone_tell_a_job(program):

@@ -94,7 +94,7 @@ def test_the_ranks_may_be_on_several_hosts(run, remote_shell):
         "[1]<stdout>:shown",
         "[1]<stdout>:without an end of line",
         "[2]<stdout>:shown",
-        "dabkerun: one, two are one machine, so their ranks are those of one host, one",
+        "dabkerun: one, two are one machine, so they count as one host, one",
     ], done.output
 
 
@@ -132,7 +132,7 @@ def test_a_rank_that_fails_is_the_error_and_not_what_the_others_got_of_it(
 
 
 def test_hosts_that_cannot_be_reached_are_the_error_of_the_launcher():
-    with pytest.raises(dabke.RunError, match="host nowhere.invalid: its name is not known"):
+    with pytest.raises(dabke.RunError, match="host nowhere.invalid: unknown host name"):
         dabke.run(print, np=1, hosts="nowhere.invalid:1")
 
 

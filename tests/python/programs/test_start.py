@@ -79,7 +79,7 @@ def test_a_program_that_a_rank_starts_is_told_that_it_is_no_part_of_the_job(run)
         dabke.init()
         child = "import dabke; dabke.init()"
         for env in (None, {**os.environ}):
-            print("not part of the job" in subprocess.run([sys.executable, "-c", child], stderr=subprocess.PIPE, text=True, env=env).stderr)
+            print("was taken by the rank" in subprocess.run([sys.executable, "-c", child], stderr=subprocess.PIPE, text=True, env=env).stderr)
     """)
     assert done.code == 0 and done.lines_of(0) == done.lines_of(1) == ["True", "True"], done.output
 
@@ -87,7 +87,7 @@ def test_a_program_that_a_rank_starts_is_told_that_it_is_no_part_of_the_job(run)
 @pytest.mark.parametrize(
     "comm,says",
     [
-        ("[0]", "a job without it"),
+        ("[0]", "which is not in comm"),
         ("[0, 0]", "different ranks"),
         ("[0, 9]", "different ranks"),
         ('"text"', "comm is a str"),

@@ -109,6 +109,6 @@ def test_a_full_disk_fails_no_job_and_leaves_a_timeline_that_loads(run, tmp_path
     )
     assert ended.code == 0, ended.output
     assert [ended.lines_of(rank) for rank in range(2)] == [["done"], ["done"]]
-    assert ended.output.count("training goes on") == (2 if format == "records" else 1), ended.output
+    assert ended.output.count("training continues") == (2 if format == "records" else 1), ended.output
     assert "killed" not in ended.output
     assert balance_of(events_of(tmp_path / "trace.json")) == 0

@@ -215,7 +215,7 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
         ranks=0,
         env=alias,
     )
-    assert ended.code == 0 and "horovod.run: hostfile is not there yet" in ended.output, ended.output
+    assert ended.code == 0 and "horovod.run: hostfile is not supported yet" in ended.output, ended.output
 
 
 # The modules that scripts written for Horovod import, each with one name that they take from it.

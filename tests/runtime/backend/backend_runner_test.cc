@@ -110,7 +110,7 @@ TEST_CASE("what no backend runs is told with its collective and dtype") {
   BackendRunner runner({&backend});
   const Status status = runner.run(batch_of(kPair, 1, 1));
   CHECK(status.code() == Code::unsupported);
-  CHECK(status.message() == "no backend runs allreduce of float32");
+  CHECK(status.message() == "no backend can run allreduce of float32");
   CHECK(backend.asked.empty());
 }
 

@@ -273,7 +273,7 @@ TEST_CASE("ranks that do not come are named, with the epochs they are in") {
   TemporaryDirectory directory;
   REQUIRE(error_of(rank_variables(0, 2, directory.path()), 0.1) != "no error");
   CHECK_THAT(error_of(rank_variables(1, 2, directory.path()), 0.1),
-             Contains("for rank 0 (in epoch 1)") && Contains("interrupted job"));
+             Contains("rank 0 (last in epoch 1) did not call dabke_init") && Contains("interrupted job"));
 }
 
 TEST_CASE("two hundred rounds in one process count the epochs up and leave nothing behind") {

@@ -232,7 +232,8 @@ TEST_CASE("rank 1 says that rank 0 has not come, and the error names hosts, too"
       },
       [&](const std::string&) { return !line.empty(); });
   CHECK_THAT(line, StartsWith("waiting for rank 0 on a, which has not called dabke_init"));
-  CHECK_THAT(error, Contains(" for rank 0 on a, rank 2 on b; start all 3 ranks"));
+  CHECK_THAT(error, Contains("rank 0 on a, rank 2 on b did not call dabke_init within ") &&
+                        Contains("; start all 3 ranks"));
 }
 
 TEST_CASE("what a rank that died in an init has left does not come into the next roster") {
@@ -308,9 +309,7 @@ TEST_CASE("a process that has ended before init ends the wait of all who need it
   const auto seen_by =
       run_ranks(2, [&](Rank i) { return come(place, i < missing ? i : i + 1, 3, "a", 3600); });
   const std::string why = fmt::format(
-      "rank {} on h ended with status 0 before dabke_init, in which the others "
-      "wait for it; all 3 ranks must call that",
-      missing);
+      "rank {} on h ended with status 0 before calling dabke_init; all 3 ranks must call it", missing);
   CHECK(seen_by == all_see(2, why));
   // A job of some of dabkerun's processes, with numbers of their own.
   for (const std::string& seen : run_ranks(2, [&](Rank rank) { return come(place, rank, 2, "a", 3600); }))
@@ -346,12 +345,12 @@ TEST_CASE("a second process with the rank of another is told so when nothing els
         return beside;
       },
       [&](const std::string& seen) { return says(seen, text); });
-  CHECK_THAT(twin, Contains("0 (in epoch 1)") && Contains(text));
+  CHECK_THAT(twin, Contains("0 (last in epoch 1)") && Contains(text));
 }
 
 TEST_CASE("a rank 0 beside another is told so, and the others are with the later one") {
   const bool is_served = GENERATE(false, true);
-  const std::string text = "another process came as rank 0";
+  const std::string text = "another process became rank 0";
   const std::string told = with_enough_time(
       2,
       [&](double seconds) {
@@ -425,8 +424,7 @@ TEST_CASE("who is in a roster that it finds late is in that epoch, though the ne
 
 TEST_CASE("who comes before rank 0 names who else has not come, and not who waits as well") {
   const bool is_served = GENERATE(false, true);
-  const std::string text =
-      "for ranks 0, 2; start all 4 ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS";
+  const std::string text = "ranks 0, 2 did not call dabke_init within ";
   double waited = 0;
   const auto errors = with_enough_time(
       1,
@@ -440,6 +438,9 @@ TEST_CASE("who comes before rank 0 names who else has not come, and not who wait
       [&](const auto& seen) { return says(seen[1], text) && says(seen[3], text); });
   for (const Rank rank : {1, 3}) {
     CHECK_THAT(errors[static_cast<std::size_t>(rank)],
-               Contains(fmt::format("rank {} waited {} s in epoch 1 at", rank, waited)) && Contains(text));
+               Contains(fmt::format("within {} s (DABKE_START_TIMEOUT_SECONDS); start all 4 ranks, or raise "
+                                    "that limit. Rank {} waited in epoch 1 at",
+                                    waited, rank)) &&
+                   Contains(text));
   }
 }

@@ -347,9 +347,8 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
     over.notify_all();
     return recorder.lost[1];
   });
-  CHECK(seen[0] == (timeout > 0 ? "rank 1 on host-a: nothing heard for 1 s (DABKE_PEER_TIMEOUT_SECONDS): the "
-                                  "network between the hosts "
-                                  "is cut, or its host or process has stopped"
+  CHECK(seen[0] == (timeout > 0 ? "rank 1 on host-a: nothing received for 1 s (DABKE_PEER_TIMEOUT_SECONDS): "
+                                  "the network between the hosts is cut, or its host or process has stopped"
                                 : ""));
   CHECK(seen[1] == seen[0]);  // so it blames itself in its report, and not rank 0
 }

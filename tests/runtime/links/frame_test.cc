@@ -83,7 +83,7 @@ TEST_CASE("bytes that only begin like a length are an error at once, and not wai
   const Status status = feed(decoder, stream + header, seen, random, 1000);
   CHECK(seen.frames == std::vector<std::string>{"good"});
   CHECK(status.code() == Code::transport);
-  CHECK_THAT(status.message(), Contains("no message"));
+  CHECK_THAT(status.message(), Contains("not a message"));
 }
 
 TEST_CASE("a length alone takes no memory") {

@@ -129,7 +129,7 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
   }
   SECTION("job") {
     connects.job_id[0] = std::byte{0xab};
-    needle = "rank 3 is of job ab07";
+    needle = "rank 3 belongs to job ab07";
   }
   SECTION("epoch") {
     connects.epoch = 17;
@@ -137,11 +137,11 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
   }
   SECTION("wanted rank") {
     wanted = 2;
-    needle = "rank 3 wants rank 2, but this is rank 0";
+    needle = "rank 3 wants to reach rank 2, but this is rank 0";
   }
   SECTION("own rank") {
     connects.rank = 0;
-    needle = "rank 0 wants rank 0";
+    needle = "rank 0 wants to reach rank 0";
   }
   const auto outcome = shake(connects, accepts, wanted);
   CHECK_FALSE(outcome.both_done);
@@ -160,7 +160,7 @@ TEST_CASE("a rank that is not expected is refused, and one that proved itself to
       links::Handshake::accept(self_of(world_of(0, kSize)), [&](Rank) { return ++asked == 1; }).take();
   const auto outcome = shake(second, once);
   CHECK_FALSE(outcome.both_done);
-  CHECK_THAT(outcome.connector.message(), Contains("has a link to rank 0 already"));
+  CHECK_THAT(outcome.connector.message(), Contains("is already linked to rank 0"));
 }
 
 TEST_CASE("an answer can be neither reflected nor replayed") {

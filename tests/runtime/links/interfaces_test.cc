@@ -49,7 +49,7 @@ TEST_CASE("interfaces are selected as for NCCL: by what their names begin with, 
   CHECK(selected("^172.16.0.0/12,lo,fd00::2") == "10.0.3.2@eth0 10.1.255.7@eth1 ");
   CHECK_THAT(selected("=eth"), Contains("this host has no '=eth' that is up"));
   CHECK_THAT(selected("^lo,eth,docker"), Contains("this host has no '^lo,eth,docker' that is up"));
-  CHECK_THAT(selected("eth0,^lo"), Contains("'^lo': ^ goes before the whole list, once, as in ^lo,docker"));
+  CHECK_THAT(selected("eth0,^lo"), Contains("'^lo': put ^ once, before the whole list, as in ^lo,docker"));
 }
 
 TEST_CASE("what the host's own name resolves to, such as 127.0.1.1, is advertised to nobody") {
@@ -75,7 +75,8 @@ TEST_CASE("a selection that this host lacks, or that makes no sense, is an error
                                         Contains("down0 (no usable address)"));
   }
   for (const std::string network : {"10.0.0.0/33", "eth0/8", "fd00::/129", "10.0.0.0/", "10.0.0.0/x", "/8"})
-    CHECK_THAT(selected("eth0," + network), Contains("'" + network + "' is no network such as 10.1.0.0/16"));
+    CHECK_THAT(selected("eth0," + network),
+               Contains("'" + network + "' is not a network such as 10.1.0.0/16"));
 }
 
 TEST_CASE("ranks of one host meet on loopback, unless an interface is named") {

@@ -82,7 +82,7 @@ TEST_CASE("within a host nobody asks whether the other end is there") {
 TEST_CASE("a loss that was found here is told apart from a connection that the peer has ended") {
   CHECK(links::lost_in_silence("rank 3 on b", 30).code() == Code::peer_lost);
   CHECK_THAT(links::lost_in_silence("rank 3 on b", 30).message(),
-             Catch::StartsWith("lost rank 3 on b: nothing heard for 30 s (DABKE_PEER_TIMEOUT_SECONDS)"));
+             Catch::StartsWith("lost rank 3 on b: nothing received for 30 s (DABKE_PEER_TIMEOUT_SECONDS)"));
   CHECK(links::connection_broke("rank 3 on b", "it closed the connection").code() == Code::transport);
   CHECK(links::is_silence(ETIMEDOUT));
   CHECK_FALSE(links::is_silence(ECONNRESET));

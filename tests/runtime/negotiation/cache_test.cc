@@ -171,12 +171,12 @@ TEST_CASE("a text that is no list of process sets is refused with what is wrong 
                                                 {"0,-1", "there is no rank -1"},
                                                 {"1;;2", "a set is empty"},
                                                 {"1,1", "a rank is twice in one set"},
-                                                {"1,2;2,1", "a set of ranks 1, 2 is there twice"},
+                                                {"1,2;2,1", "a set of ranks 1, 2 is given twice"},
                                                 {"1;3,0,1,2", "a set of ranks 0-3 exists already"}}));
   const Status status = parse_process_sets(text, 4).status();
   CHECK(status.code() == Code::invalid_argument);
-  CHECK_THAT(status.message(),
-             Catch::Contains("process sets '" + text + "' (of DABKE_PROCESS_SETS") && Catch::Contains(what));
+  CHECK_THAT(status.message(), Catch::Contains("process sets '" + text + "' (from DABKE_PROCESS_SETS") &&
+                                   Catch::Contains(what));
 }
 
 }  // namespace dabke::test

@@ -24,9 +24,8 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   CHECK(job.is_over(2));
   CHECK(job.outcome(waits).status.code() == Code::shut_down);
   CHECK_THAT(job.outcome(waits).status.message(),
-             Contains("rank 2 left the job in good order, while rank 0 waits for allreduce 'x'; do all ranks "
-                      "run the same number "
-                      "of steps? See join()"));
+             Contains("rank 2 left the job normally, while rank 0 waits for allreduce 'x'; do all ranks run "
+                      "the same number of steps? See join()"));
   const negotiation::Token later = job.submit(1, allreduce("y"));
   CHECK(job.outcome(later).status.code() == Code::shut_down);
   job.kill(2);  // its link closes after the goodbye: this is not a loss
@@ -53,9 +52,9 @@ TEST_CASE("who calls for a rank that has left is told how long ago that was, and
     return job.outcome(job.submit(0, plain(kind, name))).status.message();
   };
   CHECK(told(CollectiveKind::barrier, "b") ==
-        "rank 2 left the job in good order 0.3 s before, while rank 0 waits for barrier 'b'" + advice);
+        "rank 2 left the job normally 0.3 s before, while rank 0 waits for barrier 'b'" + advice);
   CHECK(job.outcome(job.submit(1, allreduce("x"))).status.message() ==
-        "rank 2 left the job in good order 0.3 s before, while rank 1 waits for allreduce 'x'" + advice);
+        "rank 2 left the job normally 0.3 s before, while rank 1 waits for allreduce 'x'" + advice);
 }
 
 TEST_CASE("who comes only when others have left as well is told who left first") {
@@ -67,7 +66,7 @@ TEST_CASE("who comes only when others have left as well is told who left first")
   }
   const negotiation::Token late = job.submit(1, allreduce("x"));
   CHECK_THAT(job.outcome(late).status.message(),
-             Contains("rank 2, and then rank 0, left the job in good order, while rank 1 waits for"));
+             Contains("rank 2, and then rank 0, left the job normally, while rank 1 waits for"));
 }
 
 TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, does not run") {

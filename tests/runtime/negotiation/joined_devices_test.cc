@@ -37,9 +37,8 @@ TEST_CASE("a device's tensor is an error, on all ranks, once a rank without such
   for (const negotiation::Token token : submit_without(job, 2, on_cuda("x"))) {
     CHECK(job.outcome(token).status.code() == Code::invalid_argument);
     CHECK(job.outcome(token).status.message() ==
-          "allreduce 'x' cannot run: rank 2 has joined and has no cuda device to take part with; submit "
-          "nothing on "
-          "cuda once a rank without such a device has joined, or give every rank of process set 0 one");
+          "allreduce 'x' cannot run: rank 2 has joined and has no cuda device; submit nothing on cuda after "
+          "a rank without such a device has joined, or give every rank of process set 0 one");
   }
   for (const negotiation::Token token : submit_without(job, 2, allreduce("on the host")))
     CHECK(job.outcome(token).contributors == 2);

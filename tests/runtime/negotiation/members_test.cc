@@ -131,12 +131,13 @@ TEST_CASE("an add over the world and adds among the members hold one set togethe
   const bool world_ends_first = GENERATE(true, false);
   if (world_ends_first) {
     CHECK(removed_by_all(job, id).status.is_ok());
-    CHECK_THAT(removed_by_all(job, id).status.message(), Contains("added among its members alone"));
+    CHECK_THAT(removed_by_all(job, id).status.message(),
+               Contains("added by its members alone, so only they"));
     REQUIRE(all_know(job, id, {0, 1}));
     CHECK(of_members(job, remove({0, 1})).status.is_ok());
   } else {
     CHECK(of_members(job, remove({0, 1})).status.is_ok());
-    CHECK_THAT(of_members(job, remove({0, 1})).status.message(), Contains("not added among its members"));
+    CHECK_THAT(of_members(job, remove({0, 1})).status.message(), Contains("not added by its members"));
     REQUIRE(all_know(job, id, {0, 1}));
     CHECK(removed_by_all(job, id).status.is_ok());
   }
@@ -201,7 +202,8 @@ TEST_CASE("a stall report names the member that does not come, and no other rank
     return warning.find("add_process_set_among_members of ranks 1,3,4") != std::string::npos;
   });
   REQUIRE(about != job.warnings().end());
-  CHECK_THAT(*about, Contains("submitted by ranks 1, 4 and is waited for from rank 3 on"));
+  CHECK_THAT(*about, Contains("ranks 1, 4 wait in add_process_set_among_members") &&
+                         Contains("; rank 3 on ") && Contains(" has not called it."));
 }
 
 TEST_CASE("a member that leaves ends what waits for it") {

@@ -44,7 +44,7 @@ TEST_CASE(
       Contains(
           "allreduce      gloo             2          4         2000       1.000    500000.0   10.00      "
           "266666.7   100000.0  2 (2.000 s)\n"));
-  CHECK_THAT(text, Contains("response cache: 75.0 % of 4 negotiations were by number\n"));
+  CHECK_THAT(text, Contains("response cache: 75.0 % of 4 negotiations used it\n"));
   CHECK(text.find("rank     1: came last 1 time, after 5.000 s") < text.find("rank     2: came last 1 time"));
 }
 

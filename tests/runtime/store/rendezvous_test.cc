@@ -146,7 +146,7 @@ TEST_CASE("of several addresses that is taken at which this job's store answers,
       fmt::format("{},127.0.0.1:1,127.0.0.1:{}", (*other)->url(), ntohs(address.sin_port));
   CHECK(found_at(others + "," + both.substr(std::string("http://").size())) == both.substr(0, comma));
 
-  const std::string answered = "(the store of another job is there), 127.0.0.1:1 (cannot connect";
+  const std::string answered = "(the store of another job answers there), 127.0.0.1:1 (cannot connect";
   const Status nowhere = test::with_enough_time(
       0.2,
       [&](double seconds) {
@@ -155,7 +155,7 @@ TEST_CASE("of several addresses that is taken at which this job's store answers,
       [&](const Status& status) { return status.message().find(answered) != std::string::npos; });
   CHECK(nowhere.code() == Code::transport);
   CHECK_THAT(nowhere.message(),
-             Catch::Contains(answered) && Catch::Contains("(no answer); check the network"));
+             Catch::Contains(answered) && Catch::Contains("(no answer). Check the network"));
 }
 
 TEST_CASE("a value comes back as it was set, whatever its bytes and its key") {
@@ -205,7 +205,7 @@ TEST_CASE("a key that nobody sets gives a timeout that names it, at the deadline
   const TimePoint before = Clock::now();
   const auto got = store->get("missing", in(200ms));
   CHECK(got.status().code() == Code::timeout);
-  CHECK(got.status().message() == "nobody set 'missing' in the " + server->url() + " store in time");
+  CHECK(got.status().message() == "'missing' was not set in the " + server->url() + " store in time");
   CHECK(Clock::now() - before >= 200ms);
   CHECK(Clock::now() - before < test::kPatience);
   CHECK(store->get("missing", Clock::now() - 1s).status().code() == Code::timeout);
@@ -236,7 +236,7 @@ TEST_CASE("text is no counter") {
   const auto store = open(server->url());
   REQUIRE(store->set("k", "text").is_ok());
   CHECK(store->increment("k").status().code() == Code::invalid_argument);
-  CHECK(store->increment("k").status().message() == "'k' holds text, which is no counter");
+  CHECK(store->increment("k").status().message() == "'k' contains text, not a counter");
 }
 
 TEST_CASE("a prefix is forgotten with all below it and nothing else") {

@@ -27,7 +27,9 @@ def bootstrap_of(comm: Any, rank: int | None, size: int | None, exchange: Exchan
     """Returns the exchange between the processes that the arguments of ``init`` describe."""
     if exchange is not None:
         if comm is not None:
-            raise InvalidArgumentError("init: comm and exchange both say who takes part; pass one of them")
+            raise InvalidArgumentError(
+                "init: comm and exchange both name the processes; pass only one of them"
+            )
         return Bootstrap(exchange, *_rank_and_size(rank, size, "exchange"))
     if comm is None:
         if rank is not None or size is not None:
@@ -46,14 +48,14 @@ def bootstrap_of(comm: Any, rank: int | None, size: int | None, exchange: Exchan
 
         return exchange_among([int(each) for each in comm])
     raise InvalidArgumentError(
-        f"init: comm is a {type(comm).__name__}; it can be a list of ranks, an mpi4py communicator, or a "
+        f"init: comm is a {type(comm).__name__}; expected a list of ranks, an mpi4py communicator, or a "
         "torch.distributed store with rank and size"
     )
 
 
 def _rank_and_size(rank: int | None, size: int | None, beside: str) -> tuple[int, int]:
     if rank is None or size is None:
-        raise InvalidArgumentError(f"init: {beside} needs rank and size beside it")
+        raise InvalidArgumentError(f"init: {beside} needs rank and size, too")
     return rank, size
 
 

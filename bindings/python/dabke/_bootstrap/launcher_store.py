@@ -32,7 +32,7 @@ def exchange_among(ranks: list[int]) -> Bootstrap:
         raise InvalidArgumentError(f"init: comm={ranks} must name different ranks from 0 to {size - 1}")
     if mine not in ranks:
         raise InvalidArgumentError(
-            f"init: this is rank {mine}, and comm={ranks} is a job without it; only its own ranks call init"
+            f"init: this is rank {mine}, which is not in comm={ranks}; only its ranks may call init"
         )
     store = open_store()
     number = ranks.index(mine)
@@ -55,8 +55,8 @@ def _setting(name: str) -> str:
 def _needed(name: str, value: str | None) -> str:
     if not value:
         raise InvalidArgumentError(
-            f"init: comm as a list of ranks is for processes that dabkerun has started, and DABKE_{name} is not set; "
-            "without dabkerun pass a store or an exchange"
+            f"init: comm as a list of ranks needs dabkerun, but DABKE_{name} is not set; "
+            "without dabkerun, pass a store or an exchange"
         )
     return value
 
@@ -97,7 +97,7 @@ class Store:
             if status == _core.STORE_OK:
                 return value
             self._check_runs(rank)
-        raise TimedOutError(f"init: rank {rank} did not come within {PATIENCE_SECONDS:.0f} s")
+        raise TimedOutError(f"init: rank {rank} did not call init within {PATIENCE_SECONDS:.0f} s")
 
     def _wait_for(self, key: str, wait_ms: int) -> tuple[int, bytes]:
         return self._request("GET", f"{_core.STORE_VALUE_PATH}{key}?{_core.STORE_WAIT_PARAMETER}={wait_ms}")
@@ -111,7 +111,8 @@ class Store:
         if found == _core.STORE_OK:
             status, _, _, _, host = text.decode().split(" ")
             raise PeerLostError(
-                f"rank {rank} on {host} ended with status {status} before dabke.init(), in which others wait for it"
+                f"rank {rank} on {host} ended with status {status} before calling dabke.init(); "
+                "all ranks of comm must call it"
             )
 
     def _request(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:

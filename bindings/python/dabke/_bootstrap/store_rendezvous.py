@@ -56,7 +56,7 @@ class StoreRendezvous:
         def missing() -> list[int]:
             return [member for member in range(1, self._size) if not self._has_entered(name, member)]
 
-        self._wait(lambda: not missing(), lambda: f"members {missing()} did not come")
+        self._wait(lambda: not missing(), lambda: f"members {missing()} did not come to the store")
         self._store.add(f"{name}/open", 1)
         return name
 
@@ -88,7 +88,9 @@ class StoreRendezvous:
 
         self._wait(
             is_open,
-            lambda: "member 0 has opened the rendezvous for none" if entered else "member 0 did not come",
+            lambda: (
+                "member 0 did not open the rendezvous" if entered else "member 0 did not come to the store"
+            ),
         )
         return entered
 
@@ -98,8 +100,8 @@ class StoreRendezvous:
         while not is_done():
             if time.monotonic() >= end:
                 raise TimedOutError(
-                    f"init: this is member {self._member} of {self._size}, and {lacking()} to the store within "
-                    f"{self._timeout:g} s; start all of them, or give them more time"
+                    f"init: this is member {self._member} of {self._size}, and {lacking()} within "
+                    f"{self._timeout:g} s; start all members, or raise the timeout"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -24,6 +24,6 @@ class HostsUpdatedInterrupt(DabkeError):
 def not_there_yet(frontend: str, name: str) -> NoReturn:
     """Raises UnimplementedError for a name of ``<frontend>.elastic``."""
     raise UnimplementedError(
-        f"{frontend}.elastic.{name}: elastic training is not there yet; train without it, save checkpoints on rank 0, "
-        "and start the job again from the last one"
+        f"{frontend}.elastic.{name}: elastic training is not supported yet; train without it, "
+        "save checkpoints on rank 0, and restart the job from the last one"
     )

@@ -59,7 +59,7 @@ def broadcast_all(
     waiting = []
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
-            raise InvalidArgumentError(f"'{name}' is a {type(tensor).__name__}, no torch.Tensor")
+            raise InvalidArgumentError(f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}")
         plain = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
         compact = plain.contiguous()
         waiting.append((submit_one(BROADCAST, name, compact, options, in_place=True), plain, compact))
@@ -206,7 +206,8 @@ def _install(
     if sizes != [len(group["params"]) for group in mine["param_groups"]]:
         raise InvalidArgumentError(
             f"broadcast_optimizer_state: this rank's optimizer has groups of "
-            f"{[len(group['params']) for group in mine['param_groups']]} parameters, the root's of {sizes}"
+            f"{[len(group['params']) for group in mine['param_groups']]} parameters, "
+            f"but the root's has {sizes}"
         )
     parameters: dict[Any, torch.Tensor] = {}
     for group, theirs in zip(optimizer.param_groups, roots["param_groups"]):

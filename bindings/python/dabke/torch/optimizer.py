@@ -23,8 +23,9 @@ _Named = Iterable[tuple[str, torch.Tensor]]
 _Groups = int | Sequence[Sequence[torch.Tensor]] | None
 
 _SECOND_SYNCHRONIZE = (
-    "optimizer.step() after optimizer.synchronize(): the gradients are still reduced only once, as they were changed by no "
-    "backward pass since; write it as: optimizer.synchronize(); with optimizer.skip_synchronize(): optimizer.step()"
+    "optimizer.step() after optimizer.synchronize(): the gradients are still reduced only once, because no "
+    "backward pass has changed them since; write: "
+    "optimizer.synchronize(); with optimizer.skip_synchronize(): optimizer.step()"
 )
 _NONE_BY_DEFAULT = bool(inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default)
 
@@ -164,7 +165,7 @@ def DistributedOptimizer(
     if isinstance(optimizer, _Distributed):
         raise InvalidArgumentError("DistributedOptimizer: the optimizer is distributed already")
     if op == Adasum:
-        raise UnimplementedError("DistributedOptimizer: Adasum is not there yet; use Average")
+        raise UnimplementedError("DistributedOptimizer: Adasum is not supported yet; use Average")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("DistributedOptimizer: gradient_predivide_factor needs op=Average")
     if backward_passes_per_step < 1:

@@ -28,7 +28,7 @@ def reduce_op(op: int | None, average: bool | None) -> int:
     if average is None:
         return int(Average if op is None else op)
     if op is not None:
-        raise InvalidArgumentError("op and average both say how to reduce; pass op alone")
+        raise InvalidArgumentError("op and average are both given; pass only op")
     warnings.warn("average is deprecated; pass op=Average or op=Sum", DeprecationWarning, stacklevel=4)
     return int(Average if average else Sum)
 

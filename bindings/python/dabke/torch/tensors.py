@@ -52,7 +52,7 @@ def is_plain(tensor: Any) -> bool:
 def check(tensor: Any, collective: str) -> None:
     """Raises an error if the runtime cannot take the tensor. The other ranks do not matter."""
     if not isinstance(tensor, torch.Tensor):
-        raise InvalidArgumentError(f"{collective}: a {type(tensor).__name__} is no torch.Tensor")
+        raise InvalidArgumentError(f"{collective}: expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.layout != torch.strided:
         hint = "; use sparse_allreduce_async, or to_dense()" if collective.endswith("allreduce") else ""
         raise InvalidArgumentError(
@@ -70,12 +70,12 @@ def check(tensor: Any, collective: str) -> None:
         )
     if tensor.is_neg():
         raise InvalidArgumentError(
-            f"{collective}: the tensor stands for the negative of what is in its memory; pass tensor.resolve_neg()"
+            f"{collective}: the tensor has PyTorch's negative bit set; pass tensor.resolve_neg()"
         )
     if not is_supported(tensor) and not _host_staging:
         raise UnsupportedError(
             f"{collective}: the tensor is on {tensor.device}, and this build has no backend for that device; "
-            "dabke.torch.init(host_staging=True) copies such tensors to the host and the results back"
+            "call dabke.torch.init(host_staging=True) to copy such tensors to the host and the results back"
         )
 
 

@@ -17,10 +17,10 @@ from dabke.errors import UnimplementedError
 
 _HERE = __name__.rpartition(".")[0]
 _INSTEAD = {
-    "tensorflow": "only PyTorch has a binding so far; use dabke.torch, or dabke for arrays",
-    "keras": "only PyTorch has a binding so far; use dabke.torch, or dabke for arrays",
-    "ray": "there is no executor for Ray yet; use dabkerun, torchrun or dabke.run",
-    "runner": "it is a part of horovodrun, whose work dabkerun does; use dabkerun, or dabke.run from Python",
+    "tensorflow": "only PyTorch is supported so far; use dabke.torch, or dabke for arrays",
+    "keras": "only PyTorch is supported so far; use dabke.torch, or dabke for arrays",
+    "ray": "Ray is not supported yet; use dabkerun, torchrun or dabke.run",
+    "runner": "it belongs to horovodrun; use dabkerun instead, or dabke.run from Python",
 }
 _MODULES = {
     f"{_HERE}.{parent}.{child}" if child else f"{_HERE}.{parent}"

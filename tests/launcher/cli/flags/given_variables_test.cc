@@ -38,9 +38,9 @@ TEST_CASE("what dabkerun sets for each rank is refused, and its settings are not
 TEST_CASE("a variable that dabkerun does not have, and a rank that the job does not have, are told") {
   CHECK(check_given_variables({given("A"), given("B=1"), given("C@0-3=1")}, {"A=1"}, 4).is_ok());
   CHECK(check_given_variables({given("A")}, {"AA=1"}, 4).message() ==
-        "-x A: dabkerun has no such variable: set it, or give a value, as in -x A=1");
+        "-x A: not set in the environment of dabkerun: set it, or give a value, as in -x A=1");
   CHECK(check_given_variables({given("A@2-4=1")}, {}, 4).message() ==
-        "-x A@2-4: the job has no rank 4, only those from 0 to 3");
+        "-x A@2-4: the job has no rank 4; its ranks are 0 to 3");
 }
 
 TEST_CASE("the last value counts, and a name alone brings what would have been left out") {

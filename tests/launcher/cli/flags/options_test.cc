@@ -120,28 +120,29 @@ TEST_CASE("variables may be given again and again, and the grace period has frac
 
 TEST_CASE("a wrong command line is refused in one line that names flag, value and remedy") {
   CHECK(error_of({}) ==
-        "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
-  CHECK(error_of({"-np", "0", "x"}) ==
-        "-np 0: expected how many ranks to start, a whole number from 1 to 100000");
-  CHECK_THAT(error_of({"-np", "two", "x"}), Catch::StartsWith("-np two: expected how many ranks"));
-  CHECK_THAT(error_of({"-np", "-2", "x"}), Catch::StartsWith("-np -2: expected how many ranks"));
-  CHECK_THAT(error_of({"-np", "2.5", "x"}), Catch::StartsWith("-np 2.5: expected how many ranks"));
-  CHECK(error_of({"-np"}) == "-np: a value is missing after it");
+        "the command is missing: give the program to start, as in dabkerun -np 2 ./train --epochs 10");
+  CHECK(error_of({"-np", "0", "x"}) == "-np 0: expected the number of ranks, from 1 to 100000");
+  CHECK_THAT(error_of({"-np", "two", "x"}), Catch::StartsWith("-np two: expected the number of ranks"));
+  CHECK_THAT(error_of({"-np", "-2", "x"}), Catch::StartsWith("-np -2: expected the number of ranks"));
+  CHECK_THAT(error_of({"-np", "2.5", "x"}), Catch::StartsWith("-np 2.5: expected the number of ranks"));
+  CHECK(error_of({"-np"}) == "-np: its value is missing");
   CHECK(error_of({"-np=", "x"}) == "-np: its value is empty");
-  CHECK(error_of({"--verbos", "-np", "1", "x"}) == "--verbos: no such flag; did you mean --verbose?");
-  CHECK(error_of({"--cycle-time", "1", "x"}) == "--cycle-time: no such flag; did you mean --cycle-time-ms?");
-  CHECK(error_of({"--qqq", "x"}) == "--qqq: no such flag; dabkerun --help lists them, and -- ends the flags");
-  CHECK(error_of({"-q", "x"}) == "-q: no such flag; dabkerun --help lists them, and -- ends the flags");
+  CHECK(error_of({"--verbos", "-np", "1", "x"}) == "--verbos: unknown option; did you mean --verbose?");
+  CHECK(error_of({"--cycle-time", "1", "x"}) ==
+        "--cycle-time: unknown option; did you mean --cycle-time-ms?");
+  CHECK(error_of({"--qqq", "x"}) ==
+        "--qqq: unknown option; dabkerun --help lists all options, and -- ends them");
+  CHECK(error_of({"-q", "x"}) == "-q: unknown option; dabkerun --help lists all options, and -- ends them");
   CHECK(error_of({"--verbose=1", "x"}) == "--verbose=1: --verbose is a switch and takes no value");
   CHECK(error_of({"-np", "1", "--stdin", "all", "x"}) == "--stdin all: expected 0 (rank 0 reads it) or none");
   CHECK(error_of({"-np", "1", "--bind-to", "socket", "x"}) ==
         "--bind-to socket: expected auto, core or none");
   CHECK(error_of({"-H", "a:1", "--hostfile", "f", "x"}) ==
-        "-H a:1 and --hostfile f say the same thing: give one");
+        "-H a:1 and --hostfile f both name the hosts: give only one");
   CHECK_THAT(error_of({"--tcp", "-np", "1", "x"}),
-             Catch::StartsWith("--tcp: no MPI that dabkerun hands over to"));
+             Catch::StartsWith("--tcp: neither MPICH nor Open MPI has it"));
   CHECK(error_of({"--launcher", "rsh", "x"}) == "--launcher rsh: expected one of auto, ssh, slurm, mpi");
-  CHECK(error_of({"--mpi-args", "-v", "x"}) == "--mpi-args -v: goes with --launcher mpi alone");
+  CHECK(error_of({"--mpi-args", "-v", "x"}) == "--mpi-args -v: only valid with --launcher mpi");
   CHECK(error_of({"--ssh-args", "-o 'A=b", "x"}) == "--ssh-args -o 'A=b: a ' is not closed");
   CHECK(error_of({"--remote-shell", "a\"", "x"}) == "--remote-shell a\": a \" is not closed");
   CHECK(error_of({"--mpi", "--mpi-args", "a\\", "x"}) ==
@@ -162,30 +163,29 @@ TEST_CASE("a flag of another launcher is told with ours, or with why it is not n
            {"-c", "-np, or --config-file"},
            {"--timeline", "--timeline-filename"},
            {"--log", "--log-level"},
-           {"--nproc-per-node", "-H, which says how many ranks each host takes, as in -H a:4,b:4"},
+           {"--nproc-per-node", "-H, with the number of ranks on each host, as in -H a:4,b:4"},
            {"--hsots", "--hosts"},
            {"--verbsoe", "--verbose"},
            {"--num_proc", "--num-proc"},
            {"--stall-check-w", "--stall-check-warning-time-seconds"},
        }) {
     INFO(given);
-    CHECK(error_of({given, "2", "x"}) == given + ": no such flag; did you mean " + meant + "?");
+    CHECK(error_of({given, "2", "x"}) == given + ": unknown option; did you mean " + meant + "?");
   }
   CHECK(error_of({"--oversubscribe", "x"}) ==
         "--oversubscribe: not needed, because a host may have more slots than cores; leave it out");
   CHECK(error_of({"--map-by", "slot", "x"}) ==
-        "--map-by: not needed, because ranks fill the slots of the hosts in their order; --bind-to binds "
-        "them; leave it "
-        "out");
+        "--map-by: not needed, because ranks fill the hosts' slots in order and --bind-to binds them; leave "
+        "it out");
   CHECK_THAT(error_of({"--allow-run-as-root", "x"}),
              Catch::StartsWith("--allow-run-as-root: not needed, because "));
 }
 
 TEST_CASE("help of a topic that is not there is refused, with the topics") {
   CHECK(error_of({"--help", "bogus"}) ==
-        "--help bogus: no such topic; topics are processes, remote, output, information, doctor, horovod, "
+        "--help bogus: unknown topic; topics are processes, remote, output, information, doctor, horovod, "
         "settings, all");
-  CHECK(error_of({"--help", "setings"}) == "--help setings: no such topic; did you mean settings?");
+  CHECK(error_of({"--help", "setings"}) == "--help setings: unknown topic; did you mean settings?");
   CHECK(parse({"--help", "doctor"})->action == Action::help);
 }
 
@@ -201,8 +201,8 @@ TEST_CASE("a bad value of a knob is refused with the row's text") {
   for (const std::string value : {"-1", "x", "inf", "nan", "1e300"}) {
     CHECK_THAT(error_of({"-np", "1", "--fusion-threshold-mb", value, "x"}),
                Catch::StartsWith("--fusion-threshold-mb=" + value +
-                                 " is not valid: expected a number; 1048576 times it is "
-                                 "DABKE_FUSION_THRESHOLD, whole number of bytes, at least 0."));
+                                 " is not valid: expected a number (1048576 times it becomes "
+                                 "DABKE_FUSION_THRESHOLD, whole number of bytes, at least 0)."));
   }
 }
 
@@ -301,43 +301,44 @@ TEST_CASE("the doctor takes hosts and flags, and no command") {
   CHECK(parse({"-np", "2", "doctor"})->action == Action::run);  // a program of that name
   CHECK(parse({"doctor", "--help"})->command == Words{"doctor"});
   CHECK(error_of({"-p", "2222", "doctor"}) ==
-        "doctor: it goes before its flags: dabkerun doctor -p 2222; a program of that name needs -np, or its "
-        "path");
-  CHECK(error_of({"doctor", "./train"}) == "doctor ./train: it starts no command; leave that out");
-  CHECK(error_of({"--json", "./train"}) == "--json: goes with dabkerun doctor alone");
+        "doctor: put it before its options: dabkerun doctor -p 2222; to run a program of that name, give -np "
+        "or its path");
+  CHECK(error_of({"doctor", "./train"}) ==
+        "doctor ./train: the doctor does not start a command; leave it out");
+  CHECK(error_of({"--json", "./train"}) == "--json: only valid with dabkerun doctor");
 }
 
 TEST_CASE("what is wrong in a config file is said with its line and what to do") {
   if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
-  CHECK(error_in_file("a: 1\n") == " line 1: 'a' is no key: keys are the flags that dabkerun --help lists");
+  CHECK(error_in_file("a: 1\n") ==
+        " line 1: unknown key 'a': the keys are the options that dabkerun --help lists");
   CHECK(error_in_file("verbose: true\ncycle-tme-ms: 2\n") ==
-        " line 2: 'cycle-tme-ms' is no key; did you mean cycle-time-ms?");
+        " line 2: unknown key 'cycle-tme-ms'; did you mean cycle-time-ms?");
   CHECK_THAT(error_in_file("cycle-time-ms: soon\n"),
              Catch::StartsWith(" line 1: --cycle-time-ms=soon is not valid: expected number of ms"));
   CHECK_THAT(error_in_file("ssh-port: 0\n"), Catch::StartsWith(" line 1: --ssh-port 0: expected a port"));
   CHECK(error_in_file("verbose: perhaps\n") == " line 1: 'verbose' is 'perhaps': expected true or false");
   CHECK(error_in_file("help: true\n") ==
-        " line 1: 'help' is no key: keys are the flags that dabkerun --help lists");
+        " line 1: unknown key 'help': the keys are the options that dabkerun --help lists");
   CHECK_THAT(error_in_file("env: [A=1, 'B C=2']\n"),
              Catch::StartsWith(" line 1: -x B C=2: expected a variable"));
   CHECK_THAT(error_in_file("autotune: true\n"),
              Catch::StartsWith(" line 1: 'autotune': autotuning is not supported"));
   CHECK_THAT(error_in_file("hosts:\n"), Catch::StartsWith(" line 1: 'hosts' has no value"));
   CHECK_THAT(error_in_file("- a\n"), Catch::StartsWith(" line 1: expected lines such as 'cycle-time-ms: 2'"));
-  CHECK_THAT(error_in_file("a: [\n"), Catch::Contains("it is no YAML: "));
+  CHECK_THAT(error_in_file("a: [\n"), Catch::Contains("not valid YAML: "));
   CHECK_THAT(error_in_file("oversubscribe: true\n"),
              Catch::StartsWith(" line 1: 'oversubscribe': not needed, because "));
-  CHECK(error_in_file("ntasks: 2\n") == " line 1: 'ntasks' is no key; did you mean num-proc?");
+  CHECK(error_in_file("ntasks: 2\n") == " line 1: unknown key 'ntasks'; did you mean num-proc?");
   CHECK(error_in_file("num-proc: 2\nverbose: true\nnum-proc: 3\n") ==
-        " line 3: 'num-proc' is given again, after line 1: keep one of the two");
+        " line 3: 'num-proc' is given twice, first on line 1: keep one");
   CHECK(error_in_file("np: 2\nnum_proc: 3\n") ==
-        " line 2: 'num-proc' is given again, after line 1: keep one of the two");
+        " line 2: 'num-proc' is given twice, first on line 1: keep one");
   CHECK(error_in_file("timeline-filename: a\ntimeline: {filename: b}\n") ==
-        " line 2: 'timeline-filename' is given again, after line 1: keep one of the two");
-  CHECK(error_in_file("env: A=1\nenv: B=2\n") ==
-        " line 2: 'env' is given again, after line 1: keep one of the two");
+        " line 2: 'timeline-filename' is given twice, first on line 1: keep one");
+  CHECK(error_in_file("env: A=1\nenv: B=2\n") == " line 2: 'env' is given twice, first on line 1: keep one");
   CHECK(error_of({"--config-file", "/tmp", "x"}) ==
-        "--config-file /tmp: it is a directory: name a file of YAML in it");
+        "--config-file /tmp: it is a directory: name a YAML file");
   CHECK_THAT(error_of({"--config-file", "/nowhere/x.yaml", "x"}),
              Catch::StartsWith("--config-file /nowhere/x.yaml: cannot read it: No such file"));
 }

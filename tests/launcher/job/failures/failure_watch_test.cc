@@ -150,12 +150,12 @@ TEST_CASE("a rank is not its own cause, and the first that a rank blames counts"
 TEST_CASE("a rank that left early is the cause of those that blame it, and what they are blamed for is not") {
   WatchedJob job(3);
   job.end(1, 0);
-  job.log(0, 1, "it left the job in good order, while rank 0 waits for allreduce 'x'");
+  job.log(0, 1, "it left the job normally, while rank 0 waits for allreduce 'x'");
   job.log(2, 0);
   job.end(0, 1, 1ms);
   const auto ends = job.watch.ends();
   REQUIRE(ends.size() == 2);
-  CHECK_THAT(ends[0].early_leave, Catch::StartsWith("left the job in good order (status 0)"));
+  CHECK_THAT(ends[0].early_leave, Catch::StartsWith("left the job normally (status 0)"));
   CHECK(ends[0].is_blamed);
   CHECK_FALSE(ends[1].is_blamed);
 }

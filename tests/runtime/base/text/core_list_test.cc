@@ -15,7 +15,8 @@ TEST_CASE("a word that is no core number is refused with the list, the word and 
     const Status status = parse_core_list(text, "DABKE_THREAD_AFFINITY").status();
     CHECK(status.code() == Code::invalid_argument);
     CHECK_THAT(status.message(), Catch::StartsWith("DABKE_THREAD_AFFINITY='" + std::string(text) + "': '") &&
-                                     Catch::Contains("is no core number") && Catch::Contains("such as 0,2"));
+                                     Catch::Contains("is not a core number") &&
+                                     Catch::Contains("such as 0,2"));
   }
 }
 

@@ -62,11 +62,11 @@ TEST_CASE("what is no figures is refused with what is wrong") {
   const std::string good = diagnosis::to_json(job_at(1, 1, 0));
   for (std::size_t length = 0; length < good.size(); length += 7)
     CHECK_FALSE(diagnosis::parse_figures(good.substr(0, length)).is_ok());
-  CHECK_THAT(diagnosis::parse_figures("{}").status().message(), Contains("no figures"));
-  CHECK_THAT(diagnosis::parse_figures("[]").status().message(), Contains("no figures"));
+  CHECK_THAT(diagnosis::parse_figures("{}").status().message(), Contains("not valid figures"));
+  CHECK_THAT(diagnosis::parse_figures("[]").status().message(), Contains("not valid figures"));
   std::string other = good;
   other.replace(other.find("\"version\":1"), 11, "\"version\":2");
-  CHECK_THAT(diagnosis::parse_figures(other).status().message(), Contains("of this version"));
+  CHECK_THAT(diagnosis::parse_figures(other).status().message(), Contains("from another version"));
   other = good;
   other.replace(other.find("\"idle\""), 6, "\"busy\"");
   CHECK_THAT(diagnosis::parse_figures(other).status().message(), Contains("unknown state"));
@@ -78,11 +78,11 @@ TEST_CASE("the table has a line for each rank, and rates of the time between the
   table.take(job_at(10, 0, 1));
   auto lines = table.lines(200, 50);
   REQUIRE(lines.size() == 5);
-  CHECK(lines[0] == "3 of 3 ranks tell");
+  CHECK(lines[0] == "3 of 3 ranks report");
   CHECK(words_of(lines[2]) == std::vector<std::string>{"0", "node1", "-", "-", "-", "-", "0", "idle"});
   table.take(job_at(12, 8'000'000, 1.5));
   lines = table.lines(200, 50);
-  CHECK(lines[0] == "3 of 3 ranks tell, 4.0 MB/s each on average");
+  CHECK(lines[0] == "3 of 3 ranks report, 4.0 MB/s each on average");
   CHECK(words_of(lines[1]) == words_of("rank host step step time waits caused MB/s queue state"));
   CHECK(words_of(lines[3]) == words_of("1 node1 7 12.3 ms 0 ms/s 4.0 4 waits for allreduce 'x', 2.5 s"));
   CHECK(words_of(lines[4]) == words_of("2 node2 - - 250 ms/s 4.0 0 has not answered for 12 s"));
@@ -113,7 +113,7 @@ TEST_CASE(
     for (const std::string& line : lines) CHECK(line.size() <= columns);
   }
   const auto lines = table.lines(120, 12);
-  CHECK_THAT(lines[0], Contains("shown are the 9 that others wait for most"));
+  CHECK_THAT(lines[0], Contains("below are the 9 that others wait for most"));
   CHECK(words_of(lines[2])[0] == "77");
   CHECK(words_of(lines[3])[0] == "33");
 }

@@ -57,7 +57,7 @@ TEST_CASE("a ticket that others could read, a link, and what is none are refused
   const std::string text =
       GENERATE("", "dabke-look 1", "dabke-look 2\nx\n00 1 00\n", "dabke-look 1\nx\n00 1 00\n");
   std::ofstream(path) << text;
-  CHECK_THAT(diagnosis::read_ticket(path).status().message(), Contains("is no file that rank 0"));
+  CHECK_THAT(diagnosis::read_ticket(path).status().message(), Contains("is not a key file"));
 }
 
 TEST_CASE("the key to look is another than the job's, and another for each job") {

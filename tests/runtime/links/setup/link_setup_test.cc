@@ -171,7 +171,7 @@ TEST_CASE("a client that stays silent is dropped after a while") {
       [](const auto& said) { return said[1] == "closed in time"; });
   CHECK(seen[1] == "closed in time");
   CHECK_THAT(seen[0],
-             Contains("rank 1 on host-a (it has not connected)") && Contains("did not prove itself in time"));
+             Contains("rank 1 on host-a (it has not connected)") && Contains("did not authenticate in time"));
 }
 
 TEST_CASE("a connection that is not answered is given up, and another one tried") {
@@ -205,7 +205,7 @@ TEST_CASE("a rank with another key, job or epoch is told so at once, and the oth
   }
   SECTION("job") {
     wrong.job_id[0] = std::byte{0};
-    needle = "rank 1 is of job 0007";
+    needle = "rank 1 belongs to job 0007";
   }
   SECTION("epoch") {
     wrong.epoch = 2;
@@ -252,10 +252,9 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
   SECTION("no address") {
     const auto status = open_links(world, {0, 3}, store, guard, {.limit = 100ms}).status;
     CHECK(status.code() == Code::timeout);
-    CHECK_THAT(status.message(),
-               Contains("rank 1 has no link to rank 0 on host-a (it has left no address in the store), "
-                        "rank 3 on host-d (it has not connected)") &&
-                   Contains("DABKE_START_TIMEOUT_SECONDS"));
+    CHECK_THAT(status.message(), Contains("rank 1 has no link to rank 0 on host-a (its address is not in the "
+                                          "store), rank 3 on host-d (it has not connected)") &&
+                                     Contains("DABKE_START_TIMEOUT_SECONDS"));
   }
   SECTION("a rank that gave up itself has said for whom it waited") {
     store::report_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});

@@ -42,7 +42,7 @@ TEST_CASE("a segment that does not fit is refused") {
   const auto made = shm::Segment::create("test", kBytes, guard).take();
   const auto wrong_size = shm::Segment::adopt(Fd(::dup(made.descriptor())), kBytes + 1, guard);
   CHECK(wrong_size.status().code() == Code::mismatch);
-  CHECK_THAT(wrong_size.status().message(), Contains("of 1048577 bytes was expected, and one of 1048576"));
+  CHECK_THAT(wrong_size.status().message(), Contains("of 1048577 bytes, got one of 1048576"));
 
   Fd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(loose.get(), kBytes) == 0);

@@ -90,8 +90,7 @@ TEST_CASE(
   CHECK(failure.code() == Code::invalid_argument);
   CHECK(failure.message() ==
         "group 'g' of process set 0 cannot run: rank 1 on bob: allreduce 'a': no data. No data has moved and "
-        "the "
-        "job goes on");
+        "the job continues");
 }
 
 TEST_CASE("the text of an incomplete group tells what each rank has, and what it lacks") {

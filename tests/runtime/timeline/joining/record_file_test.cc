@@ -384,14 +384,14 @@ TEST_CASE("a record, name or origin that cannot be is refused, although its bloc
   CHECK_THAT(in_origin(offsetof(timeline::OriginHead, rank), std::int32_t{-1}), Contains("rank -1"));
   CHECK_THAT(in_origin(offsetof(timeline::OriginHead, size), std::int32_t{0}), Contains("job of 0"));
   CHECK_THAT(in_origin(offsetof(timeline::OriginHead, host_bytes), ~std::uint32_t{0}),
-             Contains("longer than they can be"));
+             Contains("the names of its host are too long"));
 }
 
 TEST_CASE("what is no file of records is told by its name") {
   test::TemporaryDirectory folder;
   const std::string path = folder / "other";
   overwrite(path, "[\n{\"name\":\"process_name\"}\n]\n");
-  CHECK_THAT(read(path).status.message(), Contains(path) && Contains("no file of a timeline's records"));
+  CHECK_THAT(read(path).status.message(), Contains(path) && Contains("not a file of timeline records"));
   timeline::FilePreface preface;
   preface.version = 77;
   overwrite(path, {reinterpret_cast<const char*>(&preface), sizeof preface});
@@ -475,7 +475,7 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
     CAPTURE(limit, seen.status.message());
     CHECK(status == 0);
     REQUIRE(seen.status.is_ok());
-    CHECK(seen.file->missing() == "'" + path + "' could not be written to its end: File too large");
+    CHECK(seen.file->missing() == "'" + path + "' could not be written completely: File too large");
     CHECK(timeline::RecordFile::is_closed(path));
     CHECK(std::filesystem::file_size(path) <= limit);
     for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
@@ -506,7 +506,7 @@ TEST_CASE("a disk on which there is no room behind the last block ends the recor
     CAPTURE(room, seen.status.message());
     CHECK(status == 0);
     REQUIRE(seen.status.is_ok());
-    CHECK(seen.file->missing() == "'" + path + "' could not be written to its end: File too large");
+    CHECK(seen.file->missing() == "'" + path + "' could not be written completely: File too large");
     for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
   }
 }

@@ -58,7 +58,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   CHECK(events(test::read_trace(base), "M", "process_name").size() == 2);
 
   const Status unseen = timeline::merge_closed_records(base, job, 3, notes);
-  CHECK_THAT(unseen.message(), Contains("rank 0 does not see '" + base + ".rank2'"));
+  CHECK_THAT(unseen.message(), Contains("rank 0 cannot find '" + base + ".rank2'"));
 
   // The file is cut before its end, as by a kill. The merge waits for it, and then uses what is there.
   const std::string whole = test::read_file(base + ".rank1");
@@ -330,20 +330,20 @@ TEST_CASE("files of other jobs and epochs are refused by name") {
   REQUIRE(files.is_ok());
   CHECK(files->ranks().size() == 2);
   REQUIRE(files->notes().size() == 2);
-  CHECK_THAT(files->notes()[0], Contains("trace.rank2' is left out: it is of job 01"));
+  CHECK_THAT(files->notes()[0], Contains("trace.rank2' is left out: it belongs to job 01"));
   CHECK_THAT(files->notes()[1], Contains("trace.rank3' is left out") && Contains("epoch 2"));
 
   const auto named = timeline::JobFiles::open({base + ".rank0", base + ".rank2"});
   CHECK_THAT(named.status().message(),
-             Contains("trace.rank2' is of job 01") && Contains("trace.rank0' of job 07"));
+             Contains("trace.rank2' belongs to job 01") && Contains("trace.rank0' to job 07"));
   const auto twice = timeline::JobFiles::open({base + ".rank0", base + ".rank0"});
-  CHECK_THAT(twice.status().message(), Contains("are both of rank 0"));
+  CHECK_THAT(twice.status().message(), Contains("both belong to rank 0"));
 
   JobId wanted{std::byte{9}};
   CHECK_THAT(timeline::JobFiles::find(base, wanted).status().message(),
-             Contains("there are no records of this job"));
+             Contains("found no records of this job"));
   CHECK_THAT(timeline::JobFiles::find(place / "other").status().message(),
-             Contains("there are no records") && Contains("other.rank0"));
+             Contains("found no records") && Contains("other.rank<n>"));
 }
 
 TEST_CASE("ranks that left nothing are named") {
@@ -352,7 +352,7 @@ TEST_CASE("ranks that left nothing are named") {
   { Writer(place / "trace", 4, 9); }
   const auto files = timeline::JobFiles::find(place / "trace");
   REQUIRE(files.is_ok());
-  CHECK(files->notes() == std::vector<std::string>{"of 9 ranks there are no records of: 0, 2-3, 5-8"});
+  CHECK(files->notes() == std::vector<std::string>{"of 9 ranks, no records exist of: 0, 2-3, 5-8"});
 }
 
 TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail is named") {
@@ -396,7 +396,7 @@ TEST_CASE("what was there before a merge that fails is there still, and nothing 
   const auto files = timeline::JobFiles::find(place / "trace");
   REQUIRE(files.is_ok());
   CHECK_THAT(timeline::merge_records(*files, place / "trace.rank0").message(),
-             Contains("holds the records themselves"));
+             Contains("contains the records themselves"));
   CHECK_THAT(timeline::merge_records(*files, place / "nowhere/trace.json").message(),
              Contains("in a directory that exists"));
   std::filesystem::create_directory(place / "folder.json");

@@ -40,7 +40,8 @@ class Alltoalls(Gathers):
         width = _row_size(input)
         if _row_size(output) != width:
             raise InvalidArgumentError(
-                f"{call}: rows of shape {tuple(output.shape[1:])} cannot come of {tuple(input.shape[1:])}"
+                f"{call}: output rows of shape {tuple(output.shape[1:])} need equal input rows, "
+                f"got {tuple(input.shape[1:])}"
             )
         target, finish = output_buffer(call, output)
         return self._alltoall(call, flattened(call, input), target, sent, wanted, width, [output], finish)
@@ -70,7 +71,8 @@ class Alltoalls(Gathers):
         self._check_count(call, f"{which}_split_sizes", len(splits))
         if sum(splits) != rows:
             raise InvalidArgumentError(
-                f"{call}: {which}_split_sizes {list(splits)} have the sum {sum(splits)}, the {which} {rows} rows"
+                f"{call}: {which}_split_sizes {list(splits)} add up to {sum(splits)}, "
+                f"but the {which} has {rows} rows"
             )
         return [int(each) for each in splits]
 
@@ -151,7 +153,7 @@ class Alltoalls(Gathers):
             came = handle.received_splits()
             if came != wanted:
                 raise InvalidArgumentError(
-                    f"{call}: rows came from the members as {came}, and the output has room for {wanted}"
+                    f"{call}: the members sent {came} rows, but the output has room for {wanted}"
                 )
 
         return self._work(call, [handle], outputs, all_of([check_received, finish]))

@@ -102,7 +102,9 @@ class Calls:
 
     def _check_count(self, call: str, what: str, count: int) -> None:
         if count != self._members:
-            raise InvalidArgumentError(f"{call}: {count} {what}; the group has {self._members} members")
+            raise InvalidArgumentError(
+                f"{call}: got {count} {what}, but the group has {self._members} members"
+            )
 
 
 def all_of(finishes: Sequence[Finish | None]) -> Finish | None:

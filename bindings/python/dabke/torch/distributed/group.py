@@ -172,11 +172,11 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
 
     def abort(self) -> None:
         if _core.is_initialized():
-            _core.abort(f"rank {_core.rank()} has called abort of a process group")
+            _core.abort(f"rank {_core.rank()} called abort of a process group")
 
 
 def _refuse(call: str) -> NoReturn:
     raise NotImplementedError(
-        f"backend dabke has no {call}: its calls are collectives; make a second group for it, "
+        f"backend dabke has no {call}: all its calls are collectives; use a second group for it, "
         'torch.distributed.new_group(backend="gloo")'
     )

@@ -49,8 +49,8 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     else:
         missing = [number for number, each in enumerate(members) if each.size == 0]
         raise errors.InvalidArgumentError(
-            f"a group of backend dabke: its members {missing} are in no job, and others are; make all such groups "
-            'among ranks of one, best by init_process_group("dabke")'
+            f"a group of backend dabke: its members {missing} belong to no job, but others do; "
+            'make all such groups among ranks of one job, best by init_process_group("dabke")'
         )
     return Group(rank, size, timeout, _set_of(ranks), ranks, is_world)
 
@@ -65,7 +65,7 @@ def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[
 def _check_world(rank: int, size: int, members: list[_JobRank]) -> None:
     if members != [_JobRank(number, size) for number in range(size)]:
         raise errors.InvalidArgumentError(
-            f"init_process_group: this is rank {rank} of {size}, but the job that runs already has it as rank "
+            f"init_process_group: this is rank {rank} of {size}, but in the running job it is rank "
             f"{members[rank].rank} of {members[rank].size}; give it the same ranks, or do not call dabke.init"
         )
 
@@ -75,7 +75,8 @@ def _set_of(ranks: list[int]) -> int:
         return _core.WORLD
     if ranks != sorted(ranks):
         raise NotImplementedError(
-            f"a group of backend dabke has its ranks in ascending order, not as {ranks}; use backend gloo for others"
+            f"a group of backend dabke needs its ranks in ascending order, got {ranks}; "
+            "use backend gloo for others"
         )
     handle = _core.add_process_set_among_members(ranks)
     handle.wait()

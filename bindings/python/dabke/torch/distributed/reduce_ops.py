@@ -50,9 +50,7 @@ def reduction_of(call: str, options: Any, tensor: torch.Tensor) -> Reduction:
         return Reduction("sum", int(ours.Sum), _factor_of(call, wanted))
     row = _KINDS[kind]
     if tensor.is_complex() and row.name not in _LINEAR:
-        raise UnsupportedError(
-            f"{call}: {row.name} of complex numbers; only their sum and average can be taken"
-        )
+        raise UnsupportedError(f"{call}: {row.name} of complex numbers is not supported; use sum or average")
     return row
 
 

@@ -183,14 +183,15 @@ class Reductions(Calls):
 def only_list(call: str, lists: Any) -> Any:
     """Returns the only list of a list of lists: torch passes one list for each device of the process."""
     if len(lists) != 1:
-        raise InvalidArgumentError(f"{call}: {len(lists)} lists of tensors; one for each process")
+        raise InvalidArgumentError(f"{call}: expected one list of tensors, got {len(lists)}")
     return lists[0]
 
 
 def _check_size(call: str, tensor: torch.Tensor, wanted: int) -> None:
     if tensor.numel() != wanted:
         raise InvalidArgumentError(
-            f"{call}: a tensor of shape {tuple(tensor.shape)} has {tensor.numel()} elements, and {wanted} are needed"
+            f"{call}: a tensor of shape {tuple(tensor.shape)} has {tensor.numel()} elements, "
+            f"but needs {wanted}"
         )
 
 

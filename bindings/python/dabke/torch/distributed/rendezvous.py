@@ -59,7 +59,7 @@ def _over_job() -> Rendezvous:
     if not job.is_initialized():
         job_owner.start()
     yield _store(job.rank(), job.size()), job.rank(), job.size()
-    raise RuntimeError("a job of dabkerun cannot meet a second time by env://")
+    raise RuntimeError("a job of dabkerun can use env:// only once")
 
 
 def _store(rank: int, size: int) -> Any:

@@ -26,7 +26,7 @@ def allreduce_sparse(
     The result is made of the gathered indices and values.
     """
     if tensor.layout is not torch.sparse_coo or reduction.name not in ("sum", "avg"):
-        raise UnsupportedError(f"allreduce: {reduction.name} of a tensor of layout {tensor.layout}")
+        raise UnsupportedError(f"allreduce: {reduction.name} is not supported for layout {tensor.layout}")
     indices, values = parts_of(tensor.detach().coalesce())
     is_complex = values.is_complex()
     is_bool = values.dtype == torch.bool

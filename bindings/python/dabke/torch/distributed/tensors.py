@@ -43,7 +43,7 @@ def check(call: str, tensor: torch.Tensor) -> None:
     """Refuses a tensor that is not plain memory, or that the runtime cannot use."""
     check_device(call, tensor)
     if tensor.layout is not torch.strided:
-        raise UnsupportedError(f"{call}: a tensor of layout {tensor.layout}; pass tensor.to_dense()")
+        raise UnsupportedError(f"{call}: layout {tensor.layout} is not supported; pass tensor.to_dense()")
 
 
 def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -113,7 +113,7 @@ def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
     if isinstance(tensors, torch.Tensor):
         return tensors
     if len(tensors) != 1:
-        raise InvalidArgumentError(f"{call}: {len(tensors)} tensors; one for each process")
+        raise InvalidArgumentError(f"{call}: expected one tensor, got {len(tensors)}")
     return tensors[0]
 
 
@@ -127,11 +127,11 @@ def _check_alike(call: str, tensors: Tensors) -> None:
         check(call, each)
         if each.dtype != tensors[0].dtype:
             raise InvalidArgumentError(
-                f"{call}: tensors of {tensors[0].dtype} and of {each.dtype} in one list"
+                f"{call}: a list needs tensors of one dtype, got {tensors[0].dtype} and {each.dtype}"
             )
         if each.device != tensors[0].device:
             raise InvalidArgumentError(
-                f"{call}: tensors on {tensors[0].device} and on {each.device} in one list"
+                f"{call}: a list needs tensors on one device, got {tensors[0].device} and {each.device}"
             )
 
 

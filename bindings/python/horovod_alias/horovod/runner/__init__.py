@@ -50,7 +50,7 @@ def run(
     asked = sorted(name for name, value in others.items() if value is not None)
     if asked:
         raise UnimplementedError(
-            f"horovod.run: {', '.join(asked)} is not there yet; see dabke.run and dabkerun --help"
+            f"horovod.run: {', '.join(asked)} is not supported yet; see dabke.run and dabkerun --help"
         )
     ranks = num_proc if np is None else np
     return dabke.run(func, args=tuple(args), kwargs=dict(kwargs or {}), np=ranks, hosts=hosts)
