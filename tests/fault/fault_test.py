@@ -97,7 +97,7 @@ class TheJudge(unittest.TestCase):
             "rank 1 blames not [2]",
         )
 
-    def test_who_reports_through_a_silent_rank_of_its_host_may_see_only_the_connections_of_those_that_have_given_it_up(
+    def test_a_rank_that_reports_through_a_silent_one_may_see_only_the_connections_of_others(
         self,
     ):
         silent = plans.Fault(1, "join", 0, 0, "stop", plans.SILENCE, "stop", "6.0", 6.0)

@@ -199,7 +199,8 @@ std::string help_text(std::string_view topic) {
                                 0);
   const std::string exit_codes = wrapped(
       "Exit code: 0 if all ranks ended with 0; else that of the first rank that failed, or 128 + n if signal "
-      "n killed it; 2 for a wrong command line; 126 or 127 if the command cannot be run or is not found.",
+      "n killed it. It is 2 for a wrong command line, and 126 or 127 if the command cannot be run or is not "
+      "found.",
       0);
   const std::string signals = wrapped(
       "Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end all ranks, and 128 + n is the exit code unless all "
