@@ -115,11 +115,10 @@ void FlagParser::App::add_processes(RawOptions& raw) {
   add_option(
       "--bind-to", raw.bind_to,
       "core: bind each rank to its own equal share of the cores, within one cache where possible, unless "
-      "there are more ranks than cores. auto: like core, but do not bind ranks if they leave cores of the "
-      "host "
-      "free (another job may be there), if a cgroup limits CPU time, or in a build without hwloc. Both set "
-      "OMP_NUM_THREADS to the rank's share of the cores, unless it is set. "
-      "--verbose prints the result. Default: auto; none with --launcher mpi.")
+      "there are more ranks than cores. auto: like core, but do not bind if ranks leave cores of the host "
+      "free, if a cgroup limits CPU time, or in a build without hwloc. Both set OMP_NUM_THREADS to the "
+      "rank's share of the cores, unless it is set. --verbose prints the result. Default: auto; none with "
+      "--launcher mpi.")
       ->type_name("auto|core|none")
       ->group(processes);
   add_option("-x,--env", raw.variables,
