@@ -1,0 +1,85 @@
+"""The numbers of calls within a program, so that no two of them have one name.
+
+A call's name is its own or its pytree's path, and "#<n>": n counts the calls of that name in the program, in its order.
+The same program gives the same numbers on every rank, and XLA may run the calls in any order.
+
+JAX traces a function that a program calls twice only once, lowers it once, and calls the result twice. The two calls
+would share their names, and XLA could swap them on some ranks. So a function with a collective of ours is lowered at
+each of its places (`number_all`), and each lowering counts on. A loop keeps its one place: XLA runs its turns one after
+the other. The compiled part finds a name at two places all the same, and refuses it (../../jax/instances.h).
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import internals
+
+__all__ = ["number_all", "numbered", "register"]
+
+_COUNTS = "dabke.jax: the calls of each name"
+
+_ours: set[Any] = set()
+_known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def register(primitive: Any) -> None:
+    """Counts the calls of this primitive of ours."""
+    _ours.add(primitive)
+
+
+def _counts_of(context: Any) -> collections.Counter[str]:
+    counts: collections.Counter[str] = internals.shared_cache(context).setdefault(_COUNTS, collections.Counter())
+    return counts
+
+
+def numbered(context: Any, names: tuple[str, ...]) -> list[str]:
+    """The names with the number of this call among those of the program that is being lowered."""
+    counts = _counts_of(context)
+    number = counts[names[0]]
+    for name in names:
+        number = max(number, counts[name])
+    for name in names:
+        counts[name] = number + 1
+    return [f"{name}#{number}" for name in names]
+
+
+def _has_collective(program: Any) -> bool:
+    found = _known.get(program)
+    if found is None:
+        found = any(
+            equation.primitive in _ours or any(map(_has_collective, internals.programs_in(equation.params)))
+            for equation in program.eqns
+        )
+        _known[program] = found
+    return found
+
+
+def _at_each_place(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering rule, which keeps nothing of programs with collectives of ours."""
+
+    @functools.wraps(rule)
+    def lower(context: Any, *operands: Any, **parameters: Any) -> Any:
+        if not any(map(_has_collective, internals.programs_in(parameters))):
+            return rule(context, *operands, **parameters)
+        _counts_of(context)  # before the caches are copied, so that the copies share it
+        fresh = internals.with_fresh_caches(context)
+        results = rule(fresh, *operands, **parameters)
+        if fresh.tokens_out is not None:
+            context.set_tokens_out(fresh.tokens_out)
+        return results
+
+    return lower
+
+
+@functools.cache
+def number_all() -> None:
+    """Lowers programs with collectives of ours at each of their places from now on. Called before the first is traced."""
+    for primitive in internals.primitives_with_programs():
+        rule = internals.lowering_rule(primitive)
+        if rule is not None:
+            internals.register_rule(primitive, _at_each_place(rule))

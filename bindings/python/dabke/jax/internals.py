@@ -1,0 +1,95 @@
+"""The names of JAX that are not public. No other module here uses one, so this file shows what a new JAX can break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jax._src import core, pjit
+from jax._src.interpreters import mlir
+from jax.extend.core import primitives
+from jax.interpreters import ad
+
+__all__ = [
+    "device_count",
+    "is_tracing",
+    "lowering_rule",
+    "primitives_with_programs",
+    "programs_in",
+    "register_rule",
+    "shared_cache",
+    "with_fresh_caches",
+    "zero_tangent",
+]
+
+
+def is_tracing() -> bool:
+    """Whether a transformation of JAX (jit, grad, vmap, ...) is under way on this thread."""
+    return not core.trace_state_clean()
+
+
+def device_count(context: Any) -> int:
+    """The devices of the program that is being lowered."""
+    axes = context.module_context.axis_context
+    devices = getattr(axes, "num_devices", None)
+    if devices is None and hasattr(axes, "mesh"):
+        devices = axes.mesh.size
+    return int(devices or 1)
+
+
+def programs_in(parameters: dict[str, Any]) -> Iterator[Any]:
+    """The programs (jaxprs) among the parameters of a primitive."""
+    for program in core.jaxprs_in_params(parameters):
+        yield getattr(program, "jaxpr", program)
+
+
+def primitives_with_programs() -> list[Any]:
+    """The primitives whose lowerings JAX may keep and use at several places of a module."""
+    names = (
+        "call_p",
+        "closed_call_p",
+        "cond_p",
+        "custom_jvp_call_p",
+        "custom_vjp_call_p",
+        "custom_vjp_call_jaxpr_p",
+        "remat_p",
+        "scan_p",
+        "while_p",
+    )
+    found = [getattr(primitives, name) for name in names if hasattr(primitives, name)]
+    jit = getattr(pjit, "jit_p", None) or pjit.pjit_p
+    return [*found, jit]
+
+
+def lowering_rule(primitive: Any) -> Callable[..., Any] | None:
+    """JAX's own rule that lowers the primitive on every platform; None where it has none."""
+    entry = mlir._lowerings.get(primitive)
+    return getattr(entry, "rule", entry)
+
+
+def register_rule(primitive: Any, rule: Callable[..., Any], platform: str | None = None) -> None:
+    """Lowers the primitive by `rule`, anew at each place of a module. None: on every platform without a rule of its own."""
+    if hasattr(mlir, "_uncacheable_primitives"):
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
+    else:
+        mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def shared_cache(context: Any) -> dict[Any, Any]:
+    """The dictionary that all contexts of one module have in common."""
+    return context.module_context.cached_primitive_lowerings  # type: ignore[no-any-return]
+
+
+def with_fresh_caches(context: Any) -> Any:
+    """The context with copies of the module's caches: what is lowered with it is not found again afterwards."""
+    module = context.module_context
+    fresh = {"cached_primitive_lowerings": dict(module.cached_primitive_lowerings)}
+    if hasattr(module, "lowering_cache"):
+        fresh["lowering_cache"] = dict(module.lowering_cache)
+    return context.replace(module_context=module.replace(**fresh))
+
+
+def zero_tangent(value: Any) -> Any:
+    """The symbolic zero that is the tangent of a value."""
+    type_of = getattr(core, "typeof", None) or core.get_aval
+    return ad.Zero(type_of(value).to_tangent_aval())
