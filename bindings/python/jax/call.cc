@@ -115,15 +115,17 @@ std::string Call::read(const xla::CallFrame& frame) {
   const auto count = static_cast<std::size_t>(frame.arguments.size);
   if (std::string why = read_names(*names, count); !why.empty()) return why;
 
-  std::int32_t set = 0, op = 0, root = 0, compression = 0;
+  std::int32_t set = 0, op = 0, root = 0, compression = 0, alone = 0;
   if (!attributes.scalar("process_set", xla::DataType::int32, set) ||
       !attributes.scalar("op", xla::DataType::int32, op) ||
       !attributes.scalar("root_rank", xla::DataType::int32, root) ||
+      !attributes.scalar("alone", xla::DataType::int32, alone) ||
       !attributes.scalar("compression", xla::DataType::int32, compression) ||
       !attributes.scalar("prescale_factor", xla::DataType::float64, options_.prescale_factor) ||
       !attributes.scalar("postscale_factor", xla::DataType::float64, options_.postscale_factor)) {
     return "the call lacks an option; the program was lowered by another version of Dabke";
   }
+  is_alone_ = alone != 0;
   options_.process_set = set;
   options_.op = static_cast<dabke_reduce_op>(op);
   options_.root_rank = root;

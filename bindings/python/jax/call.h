@@ -28,6 +28,9 @@ class Call {
   const DLTensor* const* outputs() const { return output_pointers_.data(); }
   dabke_options& options() { return options_; }
 
+  /// Whether its program has no other call of Dabke's.
+  bool is_alone() const { return is_alone_; }
+
   /// The bytes of all inputs.
   std::size_t size_bytes() const { return size_bytes_; }
 
@@ -42,6 +45,7 @@ class Call {
   std::vector<DLTensor> inputs_, outputs_;
   std::vector<const DLTensor*> input_pointers_, output_pointers_;
   std::size_t size_bytes_ = 0;
+  bool is_alone_ = false;
 };
 
 }  // namespace dabke::python::jax

@@ -1,7 +1,8 @@
 // The handlers that XLA calls, one a collective, and what Python asks about them (dabke/jax/ffi.py loads this module).
 //
 // 1. At registration XLA asks a handler for the version of its API; the answer is the lower of both.
-// 2. At each execution the handler submits its operations and returns a future. No thread of XLA waits.
+// 2. At each execution the handler submits its operations and returns a future. No thread of XLA waits, but for a small
+//    call that is the only one of its program: nothing that other ranks need can then wait for that thread.
 // 3. The runtime's completion of the last operation completes the future.
 #include <algorithm>
 #include <atomic>
@@ -55,10 +56,28 @@ std::string wrong_version(const xla::CallFrame& frame) {
          std::to_string(kOldestMinor) + " or a later 0.x; install jaxlib 0.5.0 or newer";
 }
 
-/// Submits all operations of a call with the completion's callback.
-using Submit = void (*)(Call& call, Completion& completion);
+/// What a handler does with its call.
+struct Actions {
+  /// Submits all operations with the completion's callback.
+  void (*submit)(Call& call, Completion& completion);
+  /// Runs the call to its end. Null for a collective whose calls on several tensors are several operations.
+  dabke_status (*run_group)(Call& call);
+  /// The same of a call on one tensor.
+  dabke_status (*run_one)(const char*, const DLTensor*, const DLTensor*, const dabke_options*);
+};
 
-xla::Error* run(dabke_collective collective, xla::CallFrame* frame, bool grouped, Submit submit) {
+// The most bytes of a call for which a handler waits. The wait then runs the operation by itself, where ranks share
+// memory; that takes a few microseconds, and to wake the threads of the runtime and of XLA takes thirty.
+constexpr std::size_t kSmallBytes = 16384;
+
+xla::Error* run_to_end(const xla::Api& api, Call& call, const Actions& actions) {
+  const dabke_status status = call.size() == 1 ? actions.run_one(call.names()[0], call.inputs()[0],
+                                                                 call.outputs()[0], &call.options())
+                                               : actions.run_group(call);
+  return status == DABKE_OK ? nullptr : make_error(api, status, dabke_last_error());
+}
+
+xla::Error* run(dabke_collective collective, xla::CallFrame* frame, const Actions& actions) {
   if (answer_metadata(*frame)) return nullptr;
   if (frame->stage != xla::Stage::execute) return nullptr;
   const xla::Api& api = *frame->api;
@@ -76,13 +95,17 @@ xla::Error* run(dabke_collective collective, xla::CallFrame* frame, bool grouped
   }
   if (call.size() == 0) return nullptr;
 
+  const bool is_one_operation = call.size() == 1 || actions.run_group;
+  if (is_one_operation && call.is_alone() && call.size_bytes() <= kSmallBytes)
+    return run_to_end(api, call, actions);
+
   xla::Error* error = nullptr;
-  Completion* const completion = Completion::make(api, grouped ? 1 : call.size(), &error);
+  Completion* const completion = Completion::make(api, is_one_operation ? 1 : call.size(), &error);
   if (!completion) return error;
   frame->future = completion->future();  // before the submit, which may complete and delete it
   call.options().callback = Completion::on_completed;
   call.options().callback_context = completion;
-  submit(call, *completion);
+  actions.submit(call, *completion);
   return nullptr;
 }
 
@@ -119,6 +142,20 @@ void submit_each(Call& call, Completion& completion) {
                  completion);
 }
 
+dabke_status run_grouped_allreduce(Call& call) {
+  return dabke_grouped_allreduce(call.names(), call.inputs(), call.outputs(), call.size(), &call.options());
+}
+dabke_status run_grouped_reducescatter(Call& call) {
+  return dabke_grouped_reducescatter(call.names(), call.inputs(), call.outputs(), call.size(),
+                                     &call.options());
+}
+
+constexpr Actions kAllreduce = {submit_allreduce, run_grouped_allreduce, dabke_allreduce};
+constexpr Actions kReducescatter = {submit_reducescatter, run_grouped_reducescatter, dabke_reducescatter};
+constexpr Actions kAllgather = {submit_each<dabke_allgather_into_async>, nullptr, dabke_allgather_into};
+constexpr Actions kBroadcast = {submit_each<dabke_broadcast_async>, nullptr, dabke_broadcast};
+constexpr Actions kAlltoall = {submit_each<dabke_alltoall_into_async>, nullptr, dabke_alltoall_into};
+
 }  // namespace
 }  // namespace dabke::python::jax
 
@@ -129,19 +166,19 @@ using dabke::python::xla::Error;
 namespace binding = dabke::python::jax;
 
 DABKE_API Error* dabke_jax_allreduce(CallFrame* frame) {
-  return binding::run(DABKE_ALLREDUCE, frame, true, binding::submit_allreduce);
+  return binding::run(DABKE_ALLREDUCE, frame, binding::kAllreduce);
 }
 DABKE_API Error* dabke_jax_allgather(CallFrame* frame) {
-  return binding::run(DABKE_ALLGATHER, frame, false, binding::submit_each<dabke_allgather_into_async>);
+  return binding::run(DABKE_ALLGATHER, frame, binding::kAllgather);
 }
 DABKE_API Error* dabke_jax_broadcast(CallFrame* frame) {
-  return binding::run(DABKE_BROADCAST, frame, false, binding::submit_each<dabke_broadcast_async>);
+  return binding::run(DABKE_BROADCAST, frame, binding::kBroadcast);
 }
 DABKE_API Error* dabke_jax_alltoall(CallFrame* frame) {
-  return binding::run(DABKE_ALLTOALL, frame, false, binding::submit_each<dabke_alltoall_into_async>);
+  return binding::run(DABKE_ALLTOALL, frame, binding::kAlltoall);
 }
 DABKE_API Error* dabke_jax_reducescatter(CallFrame* frame) {
-  return binding::run(DABKE_REDUCESCATTER, frame, true, binding::submit_reducescatter);
+  return binding::run(DABKE_REDUCESCATTER, frame, binding::kReducescatter);
 }
 
 /// The version of XLA's FFI that the framework has named, as major * 1000 + minor; -1 before

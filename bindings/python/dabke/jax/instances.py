@@ -1,4 +1,4 @@
-"""The numbers of calls within a program, so that no two of them have one name.
+"""The calls of a program that is being lowered: their numbers, so that no two have one name, and whether there is one alone.
 
 A call's name is its own or its pytree's path, and "#<n>": n counts the calls of that name in the program, in its order.
 The same program gives the same numbers on every rank, and XLA may run the calls in any order.
@@ -12,18 +12,31 @@ the other. The compiled part finds a name at two places all the same, and refuse
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
 from . import internals
 
-__all__ = ["number_all", "numbered", "register"]
+__all__ = ["note_lowered", "number_all", "numbered", "register"]
 
-_COUNTS = "dabke.jax: the calls of each name"
+_CALLS = "dabke.jax: the calls of this program"
 
 _ours: set[Any] = set()
+
+
+@dataclasses.dataclass
+class _Calls:
+    """The calls that have been lowered: how many of each name, and the first of all."""
+
+    counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    first: Any = None
+
+
 _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
@@ -32,20 +45,29 @@ def register(primitive: Any) -> None:
     _ours.add(primitive)
 
 
-def _counts_of(context: Any) -> collections.Counter[str]:
-    counts: collections.Counter[str] = internals.shared_cache(context).setdefault(_COUNTS, collections.Counter())
-    return counts
+def _calls_of(context: Any) -> _Calls:
+    calls: _Calls = internals.shared_cache(context).setdefault(_CALLS, _Calls())
+    return calls
 
 
 def numbered(context: Any, names: tuple[str, ...]) -> list[str]:
     """The names with the number of this call among those of the program that is being lowered."""
-    counts = _counts_of(context)
-    number = counts[names[0]]
-    for name in names:
-        number = max(number, counts[name])
+    counts = _calls_of(context).counts
+    number = max(counts[name] for name in names)
     for name in names:
         counts[name] = number + 1
     return [f"{name}#{number}" for name in names]
+
+
+def note_lowered(context: Any, operation: Any) -> None:
+    """Notes a call that was lowered with the option "alone" as 1, which is right for the first one as long as there is no
+    second."""
+    calls = _calls_of(context)
+    if calls.first is None:
+        calls.first = operation
+        return
+    for each in (calls.first, operation):
+        internals.change_option(each, "alone", numpy.int32(0))
 
 
 def _has_collective(program: Any) -> bool:
@@ -66,7 +88,7 @@ def _at_each_place(rule: Callable[..., Any]) -> Callable[..., Any]:
     def lower(context: Any, *operands: Any, **parameters: Any) -> Any:
         if not any(map(_has_collective, internals.programs_in(parameters))):
             return rule(context, *operands, **parameters)
-        _counts_of(context)  # before the caches are copied, so that the copies share it
+        _calls_of(context)  # before the caches are copied, so that the copies share it
         fresh = internals.with_fresh_caches(context)
         results = rule(fresh, *operands, **parameters)
         if fresh.tokens_out is not None:

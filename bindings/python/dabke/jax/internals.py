@@ -7,10 +7,12 @@ from typing import Any
 
 from jax._src import core, pjit
 from jax._src.interpreters import mlir
+from jax._src.lib.mlir import ir
 from jax.extend.core import primitives
 from jax.interpreters import ad
 
 __all__ = [
+    "change_option",
     "device_count",
     "is_tracing",
     "lowering_rule",
@@ -21,6 +23,8 @@ __all__ = [
     "with_fresh_caches",
     "zero_tangent",
 ]
+
+_OPTIONS = "mhlo.backend_config"  # the attribute of a lowered call that has its options
 
 
 def is_tracing() -> bool:
@@ -35,6 +39,18 @@ def device_count(context: Any) -> int:
     if devices is None and hasattr(axes, "mesh"):
         devices = axes.mesh.size
     return int(devices or 1)
+
+
+def change_option(operation: Any, name: str, value: object) -> None:
+    """Changes an option of a call of ours that has been lowered already."""
+    changed = dict(_items_of(operation.attributes[_OPTIONS]))
+    changed[name] = mlir.ir_attribute(value)
+    operation.attributes[_OPTIONS] = ir.DictAttr.get(changed)
+
+
+def _items_of(options: Any) -> Iterator[tuple[str, Any]]:
+    for i in range(len(options)):
+        yield options[i].name, options[i].attr
 
 
 def programs_in(parameters: dict[str, Any]) -> Iterator[Any]:

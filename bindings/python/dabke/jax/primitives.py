@@ -77,6 +77,9 @@ def _scattered_shapes(call: Call, shapes: Sequence[Any]) -> list[Any]:
 # ---- lowering ----
 
 
+_IN_PLACE = ("allreduce", "broadcast")
+
+
 def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
     if (devices := internals.device_count(context)) > 1:
         raise UnsupportedError(
@@ -84,8 +87,14 @@ def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
             "once; give each rank one device, or call it outside of the sharded program"
         )
     names = instances.numbered(context, call.names)
-    rule = jax.ffi.ffi_lowering(ffi.target_of(collective), has_side_effect=True)
-    return rule(context, *operands, names="\n".join(names), **call.attributes)
+    # In place, where the shapes allow it: XLA copies an operand that something else still reads.
+    in_place = {i: i for i in range(len(operands))} if collective in _IN_PLACE else None
+    rule = jax.ffi.ffi_lowering(
+        ffi.target_of(collective), has_side_effect=True, operand_output_aliases=in_place
+    )
+    results = rule(context, *operands, names="\n".join(names), alone=numpy.int32(1), **call.attributes)
+    instances.note_lowered(context, results[0].owner)
+    return results
 
 
 def _lower_by_host(collective: str, context: Any, *operands: Any, call: Call) -> Any:
