@@ -3,6 +3,17 @@
 #include "bindings/python/jax/errors.h"
 
 namespace dabke::python::jax {
+namespace {
+
+/// True on the runtime's thread for callbacks, from its first one on.
+bool& callback_thread_mark() {
+  thread_local bool is_marked = false;
+  return is_marked;
+}
+
+}  // namespace
+
+bool Completion::is_on_callback_thread() { return callback_thread_mark(); }
 
 Completion* Completion::make(const xla::Api& api, std::size_t operations, xla::Error** error) {
   auto arguments = xla::make_arguments<xla::FutureCreateArguments>();
@@ -11,6 +22,7 @@ Completion* Completion::make(const xla::Api& api, std::size_t operations, xla::E
 }
 
 void Completion::on_completed(void* context, dabke_handle* handle, dabke_status status) {
+  callback_thread_mark() = true;
   auto* const self = static_cast<Completion*>(context);
   if (status != DABKE_OK) self->note(status, dabke_handle_message(handle));
   self->count_down();

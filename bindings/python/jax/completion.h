@@ -27,6 +27,9 @@ class Completion {
   /// dabke_callback: one operation has completed. `context` is the Completion.
   static void on_completed(void* context, dabke_handle* handle, dabke_status status);
 
+  /// Whether the calling thread is the runtime's for callbacks, on which nothing may wait. XLA runs there what follows.
+  static bool is_on_callback_thread();
+
   /// Counts an operation that could not be submitted.
   void fail(dabke_status status, const char* text);
 

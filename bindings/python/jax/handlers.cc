@@ -96,7 +96,8 @@ xla::Error* run(dabke_collective collective, xla::CallFrame* frame, const Action
   if (call.size() == 0) return nullptr;
 
   const bool is_one_operation = call.size() == 1 || actions.run_group;
-  if (is_one_operation && call.is_alone() && call.size_bytes() <= kSmallBytes)
+  if (is_one_operation && call.is_alone() && call.size_bytes() <= kSmallBytes &&
+      !Completion::is_on_callback_thread())
     return run_to_end(api, call, actions);
 
   xla::Error* error = nullptr;

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
+from .. import _core
 from .._frontend.collective_table import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from ..errors import UnsupportedError
 from ..handles import all_outputs, one_output, synchronize, with_splits
@@ -31,14 +32,18 @@ def note_device(platform: str) -> None:
         )
 
 
-def _on_host(array: Any, name: str) -> Any:
-    """The array's elements as NumPy has them, without a copy where they lie on the host."""
+def _wrong_with(array: Any) -> str | None:
     if not jnp.issubdtype(array.dtype, jnp.number) and array.dtype != jnp.bool_:
-        raise UnsupportedError(
-            f"'{name}' has the dtype {array.dtype}; pass numbers or bool, of random keys jax.random.key_data(key)"
-        )
+        return f"the dtype is {array.dtype}; pass numbers or bool, of random keys jax.random.key_data(key)"
     if not array.is_fully_addressable:
-        raise UnsupportedError(f"'{name}' has parts on other processes; pass arrays that lie on this process alone")
+        return "the array has parts on other processes; pass one that lies on this process alone"
+    return None
+
+
+def _on_host(collective: str, call: Call, array: Any, name: str) -> Any:
+    """The array's elements as NumPy has them, without a copy where they lie on the host."""
+    if why := _wrong_with(array):
+        _core.refuse(collective, name, call.process_set, UnsupportedError(f"{collective} '{name}': {why}"))
     for device in array.devices():
         note_device(device.platform)
     with dabke_errors():
@@ -57,12 +62,12 @@ def _finish(results: Sequence[Any], arrays: Sequence[Any]) -> list[jax.Array]:
     return [_like(result, array) for result, array in zip(results, arrays)]
 
 
-def _hosts(call: Call, arrays: Sequence[Any]) -> list[Any]:
-    return [_on_host(array, name) for array, name in zip(arrays, call.names)]
+def _hosts(collective: str, call: Call, arrays: Sequence[Any]) -> list[Any]:
+    return [_on_host(collective, call, array, name) for array, name in zip(arrays, call.names)]
 
 
 def allreduce(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
-    hosts = _hosts(call, arrays)
+    hosts = _hosts("allreduce", call, arrays)
     outputs = [numpy.empty_like(host) for host in hosts]
     core = call.options.core
     if len(hosts) == 1:
@@ -74,7 +79,7 @@ def allreduce(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
 
 
 def broadcast(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
-    outputs = [numpy.array(host) for host in _hosts(call, arrays)]
+    outputs = [numpy.array(host) for host in _hosts("broadcast", call, arrays)]
     core = call.options.core
     handles = [BROADCAST.submit(name, out, None, core, None) for name, out in zip(call.names, outputs)]
     for handle in handles:
@@ -85,7 +90,7 @@ def broadcast(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
 def allgather(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
     """Ranks may have any number of rows."""
     core = call.options.core
-    pairs = zip(call.names, _hosts(call, arrays))
+    pairs = zip(call.names, _hosts("allgather", call, arrays))
     handles = [ALLGATHER.submit(name, host, None, core, one_output) for name, host in pairs]
     return _finish([synchronize(handle) for handle in handles], arrays)
 
@@ -93,7 +98,7 @@ def allgather(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
 def _allgather_of_equals(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
     """The shapes are those that the trace of a program has assumed."""
     core, handles, outputs = call.options.core, [], []
-    for name, host in zip(call.names, _hosts(call, arrays)):
+    for name, host in zip(call.names, _hosts("allgather", call, arrays)):
         outputs.append(numpy.empty((call.set_size * host.shape[0], *host.shape[1:]), host.dtype))
         handles.append(ALLGATHER.submit(name, host, outputs[-1], core, None))
     for handle in handles:
@@ -103,7 +108,7 @@ def _allgather_of_equals(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
 
 def alltoall(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
     core = call.options.core
-    pairs = zip(call.names, _hosts(call, arrays))
+    pairs = zip(call.names, _hosts("alltoall", call, arrays))
     handles = [ALLTOALL.submit(name, host, None, core, one_output) for name, host in pairs]
     return _finish([synchronize(handle) for handle in handles], arrays)
 
@@ -111,13 +116,13 @@ def alltoall(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
 def alltoall_with_splits(call: Call, array: Any, splits: list[int]) -> tuple[jax.Array, list[int]]:
     """Returns the array and the rows that came from each rank."""
     core = call.options.with_splits(splits)
-    host = _on_host(array, call.names[0])
+    host = _on_host("alltoall", call, array, call.names[0])
     result, received = synchronize(ALLTOALL.submit(call.names[0], host, None, core, with_splits(None), True))
     return _like(result, array), received
 
 
 def reducescatter(call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
-    hosts = _hosts(call, arrays)
+    hosts = _hosts("reducescatter", call, arrays)
     core = call.options.core
     if len(hosts) == 1:
         results = [synchronize(REDUCESCATTER.submit(call.names[0], hosts[0], None, core, one_output, True))]

@@ -40,7 +40,9 @@ def dabke_errors() -> Iterator[None]:
     """
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    except DabkeError:
+        raise
+    except Exception as error:  # a JaxRuntimeError; a ValueError where NumPy or a value of Python is made of the array
         ours = error_in(error)
         if ours is None:
             raise
