@@ -86,7 +86,7 @@ std::string Call::read_names(std::string_view joined, std::size_t count) {
 
 std::string Call::read_tensors(const xla::Buffers& buffers, std::vector<DLTensor>& tensors,
                                std::vector<const DLTensor*>& pointers) {
-  tensors.resize(static_cast<std::size_t>(buffers.size));
+  tensors.resize(names_.size());
   pointers.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (buffers.types[i] != xla::kBufferType) return "an operand is not a buffer";
@@ -111,8 +111,12 @@ std::string Call::read_tensors(const xla::Buffers& buffers, std::vector<DLTensor
 std::string Call::read(const xla::CallFrame& frame) {
   const Reader attributes(frame.attributes);
   const auto names = attributes.string("names");
-  if (!names || frame.arguments.size != frame.results.size) return "the call is not one of Dabke's";
-  const auto count = static_cast<std::size_t>(frame.arguments.size);
+  std::int32_t tensors = 0;
+  if (!names || !attributes.scalar("tensors", xla::DataType::int32, tensors) || tensors < 0 ||
+      frame.arguments.size < tensors || frame.results.size < tensors) {
+    return "the call is not one of Dabke's";
+  }
+  const auto count = static_cast<std::size_t>(tensors);
   if (std::string why = read_names(*names, count); !why.empty()) return why;
 
   std::int32_t set = 0, op = 0, root = 0, compression = 0, alone = 0;

@@ -11,7 +11,8 @@
 
 namespace dabke::python::jax {
 
-/// One call. Tensors point into XLA's buffers, names into `text`, so a call is neither copied nor moved.
+/// One call. Behind its tensors come the links that keep the calls of a function in their order; nothing is read of them,
+/// nor written. Tensors point into XLA's buffers, names into `text`, so a call is neither copied nor moved.
 class Call {
  public:
   /// Reads the call that the frame describes.

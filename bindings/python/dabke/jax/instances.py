@@ -1,12 +1,17 @@
-"""The calls of a program that is being lowered: their numbers, so that no two have one name, and whether there is one alone.
+"""The calls of a program that is being lowered: their numbers, their order, and whether there is one alone.
 
 A call's name is its own or its pytree's path, and "#<n>": n counts the calls of that name in the program, in its order.
-The same program gives the same numbers on every rank, and XLA may run the calls in any order.
+The same program gives the same numbers on every rank, so two calls never meet by mistake, in whatever order they run.
 
 JAX traces a function that a program calls twice only once, lowers it once, and calls the result twice. The two calls
-would share their names, and XLA could swap them on some ranks. So a function with a collective of ours is lowered at
-each of its places (`number_all`), and each lowering counts on. A loop keeps its one place: XLA runs its turns one after
-the other. The compiled part finds a name at two places all the same, and refuses it (../../jax/instances.h).
+would share their names. So a function with a collective of ours is lowered at each of its places (`number_all`): a jitted
+one becomes a part of its caller, and what else has a program in it, such as a loop, is lowered anew. A loop keeps its one
+place: XLA runs its turns one after the other. The compiled part finds a name at two places all the same, and refuses it
+(../../jax/instances.h).
+
+Calls of one function are linked by a data dependence, each to the one before. XLA orders what is independent as it
+likes, and in small programs waits for each call before it begins the next. It could choose another order where a rank's
+program is another one, because only rank 0 reads a result, say; then every rank would wait for another call.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import numpy
 
 from . import internals
 
-__all__ = ["note_lowered", "number_all", "numbered", "register"]
+__all__ = ["last_link", "note_lowered", "number_all", "numbered", "register"]
 
 _CALLS = "dabke.jax: the calls of this program"
 
@@ -31,10 +36,11 @@ _ours: set[Any] = set()
 
 @dataclasses.dataclass
 class _Calls:
-    """The calls that have been lowered: how many of each name, and the first of all."""
+    """The calls that have been lowered: how many of each name, the first of all, and the last link of each function."""
 
     counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     first: Any = None
+    links: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)  # of a block of operations, and a value
 
 
 _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -59,10 +65,18 @@ def numbered(context: Any, names: tuple[str, ...]) -> list[str]:
     return [f"{name}#{number}" for name in names]
 
 
-def note_lowered(context: Any, operation: Any) -> None:
+def last_link(context: Any) -> Any:
+    """The link of the last call in the function that is being lowered; None before the first."""
+    block = internals.current_block()
+    return next((link for each, link in _calls_of(context).links if each == block), None)
+
+
+def note_lowered(context: Any, operation: Any, link: Any) -> None:
     """Notes a call that was lowered with the option "alone" as 1, which is right for the first one as long as there is no
-    second."""
+    second; `link` is its result for the next."""
     calls = _calls_of(context)
+    block = internals.current_block()
+    calls.links = [(each, value) for each, value in calls.links if each != block] + [(block, link)]
     if calls.first is None:
         calls.first = operation
         return
@@ -81,7 +95,7 @@ def _has_collective(program: Any) -> bool:
     return found
 
 
-def _at_each_place(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _at_each_place(rule: Callable[..., Any], is_jit: bool) -> Callable[..., Any]:
     """The lowering rule, which keeps nothing of programs with collectives of ours."""
 
     @functools.wraps(rule)
@@ -89,6 +103,8 @@ def _at_each_place(rule: Callable[..., Any]) -> Callable[..., Any]:
         if not any(map(_has_collective, internals.programs_in(parameters))):
             return rule(context, *operands, **parameters)
         _calls_of(context)  # before the caches are copied, so that the copies share it
+        if is_jit:
+            return internals.lower_in_place(context, parameters["jaxpr"], operands)
         fresh = internals.with_fresh_caches(context)
         results = rule(fresh, *operands, **parameters)
         if fresh.tokens_out is not None:
@@ -104,4 +120,4 @@ def number_all() -> None:
     for primitive in internals.primitives_with_programs():
         rule = internals.lowering_rule(primitive)
         if rule is not None:
-            internals.register_rule(primitive, _at_each_place(rule))
+            internals.register_rule(primitive, _at_each_place(rule, primitive is internals.JIT))

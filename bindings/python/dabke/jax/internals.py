@@ -12,9 +12,13 @@ from jax.extend.core import primitives
 from jax.interpreters import ad
 
 __all__ = [
+    "JIT",
+    "call_handler",
     "change_option",
+    "current_block",
     "device_count",
     "is_tracing",
+    "lower_in_place",
     "lowering_rule",
     "primitives_with_programs",
     "programs_in",
@@ -24,12 +28,66 @@ __all__ = [
     "zero_tangent",
 ]
 
+JIT: Any = getattr(pjit, "jit_p", None) or getattr(pjit, "pjit_p", None)  # the primitive of a jitted function
 _OPTIONS = "mhlo.backend_config"  # the attribute of a lowered call that has its options
 
 
 def is_tracing() -> bool:
     """Whether a transformation of JAX (jit, grad, vmap, ...) is under way on this thread."""
     return not core.trace_state_clean()
+
+
+def current_block() -> Any:
+    """The block of operations that is being written, as a function or the body of a loop has one."""
+    return ir.InsertionPoint.current.block
+
+
+def call_handler(
+    context: Any,
+    target: str,
+    options: dict[str, object],
+    operands: tuple[Any, ...],
+    links: tuple[Any, ...],
+    in_place: dict[int, int],
+) -> list[Any]:
+    """Writes the call of a handler.
+
+    Args:
+        context: that of the lowering rule, whose shapes are those of the operands and results.
+        target: the handler's name.
+        options: what the handler gets besides.
+        operands: arrays, row-major.
+        links: one-byte operands that only order calls.
+        in_place: the number of the operand in whose memory a result lies, for each such result.
+
+    Returns:
+        the results, and a link behind them.
+    """
+
+    def row_major(array: Any) -> list[int]:
+        return list(reversed(range(len(array.shape))))
+
+    def type_of(array: Any) -> Any:
+        return ir.RankedTensorType.get(array.shape, mlir.dtype_to_ir_type(array.dtype))
+
+    link_type = ir.RankedTensorType.get([1], ir.IntegerType.get_unsigned(8))
+    operation = mlir.custom_call(
+        target,
+        result_types=[*map(type_of, context.avals_out), link_type],
+        operands=[*operands, *links],
+        backend_config={name: mlir.ir_attribute(value) for name, value in options.items()},
+        has_side_effect=True,
+        api_version=4,
+        operand_output_aliases=in_place,
+        operand_layouts=[*map(row_major, context.avals_in), *([0] for _ in links)],
+        result_layouts=[*map(row_major, context.avals_out), [0]],
+    )
+    return list(operation.results)
+
+
+def lower_in_place(context: Any, program: Any, operands: tuple[Any, ...]) -> Any:
+    """Lowers the program of a jitted function as a part of its caller."""
+    return mlir.lower_fun(core.jaxpr_as_fun(program), multiple_results=True)(context, *operands)
 
 
 def device_count(context: Any) -> int:
@@ -73,8 +131,7 @@ def primitives_with_programs() -> list[Any]:
         "while_p",
     )
     found = [getattr(primitives, name) for name in names if hasattr(primitives, name)]
-    jit = getattr(pjit, "jit_p", None) or pjit.pjit_p
-    return [*found, jit]
+    return [*found, JIT]
 
 
 def lowering_rule(primitive: Any) -> Callable[..., Any] | None:

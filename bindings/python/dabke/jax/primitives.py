@@ -86,14 +86,16 @@ def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
             f"{collective} '{call.names[0]}': the program runs on {devices} devices of this process, and a rank takes part "
             "once; give each rank one device, or call it outside of the sharded program"
         )
+    count = len(operands)
     names = instances.numbered(context, call.names)
+    link = instances.last_link(context)
     # In place, where the shapes allow it: XLA copies an operand that something else still reads.
-    in_place = {i: i for i in range(len(operands))} if collective in _IN_PLACE else None
-    rule = jax.ffi.ffi_lowering(
-        ffi.target_of(collective), has_side_effect=True, operand_output_aliases=in_place
+    in_place = {i: i for i in range(count)} if collective in _IN_PLACE else {}
+    options = {"names": "\n".join(names), "tensors": numpy.int32(count), "alone": numpy.int32(1), **call.attributes}
+    *results, link = internals.call_handler(
+        context, ffi.target_of(collective), options, operands, () if link is None else (link,), in_place
     )
-    results = rule(context, *operands, names="\n".join(names), alone=numpy.int32(1), **call.attributes)
-    instances.note_lowered(context, results[0].owner)
+    instances.note_lowered(context, link.owner, link)
     return results
 
 
@@ -134,11 +136,12 @@ def _batch(
 ) -> Any:
     """The mapped axis becomes the first, or the second where the first has the rows."""
     to = 1 if keeps_rows else 0
+    if keeps_rows:
+        mapped = [array.ndim - (place is not None) for array, place in zip(arrays, places)]
+        _need_rows(call, [(0,) * dimensions for dimensions in mapped])
     moved = [
         array if place is None else jnp.moveaxis(array, place, to) for array, place in zip(arrays, places)
     ]
-    if keeps_rows:  # a mapped scalar would have the mapped axis in place of its rows
-        _need_rows(call, [array.shape if place is None else array.shape[1:] for array, place in zip(moved, places)])
     return primitive.bind(*moved, call=call), [None if place is None else to for place in places]
 
 
