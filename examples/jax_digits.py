@@ -3,9 +3,9 @@
 
     dabkerun -np 2 python examples/jax_digits.py
 
-Each rank trains on its own shard of the images. The optimizer averages the gradients over the ranks as a part of
-the jitted step, so all ranks take the same steps and keep the same weights. What a script for one process has to
-change is marked with (1) to (8).
+Each rank trains on its own shard of the images. The optimizer averages the gradients over the ranks as a part
+of the jitted step, so all ranks take the same steps and keep the same weights. What a script for one process
+has to change is marked with (1) to (8).
 """
 
 import argparse
@@ -19,10 +19,10 @@ import dabke.jax as hvd
 hvd.init()  # (1) join the job
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", str(hvd.local_rank()))  # (2) one GPU a rank, if there are any
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-import optax  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
 
 DATA = Path(__file__).resolve().parent / "data" / "digits.csv"
 LAYERS = (64, 128, 64, 10)
@@ -85,7 +85,7 @@ def make_step(optimizer):
 
 
 def accuracy(parameters, held_out):
-    """Each rank looks at every size-th image."""
+    """Each rank checks every size-th image."""
     pixels, labels = (each[hvd.rank() :: hvd.size()] for each in held_out)
     right = (predict(parameters, pixels).argmax(1) == labels).mean() if len(labels) else 0.0
     return float(hvd.metric_average(right, name="accuracy", weight=len(labels)))
@@ -129,8 +129,8 @@ def main():
         if hvd.rank() == 0:
             images = steps * options.batch_size * hvd.size() / (time.perf_counter() - began)
             print(
-                f"epoch {epoch:2}/{options.epochs}: loss {loss:.4f}, held-out accuracy {100 * reached:.1f} %, "
-                f"{images:,.0f} images/s",
+                f"epoch {epoch:2}/{options.epochs}: loss {loss:.4f}, "
+                f"held-out accuracy {100 * reached:.1f} %, {images:,.0f} images/s",
                 flush=True,
             )
             if options.checkpoint:  # (8) one rank writes

@@ -1,4 +1,5 @@
-// A collective as a program of XLA calls it: its attributes and buffers, as names, options and tensors of the C API.
+// A collective as a program of XLA calls it: its attributes and buffers, as names, options and tensors of the
+// C API.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@
 
 namespace dabke::python::jax {
 
-/// One call. Behind its tensors come the links that keep the calls of a function in their order; nothing is read of them,
-/// nor written. Tensors point into XLA's buffers, names into `text`, so a call is neither copied nor moved.
+/// One call. Behind its tensors come the links that keep the calls of a function in their order; nothing is
+/// read of them, nor written. Tensors point into XLA's buffers, names into `text`, so a call is neither
+/// copied nor moved.
 class Call {
  public:
   /// Reads the call that the frame describes.
@@ -29,7 +31,7 @@ class Call {
   const DLTensor* const* outputs() const { return output_pointers_.data(); }
   dabke_options& options() { return options_; }
 
-  /// Whether its program has no other call of Dabke's.
+  /// True if its program has no other call of Dabke's.
   bool is_alone() const { return is_alone_; }
 
   /// The bytes of all inputs.

@@ -1,5 +1,5 @@
-// The end of a call that XLA does not wait for: the future that the handler has returned is completed when all
-// operations of the call are.
+// The end of a call that XLA does not wait for: the future that the handler has returned is completed when
+// all operations of the call are.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,14 @@ class Completion {
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
-  /// What the handler returns to XLA in its frame.
+  /// The future that the handler returns to XLA in its frame.
   xla::Future* future() const { return future_; }
 
   /// dabke_callback: one operation has completed. `context` is the Completion.
   static void on_completed(void* context, dabke_handle* handle, dabke_status status);
 
-  /// Whether the calling thread is the runtime's for callbacks, on which nothing may wait. XLA runs there what follows.
+  /// True if the calling thread is the runtime's for callbacks, on which nothing may wait. XLA runs there
+  /// what follows.
   static bool is_on_callback_thread();
 
   /// Counts an operation that could not be submitted.

@@ -8,7 +8,8 @@
 
 namespace dabke::python::jax {
 
-/// The text of an error: "[dabke <status>] " and the runtime's own words. `dabke/jax/errors.py` reads the mark.
+/// The text of an error: "[dabke <status>] " and the runtime's own words. `dabke/jax/errors.py` reads the
+/// mark.
 std::string marked(dabke_status status, const std::string& text);
 
 /// A new error of XLA, with Dabke's mark in its text. Any thread.

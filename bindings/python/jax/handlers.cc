@@ -1,8 +1,10 @@
-// The handlers that XLA calls, one a collective, and what Python asks about them (dabke/jax/ffi.py loads this module).
+// The handlers that XLA calls, one a collective, and what Python asks about them (dabke/jax/ffi.py loads this
+// module).
 //
 // 1. At registration XLA asks a handler for the version of its API; the answer is the lower of both.
-// 2. At each execution the handler submits its operations and returns a future. No thread of XLA waits, but for a small
-//    call that is the only one of its program: nothing that other ranks need can then wait for that thread.
+// 2. At each execution the handler submits its operations and returns a future. No thread of XLA waits, but
+//    for a small call that is the only one of its program: nothing that other ranks need can then wait for
+//    that thread.
 // 3. The runtime's completion of the last operation completes the future.
 #include <algorithm>
 #include <atomic>
@@ -44,7 +46,7 @@ bool answer_metadata(const xla::CallFrame& frame) {
   return true;
 }
 
-/// What is wrong with the version of XLA's API; empty when nothing is.
+/// The fault of the version of XLA's API; empty when it is right.
 std::string wrong_version(const xla::CallFrame& frame) {
   const xla::Api& api = *frame.api;
   if (frame.struct_size >= offsetof(xla::CallFrame, future) && api.version.major == kMajor &&
@@ -56,7 +58,7 @@ std::string wrong_version(const xla::CallFrame& frame) {
          std::to_string(kOldestMinor) + " or a later 0.x; install jaxlib 0.5.0 or newer";
 }
 
-/// What a handler does with its call.
+/// The actions of a handler.
 struct Actions {
   /// Submits all operations with the completion's callback.
   void (*submit)(Call& call, Completion& completion);
@@ -66,8 +68,9 @@ struct Actions {
   dabke_status (*run_one)(const char*, const DLTensor*, const DLTensor*, const dabke_options*);
 };
 
-// The most bytes of a call for which a handler waits. The wait then runs the operation by itself, where ranks share
-// memory; that takes a few microseconds, and to wake the threads of the runtime and of XLA takes thirty.
+// The most bytes of a call for which a handler waits. The wait then runs the operation by itself, where ranks
+// share memory; that takes a few microseconds, and to wake the threads of the runtime and of XLA takes
+// thirty.
 constexpr std::size_t kSmallBytes = 16384;
 
 xla::Error* run_to_end(const xla::Api& api, Call& call, const Actions& actions) {

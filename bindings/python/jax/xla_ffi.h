@@ -1,9 +1,11 @@
-// The part of XLA's FFI that a handler on the host needs: a C ABI whose structs carry their sizes. The layouts are
-// those of the API's versions 0.1 to 0.3 (jaxlib 0.5 to 0.10), declared here, so that no header of XLA is in the build.
+// The part of XLA's FFI that a handler on the host needs: a C ABI whose structs carry their sizes. The
+// layouts are those of the API's versions 0.1 to 0.3 (jaxlib 0.5 to 0.10), declared here, so that no header
+// of XLA is in the build.
 //
-// A struct of XLA may be longer than the one here: later versions add members at the end. The API's version says which
-// members there are at least; `has_member` comes before the first use of what 0.1 did not have. The sizes that XLA
-// fills in do not count the last members of some structs: of Api in 0.1, of CallFrame and Metadata in all.
+// A struct of XLA may be longer than the one here: later versions add members at the end. The API's version
+// shows which members there are at least; `has_member` comes before the first use of what 0.1 did not have.
+// The sizes that XLA fills in do not count the last members of some structs: of Api in 0.1, of CallFrame and
+// Metadata in all.
 #pragma once
 
 #include <cstddef>
@@ -103,7 +105,7 @@ struct Attributes {
   std::int64_t size;
   AttributeType* types;
   ByteSpan** names;
-  void** values;  // a Scalar* or a ByteSpan*, as the type says
+  void** values;  // a Scalar* or a ByteSpan*, by the type
 };
 
 struct ErrorCreateArguments {
@@ -177,8 +179,9 @@ struct CallFrame {
   Buffers arguments;
   Buffers results;
   Attributes attributes;
-  Future*
-      future;  // out; `struct_size` does not count it. XLA keeps arguments, results and attributes until it is completed
+  /// Out; `struct_size` does not count it. XLA keeps arguments, results and attributes until it is
+  /// completed.
+  Future* future;
 };
 
 /// XLA's question at registration: for which version of the API a handler was made.
@@ -193,7 +196,7 @@ struct MetadataExtension {
   Metadata* metadata;
 };
 
-/// Whether XLA's `table` is long enough to have the member at `offset`.
+/// True if XLA's `table` is long enough to have the member at `offset`.
 inline bool has_member(const Api& table, std::size_t offset) {
   return table.struct_size >= offset + sizeof(void*);
 }

@@ -1,4 +1,5 @@
-"""The collectives of dabke.jax against NumPy: jitted and not, over dtypes, reduce operations, process sets and pytrees."""
+"""The collectives of dabke.jax against NumPy: jitted and not, over dtypes, reduce operations, process sets
+and pytrees."""
 
 import contextlib
 

@@ -1,12 +1,15 @@
-"""What goes wrong in dabke.jax is an exception with the runtime's text on every rank, and the next call works."""
+"""Faults in dabke.jax are exceptions with the runtime's text on every rank, and the next call
+works."""
+
+import dabke
+import ctypes
 
 import numpy
 import pytest
 
-import dabke
-
 jax = pytest.importorskip("jax")
 hvd = pytest.importorskip("dabke.jax")
+ffi = pytest.importorskip("dabke.jax.ffi")
 jnp = jax.numpy
 
 
@@ -33,7 +36,9 @@ def test_uneven_rows_in_a_program_are_refused_on_all_ranks(job, way):
     x = jnp.ones((2 + job.rank, 2))
     program = jax.jit(lambda x: hvd.allgather(x, "uneven").sum())
     with pytest.raises(hvd.DabkeError, match=r"(?s)allgather.*uneven"), hvd.dabke_errors():
-        (program if way == "jit" else jax.grad(lambda x: hvd.allgather(x, "uneven").sum()))(x).block_until_ready()
+        (program if way == "jit" else jax.grad(lambda x: hvd.allgather(x, "uneven").sum()))(
+            x
+        ).block_until_ready()
     assert hvd.allgather(jnp.ones((1, 1))).shape == (job.size, 1)
 
 
@@ -84,8 +89,51 @@ def test_the_version_of_the_interface_is_reported(job):
     assert major == 0 and minor >= 1
 
 
+def test_an_interface_that_is_too_old_is_an_error_that_says_so(job):
+    """A frame as a jaxlib with version 0.0 of the interface would make it; its api makes the error."""
+    word, text = ctypes.c_size_t, []
+
+    class ErrorArguments(ctypes.Structure):
+        _fields_ = [
+            ("size", word),
+            ("extensions", word),
+            ("message", ctypes.c_char_p),
+            ("code", ctypes.c_int),
+        ]
+
+    @ctypes.CFUNCTYPE(word, ctypes.POINTER(ErrorArguments))
+    def error_create(arguments):
+        text.append(arguments.contents.message.decode())
+        return 1
+
+    class Api(ctypes.Structure):
+        _fields_ = [
+            *[(name, word) for name in ("size", "extensions", "version_size", "version_extensions")],
+            *[(name, ctypes.c_int) for name in ("major", "minor")],
+            *[(name, word) for name in ("internal", "error_create")],
+        ]
+
+    class Frame(ctypes.Structure):
+        _fields_ = [
+            *[(name, word) for name in ("size", "extensions", "api", "execution")],
+            ("stage", ctypes.c_int),
+            ("rest", word * 16),
+        ]
+
+    handler = ffi.load().dabke_jax_allreduce
+    handler.restype = ctypes.c_void_p
+    api = Api(minor=0, size=ctypes.sizeof(Api), error_create=ctypes.cast(error_create, ctypes.c_void_p).value)
+    frame = Frame(size=ctypes.sizeof(Frame), api=ctypes.addressof(api), stage=3)
+    assert handler(ctypes.byref(frame)) == 1
+    assert text == [
+        "[dabke unsupported] the FFI of this jaxlib has version 0.0, dabke.jax needs 0.1 or a later 0.x; install "
+        "jaxlib 0.5.0 or newer"
+    ]
+
+
 def test_results_can_be_changed_and_kept(job):
-    """Memory of the runtime that JAX has taken over is its own: it outlives the call and is not written again."""
+    """Memory of the runtime that JAX has taken over is its own: it outlives the call and is not written
+    again."""
     kept = [hvd.allgather(jnp.full((4, 16), float(turn))) for turn in range(10)]
     for turn, each in enumerate(kept):
         numpy.testing.assert_array_equal(each, numpy.full((4 * job.size, 16), float(turn)))

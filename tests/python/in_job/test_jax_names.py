@@ -1,9 +1,9 @@
-"""The names of calls in programs of JAX: what ranks trace in another order, and what one program calls twice, meet rightly."""
-
-import numpy
-import pytest
+"""The names of calls in programs of JAX: what ranks trace in another order, and what one program calls twice,
+meet rightly."""
 
 import dabke
+import numpy
+import pytest
 
 jax = pytest.importorskip("jax")
 hvd = pytest.importorskip("dabke.jax")
@@ -99,7 +99,8 @@ def test_programs_run_in_the_order_of_their_calls(job):
 
 
 def test_eager_calls_and_programs_have_different_names(job):
-    """Both are in flight at once: the program was dispatched, and the call outside of it does not wait for it."""
+    """Both are in flight at once: the program was dispatched, and the call outside of it does not wait for
+    it."""
     program = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "both"))
     for turn in range(20):
         inside = program(jnp.full(20_000, float(turn)))

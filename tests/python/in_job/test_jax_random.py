@@ -13,12 +13,20 @@ CALLS = 8
 
 
 def plan_of(seed, size):
-    """A list of (kind, operand, other operand, argument): each call makes one more value of shape [2 * size, 3]."""
+    """A list of (kind, operand, other operand, argument): each call makes one more value of shape [2 * size,
+    3]."""
     random = numpy.random.default_rng(seed)
     kinds = ["sum", "max", "average", "gather", "send", "exchange", "scatter", "inner", "loop", "add", "add"]
     plan = []
     for made in range(CALLS):
-        plan.append((random.choice(kinds), random.integers(0, made + 2), random.integers(0, made + 2), int(random.integers(0, size))))
+        plan.append(
+            (
+                random.choice(kinds),
+                random.integers(0, made + 2),
+                random.integers(0, made + 2),
+                int(random.integers(0, size)),
+            )
+        )
     return plan
 
 
@@ -40,7 +48,9 @@ def run_numpy(plan, inputs):
         elif kind == "send":
             new = numpy.broadcast_to(x[number], x.shape)
         elif kind == "exchange":
-            new = numpy.stack([numpy.concatenate([each[2 * r : 2 * r + 2] for each in x]) for r in range(size)])
+            new = numpy.stack(
+                [numpy.concatenate([each[2 * r : 2 * r + 2] for each in x]) for r in range(size)]
+            )
         elif kind == "scatter":
             new = numpy.stack([numpy.tile(x.sum(0)[2 * r : 2 * r + 2] % 13, (size, 1)) for r in range(size)])
         elif kind == "loop":

@@ -1,4 +1,5 @@
-"""The table of docs/python/jax.md is correct: every public name of dabke.jax, with its arguments and defaults."""
+"""The table of docs/python/jax.md is correct: every public name of dabke.jax, with its arguments and
+defaults."""
 
 import inspect
 import re

@@ -1,4 +1,5 @@
-"""Training with dabke.jax: the ranks together get the weights that one process gets from all their batches as one."""
+"""Training with dabke.jax: the ranks together get the weights that one process gets from all their batches as
+one."""
 
 import math
 
@@ -55,7 +56,9 @@ def trained(optimizer, gradient, cut, steps=6):
 
 
 def assert_same(ours, theirs):
-    jax.tree_util.tree_map(lambda a, b: numpy.testing.assert_allclose(a, b, atol=1e-6, rtol=1e-6), ours, theirs)
+    jax.tree_util.tree_map(
+        lambda a, b: numpy.testing.assert_allclose(a, b, atol=1e-6, rtol=1e-6), ours, theirs
+    )
 
 
 def make_optimizer():
@@ -87,7 +90,9 @@ def test_value_and_grad_keeps_what_else_the_function_returns(job):
 @pytest.mark.parametrize("averaged", [False, True])
 def test_gradients_of_several_passes_are_added_up(job, averaged):
     inner = optax.sgd(0.1)
-    optimizer = hvd.DistributedOptimizer(inner, backward_passes_per_step=2, average_aggregated_gradients=averaged)
+    optimizer = hvd.DistributedOptimizer(
+        inner, backward_passes_per_step=2, average_aggregated_gradients=averaged
+    )
     params = jnp.zeros(3)
     state = optimizer.init(params)
     update = jax.jit(optimizer.update)

@@ -1,4 +1,5 @@
-"""The collectives of dabke.jax under JAX's transformations: gradients, maps, loops, rematerialisation, donated memory."""
+"""The collectives of dabke.jax under JAX's transformations: gradients, maps, loops, rematerialisation,
+donated memory."""
 
 import numpy
 import pytest
@@ -17,7 +18,7 @@ def rows(job, rank=None):
 
 
 def weights(job, count, rank=None):
-    """What a rank multiplies its results by, so that gradients differ by rank."""
+    """The factors of a rank's results, by which gradients differ by rank."""
     rank = job.rank if rank is None else rank
     return numpy.arange(1.0, count + 1).reshape(-1, 1) * numpy.ones((1, 2)) * (rank + 1)
 
@@ -55,7 +56,9 @@ def test_gradient_of_a_broadcast_is_the_average_on_its_root(job, way):
 
 @WAYS
 def test_gradient_of_an_alltoall_goes_back(job, way):
-    expected = numpy.concatenate([weights(job, job.size, rank)[job.rank : job.rank + 1] for rank in range(job.size)])
+    expected = numpy.concatenate(
+        [weights(job, job.size, rank)[job.rank : job.rank + 1] for rank in range(job.size)]
+    )
     numpy.testing.assert_allclose(gradient_of(hvd.alltoall, job, way), expected, rtol=1e-6)
 
 
@@ -70,14 +73,15 @@ def test_gradient_of_a_reducescatter_is_gathered(job, way, more):
 
     result = way(jax.grad(loss))(rows(job))
     expected = numpy.repeat([[1.0 + rank] for rank in range(n)], 2, axis=1) * n
-    if more:  # of n + 1 rows rank 0 has two, so row i is rank i - 1's; the last one's gradient is added to the first
+    if more:
+        # There are n + 1 rows. Rank 0 has two, so row i is rank i - 1's; the last row is a copy of the first.
         expected = numpy.repeat([[1.0 + max(i - 1, 0)] for i in range(n)], 2, axis=1) * n
         expected[0] += n * n
     numpy.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_gradients_agree_with_finite_differences(job):
-    """Of the ranks' average loss, as the scales of the transposes are meant."""
+    """The loss is the ranks' average, as the scales of the transposes are meant."""
     direction = numpy.random.default_rng([7, job.rank]).normal(size=(job.size, 2)).astype("float32")
 
     def loss(x):
@@ -86,9 +90,9 @@ def test_gradients_agree_with_finite_differences(job):
     own = jax.jit(jax.grad(loss))(rows(job))
     slope = hvd.allreduce(jnp.vdot(own, direction), hvd.Sum) / job.size
     step = 1e-2
-    difference = (jax.jit(loss)(rows(job) + step * direction) - jax.jit(loss)(rows(job) - step * direction)) / (
-        2 * step
-    )
+    difference = (
+        jax.jit(loss)(rows(job) + step * direction) - jax.jit(loss)(rows(job) - step * direction)
+    ) / (2 * step)
     numpy.testing.assert_allclose(slope, hvd.allreduce(difference, hvd.Average), rtol=2e-2, atol=2e-2)
 
 
@@ -130,7 +134,14 @@ def test_vmap_over_each_axis(job, way, axis):
 
     def program(x, y):
         both = hvd.allreduce({"x": x, "y": y}, hvd.Sum)
-        return both["x"], both["y"], hvd.allgather(x), hvd.broadcast(x, 0), hvd.alltoall(x), hvd.reducescatter(x)
+        return (
+            both["x"],
+            both["y"],
+            hvd.allgather(x),
+            hvd.broadcast(x, 0),
+            hvd.alltoall(x),
+            hvd.reducescatter(x),
+        )
 
     mapped = way(jax.vmap(program, in_axes=(axis, None)))(x, unbatched)
     for i in range(3):

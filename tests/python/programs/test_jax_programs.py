@@ -118,13 +118,13 @@ def test_one_thread_is_enough(run):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         jnp = jax.numpy
         hvd.init()
-        program = jax.jit(lambda x: [hvd.allreduce(x * i, hvd.Sum, f'n{i}') for i in range(160)])
+        program = jax.jit(lambda x: [hvd.allreduce(x * i, hvd.Sum, f'n{i}') for i in range(40)])
         results = program(jnp.ones(1000))
         print(sum(float(each[0]) for each in results))
         """
     )
     assert ended.code == 0, ended.output
-    assert ended.lines_of(0) == [str(2.0 * sum(range(160)))]
+    assert ended.lines_of(0) == [str(2.0 * sum(range(40)))]
 
 
 def test_arrays_of_another_platform_travel_by_the_host_with_one_notice(run):

@@ -29,7 +29,7 @@ from ..job import (
     size,
 )
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ..reduce_ops import *  # noqa: F403
+from ..reduce_ops import *
 from ..reduce_ops import __all__ as _reduce_ops
 from ..timeline import start_timeline, stop_timeline
 from . import cluster as _cluster  # noqa: F401  jax.distributed finds it once it is imported

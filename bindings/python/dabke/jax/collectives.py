@@ -1,8 +1,9 @@
 """The collectives on arrays and pytrees, in a program (jit, grad, vmap, scan, ...) and outside of one.
 
-Outside, a call runs at once and waits. In a program it becomes a part of it: the program submits and goes on, and waits
-where it needs the result. A name stands for the same array on every rank; the leaves of a pytree have their paths behind
-it, and calls in a program their number (docs/python/jax.md). So ranks may trace, and XLA may run, in any order.
+Outside, a call runs at once and waits. In a program it becomes a part of it: the program submits and goes on,
+and waits where it needs the result. A name stands for the same array on every rank; the leaves of a pytree
+have their paths behind it, and calls in a program their number (docs/python/jax.md). So ranks may trace, and
+XLA may run, in any order.
 
 `process_set` is a ``ProcessSet`` or its number.
 """
@@ -66,8 +67,8 @@ def allreduce(
 
     Raises:
         InvalidArgumentError: an argument makes no sense.
-        UnsupportedError: a dtype that Dabke lacks; in a program that is sharded over several devices; the gradient of
-            another operation than Average and Sum.
+        UnsupportedError: a dtype that Dabke lacks; in a program that is sharded over several devices; the
+            gradient of another operation than Average and Sum.
         MismatchError: the ranks disagree about shape, dtype, `op`, factors or `process_set`; on all.
         HorovodInternalError: the job has failed.
 
@@ -95,9 +96,10 @@ def allgather(tree: Any, name: str | None = None, process_set: AnySet = WORLD) -
     """The rows of all ranks, one behind the other; differentiable. Errors are those of ``allreduce``.
 
     Args:
-        tree: an array or a pytree of arrays of shapes [rows, ...]; the dimensions behind the first and the dtypes are the
-            same everywhere. The rows may differ by rank outside of programs. In a program, whose shapes are fixed, they
-            are the same on every rank, and the call fails on all ranks where they are not.
+        tree: an array or a pytree of arrays of shapes [rows, ...]; the dimensions behind the first and the
+            dtypes are the same everywhere. The rows may differ by rank outside of programs. In a program,
+            whose shapes are fixed, they are the same on every rank, and the call fails on all ranks where
+            they are not.
         name: stands for the same tree on every rank; ``allgather.`` comes before it. None: numbered.
         process_set: the ranks that take part.
 
@@ -117,7 +119,8 @@ def broadcast(tree: Any, root_rank: int, name: str | None = None, process_set: A
     """The arrays of one rank, on every rank; differentiable. Errors are those of ``allreduce``.
 
     Args:
-        tree: an array or a pytree of arrays; the same shapes and dtypes on every rank. Only the data of `root_rank` counts.
+        tree: an array or a pytree of arrays; the same shapes and dtypes on every rank. Only the data of
+            `root_rank` counts.
         root_rank: the world rank that sends, also in a process set.
         name: stands for the same tree on every rank; ``broadcast.`` comes before it. None: numbered.
         process_set: the ranks that take part.
@@ -137,19 +140,19 @@ def broadcast(tree: Any, root_rank: int, name: str | None = None, process_set: A
 def alltoall(
     tree: Any, splits: Sequence[int] | None = None, name: str | None = None, process_set: AnySet = WORLD
 ) -> Any:
-    """Sends row block i of each array to rank i of the set; the result has the rows that came, by source rank.
-    Differentiable. Errors are those of ``allreduce``.
+    """Sends row block i of each array to rank i of the set; the result has the rows that came, by source
+    rank. Differentiable. Errors are those of ``allreduce``.
 
     Args:
         tree: an array or a pytree of arrays of shapes [rows, ...].
-        splits: the rows for each rank, of one array and outside of programs alone; their sum is the first dimension.
-            None: equal parts.
+        splits: the rows for each rank, of one array and outside of programs alone; their sum is the first
+            dimension. None: equal parts.
         name: stands for the same tree on every rank; ``alltoall.`` comes before it. None: numbered.
         process_set: the ranks that take part.
 
     Returns:
-        the same tree, of arrays of shapes [rows that came, ...]; with `splits`, the array and a list of the rows that
-        came from each rank.
+        the same tree, of arrays of shapes [rows that came, ...]; with `splits`, the array and a list of the
+        rows that came from each rank.
     """
     leaves = leaves_of(tree)
     call = _call_on(leaves, "alltoall", name, process_set)
@@ -158,11 +161,13 @@ def alltoall(
     if splits is not None:
         if is_tracing():
             raise UnsupportedError(
-                f"alltoall '{call.names[0]}': splits make a result of another shape on each rank, which a program of JAX "
-                "cannot have; call it outside of jit and the other transformations"
+                f"alltoall '{call.names[0]}': splits make a result of another shape on each rank, which a "
+                "program of JAX cannot have; call it outside of jit and the other transformations"
             )
         if len(leaves.arrays) != 1:
-            raise InvalidArgumentError(f"alltoall '{call.names[0]}': splits are for one array, not for a pytree")
+            raise InvalidArgumentError(
+                f"alltoall '{call.names[0]}': splits are for one array, not for a pytree"
+            )
         result, received = direct.alltoall_with_splits(call, leaves.arrays[0], [int(rows) for rows in splits])
         return leaves.rebuild([result]), received
     if is_tracing():
@@ -178,10 +183,11 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Any:
-    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average and Sum.
+    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average
+    and Sum.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
-    are not here are those of ``allreduce``.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the
+    arguments that are not here are those of ``allreduce``.
 
     Args:
         tree: an array or a pytree of arrays of shapes [d, ...]; the same on every rank.
@@ -227,7 +233,8 @@ def barrier(process_set: AnySet = WORLD) -> None:
 
 
 def join() -> int:
-    """Says that this rank has no more data, and waits until all ranks have joined. The reductions of the others go on.
+    """Reports that this rank has no more data, and waits until all ranks have joined. The reductions of the
+    others go on.
 
     Returns:
         the world rank that joined last.

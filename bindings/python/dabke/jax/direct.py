@@ -23,10 +23,11 @@ __all__ = ["allgather", "alltoall", "alltoall_with_splits", "note_device", "redu
 
 @functools.cache
 def note_device(platform: str) -> None:
-    """Says once that arrays of this platform travel by way of the host."""
+    """Warns once that arrays of this platform travel by way of the host."""
     if platform != "cpu":
         warnings.warn(
-            f"dabke.jax: arrays on '{platform}' are copied to the host for each collective, and the results back",
+            f"dabke.jax: arrays on '{platform}' are copied to the host for each collective, "
+            "and the results back",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -52,10 +53,10 @@ def _on_host(collective: str, call: Call, array: Any, name: str) -> Any:
 
 def _like(result: Any, array: Any) -> jax.Array:
     """The result where the array lies."""
-    if all(device.platform == "cpu" for device in array.devices()) and len(array.devices()) == 1:
-        return jax.device_put(result, next(iter(array.devices())))
-    where = array.sharding if result.shape == array.shape else next(iter(array.devices()))
-    return jax.device_put(result, where)
+    device = next(iter(array.devices()))
+    where = array.sharding if len(array.devices()) > 1 and result.shape == array.shape else device
+    placed: jax.Array = jax.device_put(result, where)
+    return placed
 
 
 def _finish(results: Sequence[Any], arrays: Sequence[Any]) -> list[jax.Array]:
@@ -144,5 +145,5 @@ _BY_NAME: dict[str, Callable[[Call, Sequence[Any]], list[jax.Array]]] = {
 
 
 def run(collective: str, call: Call, arrays: Sequence[Any]) -> list[jax.Array]:
-    """What a program does at this call, with arrays in place of its values."""
+    """The call of a program, with arrays in place of its values."""
     return _BY_NAME[collective](call, [jnp.asarray(array) for array in arrays])

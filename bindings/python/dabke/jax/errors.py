@@ -1,4 +1,5 @@
-"""Exceptions of Dabke that come through JAX: a program that fails raises JAX's own class, whose text has the status."""
+"""Exceptions of Dabke that come through JAX: a program that fails raises JAX's own class, whose text has the
+status."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _MARK = re.compile(r"\[dabke (\w+)\] ")  # ../../jax/errors.cc writes it
 
 
 def error_in(error: BaseException) -> DabkeError | None:
-    """The exception of Dabke that an exception of JAX carries, with the runtime's whole text; None where it has none."""
+    """The exception of Dabke that an exception of JAX carries, with the runtime's whole text; None where it
+    has none."""
     text = str(error)
     mark = _MARK.search(text)
     number = _core.statuses().get(mark[1]) if mark else None
@@ -36,13 +38,16 @@ def dabke_errors() -> Iterator[None]:
             loss.block_until_ready()
 
     Raises:
-        DabkeError: a collective has failed; the class says how (``dabke.errors``), and JAX's exception is its cause.
+        DabkeError: a collective has failed; the class shows how (``dabke.errors``), and JAX's exception is its
+            cause.
     """
     try:
         yield
     except DabkeError:
         raise
-    except Exception as error:  # a JaxRuntimeError; a ValueError where NumPy or a value of Python is made of the array
+    except (
+        Exception
+    ) as error:  # a JaxRuntimeError; a ValueError where NumPy or a value of Python is made of the array
         ours = error_in(error)
         if ours is None:
             raise
@@ -59,7 +64,8 @@ def synchronize(tree: T) -> T:
         `tree`.
 
     Raises:
-        DabkeError: a collective that made them has failed; the class says how (``dabke.errors``).
+        DabkeError: a collective that made them has failed; the class shows how (``dabke.errors``).
     """
     with dabke_errors():
-        return jax.block_until_ready(tree)
+        jax.block_until_ready(tree)  # type: ignore[no-untyped-call,unused-ignore]
+    return tree

@@ -36,12 +36,13 @@ def load() -> ctypes.CDLL:
         raise NotBuiltError(f"dabke.jax: its compiled part cannot be loaded: {error}") from error
     for collective in _COLLECTIVES:
         target = target_of(collective)
-        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(module, target)), platform="cpu")
+        capsule = jax.ffi.pycapsule(getattr(module, target))  # type: ignore[no-untyped-call,unused-ignore]
+        jax.ffi.register_ffi_target(target, capsule, platform="cpu")
     version = _version_of(module)
     if version is not None and (version[0] != _OLDEST[0] or version < _OLDEST):
         raise UnsupportedError(
-            f"dabke.jax: the FFI of JAX {jax.__version__} has version {version[0]}.{version[1]}; a {_OLDEST[0]}.x from "
-            f"{_OLDEST[0]}.{_OLDEST[1]} on is needed, as jaxlib has it from 0.5.0 on"
+            f"dabke.jax: the FFI of JAX {jax.__version__} has version {version[0]}.{version[1]}; version "
+            f"{_OLDEST[0]}.{_OLDEST[1]} or a later {_OLDEST[0]}.x is needed; install jaxlib 0.5.0 or newer"
         )
     return module
 
@@ -54,6 +55,7 @@ def _version_of(module: ctypes.CDLL) -> tuple[int, int] | None:
 def api_version() -> tuple[int, int] | None:
     """The version of XLA's FFI that the framework names, as (major, minor). Errors are those of ``load``.
 
-    None before it has named one: jaxlib 0.5 does with the first collective of a program that runs, later ones at once.
+    None before it has named one: jaxlib 0.5 does with the first collective of a program that runs, later ones
+    at once.
     """
     return _version_of(load())

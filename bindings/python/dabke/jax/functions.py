@@ -44,8 +44,8 @@ def broadcast_object(
         the object; on `root_rank` the very same.
 
     Raises:
-        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with that rank's
-            text.
+        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with
+            that rank's text.
         HorovodInternalError: the job has failed.
     """
     return objects.broadcast_object(obj, root_rank, name, process_set)
@@ -63,7 +63,8 @@ def allgather_object(obj: Any, name: str | None = None, *, process_set: AnySet =
         the objects, in the order of the ranks.
 
     Raises:
-        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that rank's text.
+        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that
+            rank's text.
         HorovodInternalError: the job has failed.
     """
     return objects.allgather_object(obj, name, process_set=process_set)

@@ -1,17 +1,19 @@
 """The calls of a program that is being lowered: their numbers, their order, and whether there is one alone.
 
-A call's name is its own or its pytree's path, and "#<n>": n counts the calls of that name in the program, in its order.
-The same program gives the same numbers on every rank, so two calls never meet by mistake, in whatever order they run.
+A call's name is its own or its pytree's path, and "#<n>": n counts the calls of that name in the program, in
+its order. The same program gives the same numbers on every rank, so two calls never meet by mistake, in
+whatever order they run.
 
-JAX traces a function that a program calls twice only once, lowers it once, and calls the result twice. The two calls
-would share their names. So a function with a collective of ours is lowered at each of its places (`number_all`): a jitted
-one becomes a part of its caller, and what else has a program in it, such as a loop, is lowered anew. A loop keeps its one
-place: XLA runs its turns one after the other. The compiled part finds a name at two places all the same, and refuses it
-(../../jax/instances.h).
+JAX traces a function that a program calls twice only once, lowers it once, and calls the result twice. The
+two calls would share their names. So a function with a collective of ours is lowered at each of its places
+(`number_all`). A jitted one becomes a part of its caller. Anything else that holds a program, such as a loop,
+is lowered anew. A loop keeps its one place: XLA runs its turns one after the other. The compiled part finds a
+name at two places all the same, and refuses it (../../jax/instances.h).
 
-Calls of one function are linked by a data dependence, each to the one before. XLA orders what is independent as it
-likes, and in small programs waits for each call before it begins the next. It could choose another order where a rank's
-program is another one, because only rank 0 reads a result, say; then every rank would wait for another call.
+Calls of one function are linked by a data dependence, each to the one before. XLA orders what is independent
+as it likes, and in small programs waits for each call before it begins the next. It could choose another
+order where a rank's program is another one, because only rank 0 reads a result, say; then every rank would
+wait for another call.
 """
 
 from __future__ import annotations
@@ -36,11 +38,14 @@ _ours: set[Any] = set()
 
 @dataclasses.dataclass
 class _Calls:
-    """The calls that have been lowered: how many of each name, the first of all, and the last link of each function."""
+    """The calls that have been lowered: how many of each name, the first of all, and the last link of each
+    function."""
 
     counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     first: Any = None
-    links: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)  # of a block of operations, and a value
+    links: list[tuple[Any, Any]] = dataclasses.field(
+        default_factory=list
+    )  # of a block of operations, and a value
 
 
 _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -72,8 +77,8 @@ def last_link(context: Any) -> Any:
 
 
 def note_lowered(context: Any, operation: Any, link: Any) -> None:
-    """Notes a call that was lowered with the option "alone" as 1, which is right for the first one as long as there is no
-    second; `link` is its result for the next."""
+    """Notes a call that was lowered with the option "alone" as 1. That is right for the first, as long as
+    there is no second. `link` is its result for the next call."""
     calls = _calls_of(context)
     block = internals.current_block()
     calls.links = [(each, value) for each, value in calls.links if each != block] + [(block, link)]
@@ -116,7 +121,8 @@ def _at_each_place(rule: Callable[..., Any], is_jit: bool) -> Callable[..., Any]
 
 @functools.cache
 def number_all() -> None:
-    """Lowers programs with collectives of ours at each of their places from now on. Called before the first is traced."""
+    """Lowers programs with collectives of ours at each of their places from now on. Called before the first
+    is traced."""
     for primitive in internals.primitives_with_programs():
         rule = internals.lowering_rule(primitive)
         if rule is not None:

@@ -1,4 +1,5 @@
-"""The names of JAX that are not public. No other module here uses one, so this file shows what a new JAX can break."""
+"""The names of JAX that are not public. No other module here uses one, so this file shows what a new JAX can
+break."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from jax._src import core, pjit
 from jax._src.interpreters import mlir
-from jax._src.lib.mlir import ir
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined,unused-ignore]
 from jax.extend.core import primitives
 from jax.interpreters import ad
 
@@ -33,7 +34,7 @@ _OPTIONS = "mhlo.backend_config"  # the attribute of a lowered call that has its
 
 
 def is_tracing() -> bool:
-    """Whether a transformation of JAX (jit, grad, vmap, ...) is under way on this thread."""
+    """Returns True while a transformation of JAX (jit, grad, vmap, ...) is under way on this thread."""
     return not core.trace_state_clean()
 
 
@@ -136,12 +137,14 @@ def primitives_with_programs() -> list[Any]:
 
 def lowering_rule(primitive: Any) -> Callable[..., Any] | None:
     """JAX's own rule that lowers the primitive on every platform; None where it has none."""
-    entry = mlir._lowerings.get(primitive)
-    return getattr(entry, "rule", entry)
+    entry: Any = mlir._lowerings.get(primitive)
+    rule: Callable[..., Any] | None = getattr(entry, "rule", entry)
+    return rule
 
 
 def register_rule(primitive: Any, rule: Callable[..., Any], platform: str | None = None) -> None:
-    """Lowers the primitive by `rule`, anew at each place of a module. None: on every platform without a rule of its own."""
+    """Lowers the primitive by `rule`, anew at each place of a module. None: on every platform without a rule
+    of its own."""
     if hasattr(mlir, "_uncacheable_primitives"):
         mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
     else:
@@ -154,7 +157,8 @@ def shared_cache(context: Any) -> dict[Any, Any]:
 
 
 def with_fresh_caches(context: Any) -> Any:
-    """The context with copies of the module's caches: what is lowered with it is not found again afterwards."""
+    """The context with copies of the module's caches: what is lowered with it is not found again
+    afterwards."""
     module = context.module_context
     fresh = {"cached_primitive_lowerings": dict(module.cached_primitive_lowerings)}
     if hasattr(module, "lowering_cache"):
@@ -164,5 +168,5 @@ def with_fresh_caches(context: Any) -> Any:
 
 def zero_tangent(value: Any) -> Any:
     """The symbolic zero that is the tangent of a value."""
-    type_of = getattr(core, "typeof", None) or core.get_aval
+    type_of: Any = getattr(core, "typeof", None) or getattr(core, "get_aval", None)
     return ad.Zero(type_of(value).to_tangent_aval())

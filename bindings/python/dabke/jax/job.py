@@ -24,10 +24,11 @@ def init(
     size: int | None = None,
     exchange: Exchange | None = None,
 ) -> None:
-    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have come.
+    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have
+    come.
 
-    It initialises nothing of JAX: devices, platforms and flags can be chosen afterwards. A second call without arguments
-    does nothing while the job runs.
+    It initialises nothing of JAX: devices, platforms and flags can be chosen afterwards. A second call
+    without arguments does nothing while the job runs.
 
     Args:
         comm: as in ``dabke.init``.
@@ -36,8 +37,8 @@ def init(
         rank: as in ``dabke.init``.
         size: as in ``dabke.init``.
         exchange: as in ``dabke.init``.
-        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the number of those
-            that take part. None: what DABKE_JOIN says, and "horovod" where it says nothing.
+        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the
+            number of those that take part. None: the value of DABKE_JOIN, and "horovod" where it is not set.
 
     Raises:
         AlreadyInitializedError: the job runs, and this call has arguments.
@@ -56,5 +57,6 @@ def init(
 
 
 def shutdown() -> None:
-    """Leaves the job as ``dabke.shutdown`` does. Programs that still run fail then; ``synchronize`` before."""
+    """Leaves the job as ``dabke.shutdown`` does. Programs that still run fail then; ``synchronize``
+    before."""
     job.shutdown()

@@ -22,8 +22,8 @@ def metric_average(
     Args:
         metrics: a number, an array, or a pytree of them, with the same structure on every rank.
         name: as that of an array; ``allreduce.metric_average.`` comes before it. None: numbered.
-        weight: what this rank's metrics count, such as the number of its images; 0 for a rank that has none, whose
-            metrics are not read then.
+        weight: what this rank's metrics count, such as the number of its images; 0 for a rank that has none,
+            whose metrics are not read then.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:

@@ -31,7 +31,7 @@ class AccumulatedState(NamedTuple):
     passes: Any
 
 
-def DistributedOptimizer(  # noqa: N802  Horovod's name
+def DistributedOptimizer(
     optimizer: Any,
     name: str | None = None,
     op: int = Average,
@@ -45,15 +45,16 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
 ) -> Any:
     """An optimizer of optax whose gradients are reduced over the ranks before it sees them, all as one group.
 
-    What comes before it in a chain sees this rank's gradients; what it wraps, such as clipping by the global norm, those
-    of all ranks.
+    What comes before it in a chain sees this rank's gradients; what it wraps, such as clipping by the global
+    norm, those of all ranks.
 
     Args:
         optimizer: an ``optax.GradientTransformation``, with or without extra arguments.
-        name: of this optimizer, if a program has several that take gradients of the same paths. None: "gradients".
+        name: of this optimizer, if a program has several that take gradients of the same paths. None:
+            "gradients".
         op: the reduce operation of the gradients.
-        backward_passes_per_step: how many gradients are added up on each rank before they are reduced and the optimizer
-            steps; the updates of the others are zeros.
+        backward_passes_per_step: how many gradients are added up on each rank before they are reduced and the
+            optimizer steps; the updates of the others are zeros.
         average_aggregated_gradients: divides what was added up by `backward_passes_per_step`.
         process_set: the ranks that take part.
         prescale_factor: multiplies every element of the gradients.
@@ -61,16 +62,19 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
         compression: how float32 travels between hosts, a ``dabke.Compression``.
 
     Returns:
-        an ``optax.GradientTransformationExtraArgs``. Its state is that of `optimizer`, or an ``AccumulatedState``.
+        an ``optax.GradientTransformationExtraArgs``. Its state is that of `optimizer`, or an
+        ``AccumulatedState``.
 
     Raises:
         InvalidArgumentError: `backward_passes_per_step` is less than 1.
     """
-    import optax  # type: ignore[import-not-found,unused-ignore]
+    import optax  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     passes = int(backward_passes_per_step)
     if passes < 1:
-        raise InvalidArgumentError(f"DistributedOptimizer: backward_passes_per_step is {passes}, it must be 1 or more")
+        raise InvalidArgumentError(
+            f"DistributedOptimizer: backward_passes_per_step is {passes}, it must be 1 or more"
+        )
     inner = optax.with_extra_args_support(optimizer)
 
     def reduced(gradients: Any) -> Any:
@@ -90,7 +94,9 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
     if passes == 1:
         return optax.GradientTransformationExtraArgs(inner.init, update)
     step_every = _step_every(passes, average_aggregated_gradients, update)
-    return optax.GradientTransformationExtraArgs(lambda params: _start(inner.init(params), params), step_every)
+    return optax.GradientTransformationExtraArgs(
+        lambda params: _start(inner.init(params), params), step_every
+    )
 
 
 def _start(inner: Any, params: Any) -> AccumulatedState:
@@ -130,8 +136,8 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """``jax.value_and_grad``, whose value and gradients are reduced over the ranks, as one group.
 
-    With equal batches they are those of the ranks' batches as one. What `fun` returns besides, with `has_aux`, stays this
-    rank's own.
+    With equal batches they are those of the ranks' batches as one. What `fun` returns besides, with
+    `has_aux`, stays this rank's own.
 
     Args:
         fun: the function, which returns a scalar, and with `has_aux` something more.

@@ -1,8 +1,9 @@
-"""The collectives as primitives of JAX: what they give, how they are lowered, and how transformations act on them.
+"""The collectives as primitives of JAX: what they give, how they are lowered, and how transformations act on
+them.
 
-Every one takes any number of arrays and gives as many. It has no effect in JAX's sense, so programs with it are
-dispatched on the fast path and transformed like any other. The lowered call has one in XLA's: XLA neither merges nor
-drops it.
+Every one takes any number of arrays and gives as many. It has no effect in JAX's sense, so programs with it
+are dispatched on the fast path and transformed like any other. The lowered call has one in XLA's: XLA neither
+merges nor drops it.
 
 Transposes, which are those of the PyTorch layer:
 
@@ -58,8 +59,8 @@ def _exchanged_shapes(call: Call, shapes: Sequence[Any]) -> list[Any]:
     for name, shape in zip(call.names, shapes):
         if shape[0] % call.set_size:
             raise InvalidArgumentError(
-                f"alltoall '{name}': {shape[0]} rows cannot be divided evenly among {call.set_size} ranks; inside of jit "
-                "every rank sends as many rows to each other"
+                f"alltoall '{name}': {shape[0]} rows cannot be divided evenly among {call.set_size} ranks; "
+                "inside of jit every rank sends as many rows to each other"
             )
     return list(shapes)
 
@@ -83,15 +84,20 @@ _IN_PLACE = ("allreduce", "broadcast")
 def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
     if (devices := internals.device_count(context)) > 1:
         raise UnsupportedError(
-            f"{collective} '{call.names[0]}': the program runs on {devices} devices of this process, and a rank takes part "
-            "once; give each rank one device, or call it outside of the sharded program"
+            f"{collective} '{call.names[0]}': the program runs on {devices} devices of this process, and "
+            "a rank takes part once; give each rank one device, or call it outside of the sharded program"
         )
     count = len(operands)
     names = instances.numbered(context, call.names)
     link = instances.last_link(context)
     # In place, where the shapes allow it: XLA copies an operand that something else still reads.
     in_place = {i: i for i in range(count)} if collective in _IN_PLACE else {}
-    options = {"names": "\n".join(names), "tensors": numpy.int32(count), "alone": numpy.int32(1), **call.attributes}
+    options = {
+        "names": "\n".join(names),
+        "tensors": numpy.int32(count),
+        "alone": numpy.int32(1),
+        **call.attributes,
+    }
     *results, link = internals.call_handler(
         context, ffi.target_of(collective), options, operands, () if link is None else (link,), in_place
     )
@@ -102,7 +108,9 @@ def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
 def _lower_by_host(collective: str, context: Any, *operands: Any, call: Call) -> Any:
     """On a device that is not the host: the arrays travel by way of it."""
     if (devices := internals.device_count(context)) > 1:
-        raise UnsupportedError(f"{collective} '{call.names[0]}': the program runs on {devices} devices of this process")
+        raise UnsupportedError(
+            f"{collective} '{call.names[0]}': the program runs on {devices} devices of this process"
+        )
     numbered = Call(**{**vars(call), "names": tuple(instances.numbered(context, call.names))})
     direct.note_device("a device")
 
@@ -111,7 +119,8 @@ def _lower_by_host(collective: str, context: Any, *operands: Any, call: Call) ->
         return [numpy.asarray(result) for result in results]
 
     def through_host(*values: Any) -> Any:
-        forms = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in context.avals_out]
+        make: Any = jax.ShapeDtypeStruct
+        forms = [make(each.shape, each.dtype) for each in context.avals_out]
         return jax.experimental.io_callback(on_host, forms, *values)
 
     return mlir.lower_fun(through_host, multiple_results=True)(context, *operands)
@@ -190,9 +199,13 @@ def _transposed_reducescatter(call: Call, gradients: list[Any], shapes: list[Any
     factor = call.prescale_factor * call.postscale_factor * (size if call.op == Sum else 1)
     most = [rows_of(0, size, shape[0]) for shape in shapes]
     padded = []
-    for gradient, rows in zip(gradients, most):  # an allgather inside of a program has as many rows everywhere
+    for gradient, rows in zip(
+        gradients, most
+    ):  # an allgather inside of a program has as many rows everywhere
         missing = rows - gradient.shape[0]
-        padded.append(jnp.pad(gradient, [(0, missing)] + [(0, 0)] * (gradient.ndim - 1)) if missing else gradient)
+        padded.append(
+            jnp.pad(gradient, [(0, missing)] + [(0, 0)] * (gradient.ndim - 1)) if missing else gradient
+        )
     plain = call.gradient(op=int(Average), prescale_factor=1.0, postscale_factor=1.0)
     gathered = allgather_p.bind(*padded, call=plain)
     results = []
@@ -214,7 +227,7 @@ def _make(
     keeps_rows: bool = False,
     reduces: bool = False,
 ) -> Any:
-    primitive = Primitive(f"dabke_{collective}")
+    primitive: Any = Primitive(f"dabke_{collective}")
     primitive.multiple_results = True
     primitive.def_impl(lambda *arrays, call: direct.run(collective, call, arrays))
 
@@ -239,7 +252,9 @@ allreduce_p = _make("allreduce", _same_shapes, _transposed_allreduce, reduces=Tr
 allgather_p = _make("allgather", _gathered_shapes, _transposed_allgather, keeps_rows=True)
 broadcast_p = _make("broadcast", _same_shapes, _transposed_broadcast)
 alltoall_p = _make("alltoall", _exchanged_shapes, _transposed_alltoall, keeps_rows=True)
-reducescatter_p = _make("reducescatter", _scattered_shapes, _transposed_reducescatter, keeps_rows=True, reduces=True)
+reducescatter_p = _make(
+    "reducescatter", _scattered_shapes, _transposed_reducescatter, keeps_rows=True, reduces=True
+)
 
 
 @functools.cache
