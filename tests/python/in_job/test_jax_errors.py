@@ -126,8 +126,8 @@ def test_an_interface_that_is_too_old_is_an_error_that_says_so(job):
     frame = Frame(size=ctypes.sizeof(Frame), api=ctypes.addressof(api), stage=3)
     assert handler(ctypes.byref(frame)) == 1
     assert text == [
-        "[dabke unsupported] the FFI of this jaxlib has version 0.0, dabke.jax needs 0.1 or a later 0.x; install "
-        "jaxlib 0.5.0 or newer"
+        "[dabke unsupported] the FFI of this jaxlib has version 0.0, dabke.jax needs 0.1 or a later 0.x; "
+        "install jaxlib 0.5.0 or newer"
     ]
 
 

@@ -38,7 +38,7 @@ def dabke_errors() -> Iterator[None]:
             loss.block_until_ready()
 
     Raises:
-        DabkeError: a collective has failed; the class shows how (``dabke.errors``), and JAX's exception is its
+        DabkeError: a collective has failed; the class shows how (``dabke.errors``). JAX's exception is its
             cause.
     """
     try:
