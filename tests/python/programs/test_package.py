@@ -22,12 +22,15 @@ def built_package():
 def test_the_types_are_strict():
     pytest.importorskip("mypy")
     package = built_package()
-    # Code over PyTorch is checked against PyTorch's types, and left out where PyTorch is not installed.
-    without_torch = (
-        [] if importlib.util.find_spec("torch") else ["--exclude", "/(torch/|distributed.py|autoload.py)"]
-    )
+    # Code over a framework is checked against the framework's types, and left out where it is not installed.
+    without = [
+        argument
+        for framework, code in (("torch", "/(torch/|distributed.py|autoload.py)"), ("jax", "/jax/"))
+        if not importlib.util.find_spec(framework)
+        for argument in ("--exclude", code)
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *without_torch, str(package)],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *without, str(package)],
         capture_output=True,
         text=True,
         cwd=package.parent,
