@@ -20,16 +20,17 @@ C_FLAGS = ["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 CPP_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 
 
-def readme_examples():
-    """[(language, program, output)]: each program of the README, and the
-    output that the README shows for it."""
-    with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
-    programs = [
-        i for i, (language, text) in enumerate(blocks) if language in ("c", "cpp") and "int main(" in text
-    ]
-    outputs = {i: next(text for language, text in blocks[i:] if not language) for i in programs}
-    return [(blocks[i][0], blocks[i][1], outputs[i]) for i in programs]
+def printed_examples():
+    """[(language, program, output)]: the programs of the README and of the first tutorials in C and C++, and the
+    output that the pages show for them."""
+    found = []
+    for page in ("README.md", "docs/tutorials/c.md", "docs/tutorials/cpp.md"):
+        with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
+            blocks = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
+        for i, (language, text) in enumerate(blocks):
+            if language in ("c", "cpp") and "int main(" in text:
+                found.append((language, text, next(text for kind, text in blocks[i:] if kind == "text")))
+    return found
 
 
 def meson_of_the_build():
@@ -119,15 +120,15 @@ class Installed(unittest.TestCase):
         self.assertIn("[1]<stdout>:", out)
         self.assertIn(VERSION, run(self.launcher, "--version", environment=self.environment))
 
-    def test_the_programs_in_the_readme_build_without_warnings_and_print_what_it_says(self):
-        examples = readme_examples()
-        self.assertEqual([language for language, _, _ in examples], ["c", "cpp"])
+    def test_the_printed_programs_build_without_warnings_and_print_what_their_pages_show(self):
+        examples = printed_examples()
+        self.assertEqual([language for language, _, _ in examples], ["c", "c", "cpp"])
         for language, text, expected in examples:
-            source = os.path.join(self.folder.name, f"readme.{language}")
+            source = os.path.join(self.folder.name, f"printed.{language}")
             with open(source, "w", encoding="utf-8") as file:
                 file.write(text)
             compiler, flags = (["cc"], C_FLAGS) if language == "c" else (["c++"], CPP_FLAGS)
-            program = self.build(compiler, source, f"readme_{language}", flags)
+            program = self.build(compiler, source, f"printed_{language}", flags)
             seen = run(self.launcher, "-np", "2", program, environment=self.environment)
             self.assertEqual(sorted(seen.splitlines()), sorted(expected.splitlines()))
             run(program, environment=self.environment)  # without a launcher: a job of one rank

@@ -80,7 +80,7 @@ TEST_CASE("NCCL is looked for where it is named, then in the folders of pip, nea
 TEST_CASE("an NCCL that is named and cannot be loaded is an error, and no other takes its place") {
   CHECK_THAT(loaded("/nowhere/libnccl.so.2"),
              Catch::StartsWith("unsupported: DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2: ") &&
-                 Contains("or leave the variable unset"));
+                 Contains("or leave it unset"));
 }
 
 TEST_CASE("a file that is no NCCL, or too old a one, is refused by name and version") {
