@@ -39,8 +39,8 @@ from ..process_sets import ProcessSet, add_process_set, global_process_set, remo
 from ..reduce_ops import *  # noqa: F403
 from ..reduce_ops import __all__ as _reduce_ops
 from ..timeline import start_timeline, stop_timeline
-from . import gradients as _gradients  # noqa: F401  registers them
 from . import data, elastic, functions, ops
+from . import gradients as _gradients  # noqa: F401  registers them
 from . import numbers as _numbers
 from .compression import Compression, Compressor
 from .elastic import HostsUpdatedInterrupt

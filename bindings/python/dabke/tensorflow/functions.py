@@ -14,6 +14,7 @@ from ..errors import InvalidArgumentError, UnimplementedError
 from ..process_sets import global_process_set, set_id_of
 from .naming import group_names
 from .submission import run
+from .traced import unconverted
 
 __all__ = [
     "BroadcastGlobalVariablesHook",
@@ -46,9 +47,10 @@ def variables_of(variables: Any) -> list[Any]:
     return listed
 
 
+@unconverted
 def broadcast_variables(
     variables: Any, root_rank: int, process_set: AnySet = _WORLD, inplace: bool = False
-) -> Any:
+) -> None:
     """Gives all ranks the variables of one rank. All are under way at once.
 
     Args:
@@ -58,24 +60,15 @@ def broadcast_variables(
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
         inplace: has no effect: values are always assigned.
 
-    Returns:
-        in a function that is being traced, an op; else None.
-
     Raises:
         InvalidArgumentError: something else than variables.
         MismatchError: the ranks disagree about a shape or dtype; on all.
         HorovodInternalError: the job has failed.
     """
-    listed = variables_of(variables)
-    if not listed:
-        return None
-    options = options_of(set_id_of(process_set), root_rank=int(root_rank))
-    names = group_names("broadcast", "variables", options.process_set, len(listed))
-    received = run(BROADCAST, names, listed, options).outputs
-    assigned = [variable.assign(value) for variable, value in zip(listed, received)]
-    return None if tf.executing_eagerly() else tf.group(*[each for each in assigned if each is not None])
+    broadcast_(variables, root_rank, "variables", process_set)
 
 
+@unconverted
 def broadcast_(
     variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: AnySet = _WORLD
 ) -> list[tf.Tensor]:
@@ -104,6 +97,7 @@ def _refuse_session(call: str, session: Any) -> None:
         raise UnimplementedError(f"{call}: sessions of TensorFlow 1 are not supported; call it in eager mode")
 
 
+@unconverted
 def broadcast_object(
     obj: Any,
     root_rank: int = 0,
@@ -133,6 +127,7 @@ def broadcast_object(
     return objects.broadcast_object(obj, root_rank, name, process_set)
 
 
+@unconverted
 def broadcast_object_fn(
     root_rank: int = 0, session: Any = None, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Callable[[Any], Any]:
@@ -141,6 +136,7 @@ def broadcast_object_fn(
     return lambda obj: objects.broadcast_object(obj, root_rank, name, process_set)
 
 
+@unconverted
 def allgather_object(
     obj: Any, session: Any = None, name: str | None = None, process_set: AnySet = _WORLD
 ) -> list[Any]:
@@ -174,6 +170,7 @@ def _tensorflow_1(call: str) -> NoReturn:
     )
 
 
+@unconverted
 def broadcast_global_variables(root_rank: int) -> None:
     """A form of TensorFlow 1, which has global variables.
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from .._frontend.options import AnySet
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
+from .traced import unconverted
 
 __all__ = ["LocalGradientAggregationHelper"]
 
@@ -67,6 +68,7 @@ class LocalGradientAggregationHelper:
     def _is_last_pass(self) -> Any:
         return tf.equal(self._counter, self._passes)
 
+    @unconverted
     def compute_gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Adds the gradients.
 
@@ -128,6 +130,7 @@ class LocalGradientAggregationHelper:
             results[i] = each
         return results
 
+    @unconverted
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
         """Calls the function in the last pass of a step, and starts the next one.
 

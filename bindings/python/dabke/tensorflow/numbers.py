@@ -11,6 +11,7 @@ from ..process_sets import set_id_of
 from .library import library
 from .order import run_independently
 from .submission import errors_of_ours
+from .traced import unconverted
 
 __all__ = ["local_rank_op", "local_size_op", "process_set_included_op", "rank_op", "size_op"]
 
@@ -36,21 +37,25 @@ def _number(number: _Number, name: str | None, process_set: AnySet = 0) -> tf.Te
     return result
 
 
+@unconverted
 def rank_op(name: str | None = None) -> tf.Tensor:
     """This process's rank, as an int32 scalar. `name` is that of the node."""
     return _number(_Number.RANK, name)
 
 
+@unconverted
 def local_rank_op(name: str | None = None) -> tf.Tensor:
     """This process's rank among those of its host, as an int32 scalar. `name` is that of the node."""
     return _number(_Number.LOCAL_RANK, name)
 
 
+@unconverted
 def local_size_op(name: str | None = None) -> tf.Tensor:
     """The number of ranks of this host, as an int32 scalar. `name` is that of the node."""
     return _number(_Number.LOCAL_SIZE, name)
 
 
+@unconverted
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     """The number of ranks of a process set, as an int32 scalar.
 
@@ -64,6 +69,7 @@ def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     return _number(_Number.SET_SIZE, name, process_set_id)
 
 
+@unconverted
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     """1 where this rank is in a process set, 0 where it is not, as an int32 scalar.
 

@@ -30,6 +30,7 @@ from .naming import full_name, group_names
 from .options import reduce_op, refuse_adasum
 from .reduction import reduce_dense, reduce_slices
 from .submission import run, run_one
+from .traced import unconverted
 
 __all__ = [
     "allgather",
@@ -46,6 +47,7 @@ __all__ = [
 _WORLD = global_process_set
 
 
+@unconverted
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -93,6 +95,7 @@ def allreduce(
     return reduce_dense([full], [tensor], operation, scales, number, compression, is_group=False)[0]
 
 
+@unconverted
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
@@ -136,6 +139,7 @@ def grouped_allreduce(
     return results
 
 
+@unconverted
 def allgather(
     tensor: Any, name: str | None = None, ignore_name_scope: bool = False, process_set: AnySet = _WORLD
 ) -> tf.Tensor:
@@ -160,6 +164,7 @@ def allgather(
     return run_one(ALLGATHER, full_name("allgather", name, options.process_set), tensor, options)
 
 
+@unconverted
 def grouped_allgather(
     tensors: Sequence[Any],
     name: str | None = None,
@@ -182,6 +187,7 @@ def grouped_allgather(
     return run(ALLGATHER, names, tensors, options, is_group=True).outputs if tensors else []
 
 
+@unconverted
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -211,6 +217,7 @@ def broadcast(
     return run_one(BROADCAST, full_name("broadcast", name, options.process_set), tensor, options)
 
 
+@unconverted
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -245,6 +252,7 @@ def alltoall(
     return result.outputs[0] if splits is None else (result.outputs[0], result.received_splits)
 
 
+@unconverted
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
@@ -273,6 +281,7 @@ def reducescatter(
     )[0]
 
 
+@unconverted
 def grouped_reducescatter(
     tensors: Sequence[Any],
     device_dense: str = "",
@@ -326,6 +335,7 @@ def _reducescatter(
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs)]
 
 
+@unconverted
 def join() -> int:
     """Says that this rank has no more data; it takes part in the others' allreduces until all ranks have joined.
 

@@ -15,6 +15,7 @@ from ..reduce_ops import Average
 from .compression import Compression, Compressor
 from .gradient_aggregation import LocalGradientAggregationHelper
 from .gradient_reducer import GradientReducer
+from .traced import unconverted
 
 __all__ = ["DistributedOptimizer"]
 
@@ -36,6 +37,7 @@ class _Distributed:
 class _DistributedKeras(_Distributed):
     """The methods that the class of an optimizer of Keras 3 gets on top."""
 
+    @unconverted
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> Any:
         """As that of the wrapped optimizer; the gradients are those of all ranks."""
         optimizer: Any = self
@@ -55,6 +57,7 @@ class _DistributedKeras(_Distributed):
 class _DistributedV1(_Distributed):
     """The methods that the class of an optimizer of tf.compat.v1 gets on top."""
 
+    @unconverted
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
         """As that of the wrapped optimizer; the gradients are those of all ranks."""
         pairs = super().compute_gradients(*args, **kwargs)  # type: ignore[misc]
@@ -62,6 +65,7 @@ class _DistributedV1(_Distributed):
         variables = [variable for _, variable in pairs]
         return list(zip(self._dabke_aggregation.compute_gradients(gradients, variables), variables))
 
+    @unconverted
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """As that of the wrapped optimizer; in the last pass of a step alone."""
         base = super()

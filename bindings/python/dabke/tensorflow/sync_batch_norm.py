@@ -12,6 +12,7 @@ from .._frontend.collective_table import ALLREDUCE
 from .._frontend.options import options_of
 from ..reduce_ops import Sum
 from .submission import run_one
+from .traced import unconverted
 
 __all__ = ["SyncBatchNormalization"]
 
@@ -37,6 +38,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignor
         # Layers are made in the same order on all ranks.
         self._dabke_name = f"sync_batch_norm.{next(_numbers)}"
 
+    @unconverted
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if _core.size() == 1:
             return super()._moments(inputs, mask)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from ..reduce_ops import Average
 from .compression import Compression, Compressor
 from .gradient_reducer import GradientReducer
 from .naming import in_this_graph
+from .traced import unconverted
 
 __all__ = ["DistributedGradientTape", "PartialDistributedGradientTape"]
 
@@ -25,6 +26,7 @@ class _DistributedTape:
 
     _dabke_reducer: GradientReducer
 
+    @unconverted
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         """As that of tf.GradientTape, of the same arguments; the gradients are those of all ranks.
 
@@ -67,6 +69,7 @@ def _distributed(gradtape: Any, reducer: GradientReducer) -> Any:
     return result
 
 
+@unconverted
 def DistributedGradientTape(
     gradtape: tf.GradientTape,
     device_dense: str = "",
@@ -117,6 +120,7 @@ def DistributedGradientTape(
     return _distributed(gradtape, reducer)
 
 
+@unconverted
 def PartialDistributedGradientTape(
     gradtape: tf.GradientTape,
     device_dense: str = "",
