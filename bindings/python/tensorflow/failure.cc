@@ -5,7 +5,8 @@
 namespace dabke::python::tensorflow {
 namespace {
 
-/// TensorFlow's code for a status. TF_CANCELLED stands for none: an executor hides it behind the error of another op.
+/// TensorFlow's code for a status. TF_CANCELLED stands for none, because an executor hides it behind the error of another
+/// op; nor does TF_UNAVAILABLE, which a function turns into TF_INTERNAL.
 TF_Code code_of(dabke_status status) {
   switch (status) {
     case DABKE_ERROR_INVALID_ARGUMENT:
@@ -17,7 +18,7 @@ TF_Code code_of(dabke_status status) {
     case DABKE_ERROR_SHUT_DOWN:
     case DABKE_ERROR_FORKED: return TF_FAILED_PRECONDITION;
     case DABKE_ERROR_PEER_LOST:
-    case DABKE_ERROR_TRANSPORT: return TF_UNAVAILABLE;
+    case DABKE_ERROR_TRANSPORT:
     case DABKE_ERROR_ABORTED: return TF_ABORTED;
     case DABKE_ERROR_STALLED:
     case DABKE_ERROR_TIMEOUT: return TF_DEADLINE_EXCEEDED;

@@ -32,7 +32,6 @@ enum TF_Code : int {
   TF_ABORTED = 10,
   TF_UNIMPLEMENTED = 12,
   TF_INTERNAL = 13,
-  TF_UNAVAILABLE = 14,
 };
 
 /// TF_DataType: those that the runtime shares.
