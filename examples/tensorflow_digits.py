@@ -3,8 +3,9 @@
 
     dabkerun -np 2 python examples/tensorflow_digits.py
 
-Each rank trains on its own shard of the images. The tape averages the gradients over the ranks inside of the tf.function, so all
-ranks take the same steps and keep the same weights. What a script for one process has to change is marked with (1) to (8).
+Each rank trains on its own shard of the images. The tape averages the gradients over the ranks inside of the
+tf.function, so all ranks take the same steps and keep the same weights. What a script for one process has to
+change is marked with (1) to (8).
 """
 
 import argparse
@@ -60,7 +61,7 @@ def make_model():
 
 
 def accuracy(model, images, labels):
-    """Each rank looks at every size-th image; the counts of all are added."""
+    """Each rank takes every size-th image; the counts of all are added."""
     own = slice(hvd.rank(), None, hvd.size())
     guesses = tf.argmax(model(images[own]), 1)
     right = tf.reduce_sum(tf.cast(guesses == labels[own], tf.int64))
@@ -75,7 +76,7 @@ def main():
         tf.config.set_visible_devices(
             gpus[hvd.local_rank() % len(gpus)], "GPU"
         )  # (2) a GPU for each rank of a host
-    tf.config.threading.set_intra_op_parallelism_threads(1)  # layers so small are no work for several
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # such small layers need only one
     tf.keras.utils.set_random_seed(options.seed)
     (images, labels), (held_images, held_labels) = load(options.data)
 

@@ -1,4 +1,5 @@
-"""The ways in which a test of dabke.tensorflow calls a function: in eager mode, and in a graph of either way."""
+"""The ways in which a test of dabke.tensorflow calls a function: in eager mode, and in a graph of either
+way."""
 
 import pytest
 

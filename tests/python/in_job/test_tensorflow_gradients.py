@@ -37,7 +37,8 @@ def loss_of(job, collective, x):
 
 
 def differences(job, collective, x):
-    """The gradient of the sum of all losses for each rank's input: all ranks move one number of one rank at a time."""
+    """The gradient of the sum of all losses for each rank's input: all ranks move one number of one rank at a
+    time."""
     step, own = 1e-4, numpy.zeros(x.shape)
     for rank in range(job.size):
         for i in range(x.size):

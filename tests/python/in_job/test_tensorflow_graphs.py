@@ -1,4 +1,5 @@
-"""Many collectives in one graph, in both ways: whatever the order on each rank, and whatever surrounds them."""
+"""Many collectives in one graph, in both ways: whatever the order on each rank, and whatever surrounds
+them."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""TensorFlow in jobs of their own: what an import leaves to the program, small thread pools, lost ranks, the example."""
+"""TensorFlow in jobs of their own: what an import leaves to the program, small thread pools, lost ranks, the
+example."""
 
 import importlib.util
 import json
@@ -13,8 +14,8 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).resolve().parents[3]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
-# A pool of so many threads can only be chosen before TensorFlow has begun, so it also shows that import and init leave
-# that to the program.
+# A pool of so many threads can only be chosen before TensorFlow has begun, so it also shows that import and
+# init leave that to the program.
 MANY = """
     import os, random, sys
     import dabke.tensorflow as hvd

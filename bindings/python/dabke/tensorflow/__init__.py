@@ -7,8 +7,8 @@
     optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
     hvd.broadcast_variables(model.variables, root_rank=0)
 
-Nothing is compiled against TensorFlow. docs/python/tensorflow.md has every name, and what is other than in Horovod.
-Neither the import nor ``init`` initialises TensorFlow's devices or threads.
+Nothing is compiled against TensorFlow. docs/python/tensorflow.md has every name, and what is other than in
+Horovod. Neither the import nor ``init`` initialises TensorFlow's devices or threads.
 """
 
 from typing import Any as _Any

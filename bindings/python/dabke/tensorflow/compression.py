@@ -1,8 +1,8 @@
 """Gradients that travel with fewer bits.
 
-``Compression.fp16`` and ``Compression.bf16`` leave float32 tensors as they are and let the runtime round what goes
-between hosts: inside a host nothing is rounded, and the sum is made in float32. Other dtypes, and other collectives than
-allreduce, are cast before and back after.
+``Compression.fp16`` and ``Compression.bf16`` leave float32 tensors as they are. The runtime rounds what goes
+between hosts; inside a host nothing is rounded, and the sum is made in float32. Other dtypes, and other
+collectives than allreduce, are cast before and back after.
 
 A compressor of one's own is a class with the two static methods of ``Compressor``.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from ..compression import Compression as WireCompression
 
@@ -36,7 +36,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Everything as it is, unless DABKE_COMPRESSION says otherwise for the job."""
+    """No change, unless DABKE_COMPRESSION sets another form for the job."""
 
     wire: ClassVar[int | None] = int(WireCompression.default)
 
@@ -97,7 +97,8 @@ class Compression:
 
 
 def wire_compression(compression: type[Compressor], dtype: tf.DType) -> int | None:
-    """The runtime's number where it compresses this dtype itself, as ``none`` always is; None where it is cast."""
+    """The runtime's number where it compresses this dtype itself, as ``none`` always is; None where it is
+    cast."""
     wire: int | None = getattr(compression, "wire", None)
     if compression is NoneCompressor or dtype == tf.float32:
         return wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend import objects
 from .._frontend.collective_table import BROADCAST
@@ -30,7 +30,8 @@ _WORLD = global_process_set
 
 
 def variables_of(variables: Any) -> list[Any]:
-    """The variables as a list, also those of an optimizer or a model: `variables` is a property in Keras 3, and was a method.
+    """The variables as a list, also those of an optimizer or a model: `variables` is a property in Keras 3,
+    and was a method.
 
     Raises:
         InvalidArgumentError: something else than variables.
@@ -54,8 +55,8 @@ def broadcast_variables(
     """Gives all ranks the variables of one rank. All are under way at once.
 
     Args:
-        variables: of TensorFlow or Keras, in the same order on all ranks; or an optimizer, a model or a layer, which is
-            built on all ranks.
+        variables: of TensorFlow or Keras, in the same order on all ranks; or an optimizer, a model or a
+            layer, which is built on all ranks.
         root_rank: the world rank that sends, also in a process set.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
         inplace: has no effect: values are always assigned.
@@ -111,15 +112,16 @@ def broadcast_object(
         obj: whatever pickle can take, or cloudpickle where it is installed. Only that of `root_rank` counts.
         root_rank: the world rank that sends, also in a process set.
         session: None.
-        name: as that of a tensor; its tensors are ``broadcast_object.<name>.length`` and the like. None: numbered.
+        name: as that of a tensor; its tensors are ``broadcast_object.<name>.length`` and the like. None:
+            numbered.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
         the object; on `root_rank` the very same.
 
     Raises:
-        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with that rank's
-            text.
+        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with
+            that rank's text.
         UnimplementedError: there is a session.
         HorovodInternalError: the job has failed.
     """
@@ -131,7 +133,8 @@ def broadcast_object(
 def broadcast_object_fn(
     root_rank: int = 0, session: Any = None, name: str | None = None, process_set: AnySet = _WORLD
 ) -> Callable[[Any], Any]:
-    """A function of an object that does what ``broadcast_object`` does, whose arguments and errors these are."""
+    """A function of an object that does what ``broadcast_object`` does, whose arguments and errors these
+    are."""
     _refuse_session("broadcast_object_fn", session)
     return lambda obj: objects.broadcast_object(obj, root_rank, name, process_set)
 
@@ -152,7 +155,8 @@ def allgather_object(
         the objects, in the order of the ranks.
 
     Raises:
-        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that rank's text.
+        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that
+            rank's text.
         UnimplementedError: there is a session.
         HorovodInternalError: the job has failed.
     """
@@ -165,8 +169,9 @@ def allgather_object(
 
 def _tensorflow_1(call: str) -> NoReturn:
     raise UnimplementedError(
-        f"{call}: graphs with global variables are TensorFlow 1; call broadcast_variables(model.variables, root_rank) "
-        "and broadcast_variables(optimizer, root_rank) after the first step, or use the callback of dabke.keras"
+        f"{call}: graphs with global variables are TensorFlow 1; call "
+        "broadcast_variables(model.variables, root_rank) and broadcast_variables(optimizer, root_rank) "
+        "after the first step, or use the callback of dabke.keras"
     )
 
 
@@ -175,7 +180,7 @@ def broadcast_global_variables(root_rank: int) -> None:
     """A form of TensorFlow 1, which has global variables.
 
     Raises:
-        UnimplementedError: always; the text says what to use.
+        UnimplementedError: always; the text names what to use.
     """
     _tensorflow_1("broadcast_global_variables")
 
@@ -184,7 +189,7 @@ class BroadcastGlobalVariablesHook:
     """A form of TensorFlow 1, for its monitored sessions.
 
     Raises:
-        UnimplementedError: always; the text says what to use.
+        UnimplementedError: always; the text names what to use.
     """
 
     def __init__(self, root_rank: int, device: str = "") -> None:

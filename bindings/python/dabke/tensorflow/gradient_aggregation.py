@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.options import AnySet
 from ..errors import InvalidArgumentError
@@ -20,7 +20,8 @@ Reduce = Callable[[list[Any], list[Any]], list[Any]]
 class LocalGradientAggregationHelper:
     """The sums of one optimizer's gradients.
 
-    1. ``compute_gradients`` adds gradients to the sums. In the last pass of a step it reduces the sums and empties them.
+    1. ``compute_gradients`` adds gradients to the sums. In the last pass of a step it reduces the sums and
+       empties them.
     2. ``apply_gradients`` calls its function in that pass alone.
 
     Both work in eager mode and in a tf.function, whose conditional they need.
@@ -73,7 +74,8 @@ class LocalGradientAggregationHelper:
         """Adds the gradients.
 
         Args:
-            gradients: a tensor, tf.IndexedSlices or None for each variable; None for the same ones in every pass.
+            gradients: a tensor, tf.IndexedSlices or None for each variable; None for the same ones in every
+                pass.
             variables: whose gradients they are.
 
         Returns:
@@ -116,7 +118,7 @@ class LocalGradientAggregationHelper:
         return reduced
 
     def _choose(self, last: Callable[[], list[Any]], other: Callable[[], list[Any]]) -> list[Any]:
-        """What `last` gives in the last pass of a step, and `other` in others."""
+        """The result of `last` in the last pass of a step, and of `other` in all others."""
         if tf.executing_eagerly():
             return last() if bool(self._is_last_pass()) else other()
         present = [i for i, total in enumerate(self._sums) if total is not None]

@@ -1,7 +1,7 @@
 """The reduction of a list of gradients, for tapes and optimizers.
 
-In eager mode all dense gradients go as one group. In a graph each one is reduced as soon as it is there, unless the program
-asks for groups. Gradients that are tf.IndexedSlices are gathered, each by itself.
+In eager mode all dense gradients go as one group. In a graph each one is reduced as soon as it is there,
+unless the program asks for groups. Gradients that are tf.IndexedSlices are gathered, each by itself.
 
 Which gradients are None must not differ by rank: these take no part.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.options import AnySet
@@ -73,7 +73,7 @@ class GradientReducer:
         self._kept.append(variable)
 
     def is_local(self, variable: Any) -> bool:
-        """Whether the variable's gradient is not reduced."""
+        """Returns True if the variable's gradient is not reduced."""
         return key_of(variable) in self._local
 
     def _is_alone(self) -> bool:

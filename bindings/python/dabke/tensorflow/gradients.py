@@ -1,9 +1,9 @@
 """The gradients of the collectives, for each form of their ops.
 
-The gradient of an allreduce is the same allreduce of the ranks' gradients. An allgather gives each rank its rows of
-the ranks' average gradient, a broadcast gives the root that average and the others zeros, an alltoall sends each row's
-gradient back where the row came from, and a reducescatter gathers the ranks' gradients, times the number of ranks
-where it sums. These scales are Horovod's: what they give is averaged over the ranks once, as an optimizer does.
+An allreduce reduces the ranks' gradients in the same way. An allgather gives each rank its rows of the ranks'
+average gradient. A broadcast gives that average to the root, and zeros to the others. An alltoall sends each
+row's gradient back where the row came from. A reducescatter gathers the ranks' gradients, times the number of
+ranks where it sums. These scales are Horovod's: an optimizer averages the results over the ranks once more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.collective_table import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
@@ -31,7 +31,7 @@ def _factor(op: Any, name: str) -> float:
 
 
 class _Call:
-    """What an op of a collective has been called with, which its gradient needs again."""
+    """The inputs and attributes of a collective's op, which its gradient needs again."""
 
     def __init__(self, op: Any, collective: str, has_splits: bool = False) -> None:
         further = (2 if has_splits else 1) + op.type.endswith("Wait")
@@ -62,7 +62,8 @@ class _Call:
         """Raises UnsupportedError where the operation has no gradient."""
         if self.options.op not in (Average, Sum):
             raise UnsupportedError(
-                f"{self._collective}: only Average and Sum have a gradient, not {ReduceOp(self.options.op).name}"
+                f"{self._collective}: only Average and Sum have a gradient, "
+                f"not {ReduceOp(self.options.op).name}"
             )
 
     def mean(self, grads: list[Any]) -> list[tf.Tensor]:

@@ -7,8 +7,8 @@ import functools
 import warnings
 from typing import Any
 
-import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python.ops import control_flow_util  # type: ignore[import-untyped]
 
 from ..errors import UnsupportedError
 
@@ -17,7 +17,7 @@ __all__ = ["on_host", "refuse_xla"]
 
 @functools.cache
 def _has_gpus() -> bool:
-    """Whether there are GPUs; says once what happens to their tensors."""
+    """Returns True if there are GPUs, and warns once that their tensors are copied."""
     if not tf.config.list_physical_devices("GPU"):
         return False
     warnings.warn(
@@ -33,7 +33,7 @@ def on_host() -> Any:
 
 
 def refuse_xla(collective: str, name: str) -> None:
-    """Raises where the function that is being traced is to be compiled by XLA, which knows no ops of ours.
+    """Raises if XLA is to compile the function that is being traced. XLA cannot compile our ops.
 
     Raises:
         UnsupportedError: the function, or one around it, has jit_compile=True.
@@ -41,6 +41,6 @@ def refuse_xla(collective: str, name: str) -> None:
     if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
         raise UnsupportedError(
             f"{collective} '{name}': XLA cannot compile collectives of Dabke; trace this function without "
-            "jit_compile=True (model.compile(..., jit_compile=False) in Keras). A function without collectives that it "
-            "calls may have jit_compile=True"
+            "jit_compile=True (model.compile(..., jit_compile=False) in Keras). A function without "
+            "collectives that it calls may have jit_compile=True"
         )

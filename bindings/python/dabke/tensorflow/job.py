@@ -27,10 +27,11 @@ def init(
     size: int | None = None,
     exchange: Exchange | None = None,
 ) -> None:
-    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have come.
+    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have
+    come.
 
-    TensorFlow is not initialised by it: visible devices and thread counts can still be set. A second call without arguments
-    does nothing while the job runs.
+    TensorFlow is not initialised by it: visible devices and thread counts can still be set. A second call
+    without arguments does nothing while the job runs.
 
     Args:
         comm: as in ``dabke.init``.
@@ -39,11 +40,11 @@ def init(
         rank: as in ``dabke.init``.
         size: as in ``dabke.init``.
         exchange: as in ``dabke.init``.
-        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the number of
-            those that take part. None: what DABKE_JOIN says, and "horovod" where it says nothing.
-        duplicate_names: "error" refuses a name that is still in flight; "queue" lets the second wait for the first. None:
-            what DABKE_DUPLICATE_NAMES says, and "error" where it says nothing. The parallel iterations of a loop are one
-            reason why a name may be in flight twice, and would mix their data.
+        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the
+            number of those that take part. None: the value of DABKE_JOIN, or "horovod".
+        duplicate_names: "error" refuses a name that is still in flight; "queue" lets the second wait for the
+            first. None: the value of DABKE_DUPLICATE_NAMES, or "error". The parallel iterations of a loop are
+            one reason why a name may be in flight twice, and would mix their data.
 
     Raises:
         AlreadyInitializedError: the job runs, and this call has arguments.

@@ -6,7 +6,7 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from ..errors import NotBuiltError
 

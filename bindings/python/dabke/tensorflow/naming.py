@@ -1,7 +1,8 @@
 """The names of tensors that the program has not named.
 
-In eager mode calls are counted, as in all of Dabke. In a graph the count is that of the function that is being traced, and
-its name stands before it: so names are the same on all ranks, whatever the order in which they trace their functions.
+In eager mode calls are counted, as in all of Dabke. In a graph the calls of the function that is being traced
+are counted, and its name comes first. So names are the same on all ranks, in whatever order they trace their
+functions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.names import prefixed_name
 
@@ -40,7 +41,8 @@ def _path_of(graph: Any) -> str:
 
 
 def in_this_graph(what: str) -> str | None:
-    """``<function>.<what>.<n>``, n counting the `what` of the function that is being traced; None in eager mode."""
+    """``<function>.<what>.<n>``, n counting the `what` of the function that is being traced; None in eager
+    mode."""
     if tf.executing_eagerly():
         return None
     graph = tf.compat.v1.get_default_graph()

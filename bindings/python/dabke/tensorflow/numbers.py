@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.options import AnySet
 from ..process_sets import set_id_of
@@ -17,7 +17,7 @@ __all__ = ["local_rank_op", "local_size_op", "process_set_included_op", "rank_op
 
 
 class _Number(enum.IntEnum):
-    """The attribute `number` of the op; bindings/python/tensorflow/numbers.cc has the same order."""
+    """The attribute `number` of the op; bindings/python/tensorflow_ops/numbers.cc has the same order."""
 
     RANK = 0
     SIZE = 1

@@ -2,14 +2,15 @@
 
 Names, arguments, defaults and meanings are those of horovod.tensorflow.
 
-A name stands for the same tensor on every rank. In eager mode tensors without one are counted, so that all ranks call in the
-same order; in a function, they are counted in the function (``naming``). A tensor is whatever tf.convert_to_tensor takes.
+A name stands for the same tensor on every rank. In eager mode tensors without one are counted, so that all
+ranks call in the same order; in a function, they are counted in the function (``naming``). A tensor is
+whatever tf.convert_to_tensor takes.
 
-Every function accepts some arguments that have no effect here: `device_dense` and `device_sparse`, because the ops run on
-the host, and `ignore_name_scope`, because names have no scope of TensorFlow's.
+Every function accepts some arguments that have no effect here: `device_dense` and `device_sparse`, because
+the ops run on the host, and `ignore_name_scope`, because names have no scope of TensorFlow's.
 
-What is wrong is raised in eager mode as a class of ``dabke.errors``. What fails while a function runs, TensorFlow raises as
-one of ``tf.errors``, with the same text.
+What is wrong is raised in eager mode as a class of ``dabke.errors``. What fails while a function runs,
+TensorFlow raises as one of ``tf.errors``, with the same text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import barriers
 from .._frontend.collective_table import ALLGATHER, ALLTOALL, BROADCAST, REDUCESCATTER
@@ -61,10 +62,12 @@ def allreduce(
     process_set: AnySet = _WORLD,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """Reduces the tensors of all ranks element by element; every rank gets the result. Differentiable for Average and Sum.
+    """Reduces the tensors of all ranks element by element; every rank gets the result. Differentiable for
+    Average and Sum.
 
     Args:
-        tensor: of any shape; the same shape and dtype on every rank. Or a tf.IndexedSlices, whose rows may differ by rank.
+        tensor: of any shape; the same shape and dtype on every rank. Or a tf.IndexedSlices, whose rows may
+            differ by rank.
         average: the older form of `op`: True for Average, False for Sum.
         device_dense: has no effect.
         device_sparse: has no effect.
@@ -77,13 +80,15 @@ def allreduce(
         ignore_name_scope: has no effect.
 
     Returns:
-        a new tensor of the shape and dtype of `tensor`; a tf.IndexedSlices of all ranks' rows for such a `tensor`.
+        a new tensor of the shape and dtype of `tensor`; a tf.IndexedSlices of all ranks' rows for such a
+        `tensor`.
 
     Raises:
         InvalidArgumentError: an argument makes no sense.
         UnimplementedError: `op` is Adasum.
         UnsupportedError: a dtype that no backend of this build can work on, or a function that XLA compiles.
-        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`; on all.
+        MismatchError: the ranks disagree about shape, dtype, `op`, a factor, `compression` or `process_set`;
+            on all.
         HorovodInternalError: the job has failed.
     """
     number = set_id_of(process_set)
@@ -109,13 +114,14 @@ def grouped_allreduce(
     ignore_name_scope: bool = False,
     name: str | None = None,
 ) -> list[Any]:
-    """An allreduce of several tensors that travel together: all of them, or none. Differentiable as ``allreduce``.
+    """An allreduce of several tensors that travel together: all of them, or none. Differentiable as
+    ``allreduce``.
 
     Errors and the arguments that are not here are those of ``allreduce``.
 
     Args:
-        tensors: as many on every rank, each with the same shape and dtype everywhere. Any tf.IndexedSlices among them
-            travel by themselves.
+        tensors: as many on every rank, each with the same shape and dtype everywhere. Any tf.IndexedSlices
+            among them travel by themselves.
         name: of the group; its members are ``<name>_<i>of<count>``, i from 1.
 
     Returns:
@@ -146,7 +152,8 @@ def allgather(
     """All ranks' tensors one behind the other, in the order of the ranks, on every rank; differentiable.
 
     Args:
-        tensor: of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype may not.
+        tensor: of shape [rows, ...]. The rows may differ by rank, 0 too; the other dimensions and the dtype
+            may not.
         name: stands for the same tensor on every rank; ``allgather.`` comes before it. None: numbered.
         ignore_name_scope: has no effect.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
@@ -157,7 +164,8 @@ def allgather(
     Raises:
         InvalidArgumentError: an argument makes no sense, such as a scalar.
         UnsupportedError: a dtype that no backend of this build can work on, or a function that XLA compiles.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on
+            all.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set))
@@ -225,25 +233,27 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: AnySet = _WORLD,
 ) -> Any:
-    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source rank.
-    Differentiable.
+    """Sends row block i of the tensor to rank i of the set; the result has the rows that came, by source
+    rank. Differentiable.
 
     Args:
-        tensor: of shape [rows, ...]; the dimensions behind the first and the dtype are the same on every rank.
-        splits: the rows for each rank of the set, as a tensor or a list; their sum is the first dimension. None: equal
-            parts.
+        tensor: of shape [rows, ...]; the dimensions behind the first and the dtype are the same on every
+            rank.
+        splits: the rows for each rank of the set, as a tensor or a list; their sum is the first dimension.
+            None: equal parts.
         name: stands for the same tensor on every rank; ``alltoall.`` comes before it. None: numbered.
         ignore_name_scope: has no effect.
         process_set: the ranks that take part, as a ``ProcessSet`` or its number.
 
     Returns:
-        the tensor, of shape [rows that came, ...]; with `splits`, that and an int32 tensor of the rows that came from
-        each rank.
+        the tensor, of shape [rows that came, ...]; with `splits`, that and an int32 tensor of the rows that
+        came from each rank.
 
     Raises:
         InvalidArgumentError: an argument makes no sense, such as `splits` with another sum.
         UnsupportedError: a dtype that no backend of this build can work on, or a function that XLA compiles.
-        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on all.
+        MismatchError: the ranks disagree about the dimensions behind the first, dtype or `process_set`; on
+            all.
         HorovodInternalError: the job has failed.
     """
     options = options_of(set_id_of(process_set))
@@ -264,10 +274,11 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
-    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average and Sum.
+    """Reduces like ``allreduce``; rank i of the set gets the i-th block of rows. Differentiable for Average
+    and Sum.
 
-    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the arguments that
-    are not here are those of ``allreduce``.
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. Errors and the
+    arguments that are not here are those of ``allreduce``.
 
     Args:
         tensor: of shape [d, ...]; the same shape and dtype on every rank.
@@ -337,7 +348,7 @@ def _reducescatter(
 
 @unconverted
 def join() -> int:
-    """Says that this rank has no more data; it takes part in the others' allreduces until all ranks have joined.
+    """Waits for all ranks to join. Until then this rank takes part in the others' allreduces without data.
 
     Returns:
         the rank that joined last.

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.options import AnySet
 from ..errors import InvalidArgumentError
@@ -39,7 +39,7 @@ class _DistributedKeras(_Distributed):
 
     @unconverted
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> Any:
-        """As that of the wrapped optimizer; the gradients are those of all ranks."""
+        """Applies the gradients of all ranks as the wrapped optimizer does."""
         optimizer: Any = self
         if not optimizer.built and trainable_variables is not None:
             with tf.init_scope():
@@ -50,8 +50,8 @@ class _DistributedKeras(_Distributed):
             variables = list(trainable_variables)
         helper = self._dabke_aggregation
         reduced = helper.compute_gradients(list(grads), variables)
-        base = super()
-        return helper.apply_gradients(lambda: base.apply(reduced, variables))  # type: ignore[misc]
+        base: Any = super()
+        return helper.apply_gradients(lambda: base.apply(reduced, variables))
 
 
 class _DistributedV1(_Distributed):
@@ -59,7 +59,7 @@ class _DistributedV1(_Distributed):
 
     @unconverted
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """As that of the wrapped optimizer; the gradients are those of all ranks."""
+        """Computes gradients as the wrapped optimizer does, and reduces them over the ranks."""
         pairs = super().compute_gradients(*args, **kwargs)  # type: ignore[misc]
         gradients = [gradient for gradient, _ in pairs]
         variables = [variable for _, variable in pairs]
@@ -67,11 +67,9 @@ class _DistributedV1(_Distributed):
 
     @unconverted
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As that of the wrapped optimizer; in the last pass of a step alone."""
-        base = super()
-        return self._dabke_aggregation.apply_gradients(
-            lambda: base.apply_gradients(*args, **kwargs)  # type: ignore[misc]
-        )
+        """Applies gradients as the wrapped optimizer does, in the last pass of a step alone."""
+        base: Any = super()
+        return self._dabke_aggregation.apply_gradients(lambda: base.apply_gradients(*args, **kwargs))
 
 
 def _base_for(optimizer: Any) -> type[_Distributed]:
@@ -83,8 +81,8 @@ def _base_for(optimizer: Any) -> type[_Distributed]:
     if all(hasattr(optimizer, name) for name in ("apply", "build", "get_config", "built")):
         return _DistributedKeras
     raise InvalidArgumentError(
-        f"DistributedOptimizer: expected an optimizer of Keras 3 or of tf.compat.v1.train, got {type(optimizer).__name__}; "
-        "optimizers of tf_keras are not supported: unset TF_USE_LEGACY_KERAS"
+        "DistributedOptimizer: expected an optimizer of Keras 3 or of tf.compat.v1.train, "
+        f"got {type(optimizer).__name__}; optimizers of tf_keras are not supported: unset TF_USE_LEGACY_KERAS"
     )
 
 
@@ -108,29 +106,35 @@ def DistributedOptimizer(
     """The optimizer, reducing gradients over the ranks before it applies them.
 
     Args:
-        optimizer: of Keras 3, or of tf.compat.v1.train in eager mode or a tf.function. Its state is shared with the result.
-        name: of its gradients; they are ``allreduce.<name>_<i>of<count>``, i from 1. None: numbered, so all ranks make their
-            optimizers in the same order.
+        optimizer: of Keras 3, or of tf.compat.v1.train in eager mode or a tf.function. Its state is shared
+            with the result.
+        name: of its gradients; they are ``allreduce.<name>_<i>of<count>``, i from 1. None: numbered, so all
+            ranks make their optimizers in the same order.
         use_locking: has no effect.
         device_dense: has no effect.
         device_sparse: has no effect.
         compression: how gradients travel.
-        sparse_as_dense: gradients that are tf.IndexedSlices travel as dense ones; else their rows are gathered.
-        backward_passes_per_step: gradients of so many passes are added before they are reduced; others change nothing.
+        sparse_as_dense: gradients that are tf.IndexedSlices travel as dense ones; else their rows are
+            gathered.
+        backward_passes_per_step: gradients of so many passes are added before they are reduced; others change
+            nothing.
         op: Average, Sum, Min, Max or Product.
         gradient_predivide_factor: with Average, divides before the sum instead of after it.
         average_aggregated_gradients: sums of several passes are divided by the number of passes.
-        num_groups: gradients travel in so many groups, in the variables' order; 0: in eager mode all as one group, and in a
-            graph each by itself.
-        groups: the same as a number, or the groups themselves as lists of variables; others travel as without.
+        num_groups: gradients travel in so many groups, in the variables' order; 0: in eager mode all as one
+            group, and in a graph each by itself.
+        groups: the same as a number, or the groups themselves as lists of variables; others travel as
+            without.
         process_set: the ranks that train this model together. Others may call too, and train alone.
         scale_local_gradients: gradients that are not reduced are divided by the size of the set.
 
     Returns:
-        an object of a subclass of the optimizer's class with the same name, with ``register_local_var`` besides.
+        an object of a subclass of the optimizer's class with the same name, with ``register_local_var``
+        besides.
 
     Raises:
-        InvalidArgumentError: it is no such optimizer or distributed already; groups or passes make no sense.
+        InvalidArgumentError: another kind of optimizer, or a distributed one; groups or passes that make no
+            sense.
         UnimplementedError: `op` is Adasum.
     """
     base = _base_for(optimizer)

@@ -1,12 +1,13 @@
 """The order of submits and waits in a graph, so that a pool of one thread cannot deadlock.
 
-A wait keeps its thread until all ranks have submitted. Another rank may submit in another order, and so every wait of a
-graph comes after all of its submits that do not depend on the wait.
+A wait keeps its thread until all ranks have submitted. Another rank may submit in another order, and so every
+wait of a graph comes after all of its submits that do not depend on the wait.
 
 1. Submits that depend on no wait are control inputs of one op, the gate, which all waits come after.
 2. A submit that depends on some waits becomes a control input of all others.
-3. What depends on what is found out in the order in which ops were made. TensorFlow will order ops that use one resource, and
-   stateful ones without a resource, when the function ends; these dependences count already.
+3. What depends on what is found out in the order in which ops were made. TensorFlow will order ops that use
+   one resource, and stateful ones without a resource, when the function ends; these dependences count
+   already.
 
 An edge that would close a circle is never made: a submit becomes no input of a wait on which it depends.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 __all__ = ["note_submit", "note_wait", "run_independently"]
 
@@ -23,7 +24,8 @@ _ATTRIBUTE = "_dabke_order"
 
 
 def run_independently(op: Any) -> None:
-    """Frees an op from the order of stateful ops, in which TensorFlow would run one collective after the other."""
+    """Frees an op from the order of stateful ops, in which TensorFlow would run one collective after the
+    other."""
     manager = getattr(op.graph, "experimental_acd_manager", None)
     if manager is not None:
         manager.run_independently(op)

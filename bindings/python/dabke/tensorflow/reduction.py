@@ -1,11 +1,12 @@
-"""Allreduces of tensors of any kind: dense ones that may be compressed, and tf.IndexedSlices, which are gathered."""
+"""Allreduces of tensors of any kind: dense ones that may be compressed, and tf.IndexedSlices, which are
+gathered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.collective_table import ALLGATHER, ALLREDUCE
@@ -55,7 +56,8 @@ def reduce_dense(
 def reduce_slices(
     name: str, slices: tf.IndexedSlices, op: int, scales: tuple[float, float], process_set: int
 ) -> tf.IndexedSlices:
-    """Adds or averages slices: by an allgather of their values and one of their indices, which travel together.
+    """Adds or averages slices: by an allgather of their values and one of their indices, which travel
+    together.
 
     Args:
         name: the full name; ``.values`` and ``.indices`` come behind it.
@@ -69,8 +71,8 @@ def reduce_slices(
     """
     if op not in (Average, Sum):
         raise UnsupportedError(
-            f"allreduce '{name}': tf.IndexedSlices are added or averaged, not reduced by {ReduceOp(op).name}; "
-            "pass sparse_as_dense=True, or tf.convert_to_tensor(...)"
+            f"allreduce '{name}': tf.IndexedSlices are added or averaged, "
+            f"not reduced by {ReduceOp(op).name}; pass sparse_as_dense=True, or tf.convert_to_tensor(...)"
         )
     names = [f"{name}.values", f"{name}.indices"]
     gathered = run(ALLGATHER, names, [slices.values, slices.indices], options_of(process_set), is_group=True)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.collective_table import ALLTOALL, Collective
@@ -36,7 +36,8 @@ class Result(NamedTuple):
 
 @contextlib.contextmanager
 def errors_of_ours() -> Iterator[None]:
-    """Raises errors of the runtime, which come out of TensorFlow as ``tf.errors``, as the classes of ``dabke.errors``."""
+    """Raises errors of the runtime, which come out of TensorFlow as ``tf.errors``, as the classes of
+    ``dabke.errors``."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -106,7 +107,8 @@ def run(
     is_group: bool = False,
     splits: Any = None,
 ) -> Result:
-    """Runs a collective of several tensors: at once in eager mode, and when the graph runs that is being traced.
+    """Runs a collective of several tensors: at once in eager mode, and when the graph runs that is being
+    traced.
 
     Args:
         names: the full name of each tensor.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.collective_table import ALLREDUCE
@@ -24,9 +24,11 @@ def _sum(name: str, tensor: Any) -> tf.Tensor:
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignore[misc]
-    """``keras.layers.BatchNormalization`` whose mean and variance in training are those of all ranks' batches.
+    """``keras.layers.BatchNormalization`` whose mean and variance in training are those of all ranks'
+    batches.
 
-    Ranks may have batches of different sizes, also empty ones. In evaluation, and in a job of one, it is the plain one.
+    Ranks may have batches of different sizes, also empty ones. In evaluation, and in a job of one, it is the
+    plain one.
 
     Args:
         fused: has no effect.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.options import AnySet
 from ..errors import InvalidArgumentError
@@ -28,7 +28,7 @@ class _DistributedTape:
 
     @unconverted
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        """As that of tf.GradientTape, of the same arguments; the gradients are those of all ranks.
+        """Computes gradients as tf.GradientTape does, of the same arguments, and reduces them over the ranks.
 
         Raises:
             DabkeError: the reduction has failed; in eager mode.
@@ -83,19 +83,22 @@ def DistributedGradientTape(
     process_set: AnySet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """A tape whose ``gradient`` reduces over the ranks, also ``with hvd.DistributedGradientTape(tf.GradientTape()) as tape``.
+    """A tape whose ``gradient`` reduces over the ranks, also ``with
+    hvd.DistributedGradientTape(tf.GradientTape()) as tape``.
 
     Args:
         gradtape: what it has recorded, and records, is that of the result.
         device_dense: has no effect.
         device_sparse: has no effect.
         compression: how gradients travel.
-        sparse_as_dense: gradients that are tf.IndexedSlices travel as dense ones; else their rows are gathered.
+        sparse_as_dense: gradients that are tf.IndexedSlices travel as dense ones; else their rows are
+            gathered.
         op: Average, Sum, Min, Max or Product.
         gradient_predivide_factor: with Average, divides before the sum instead of after it.
-        num_groups: gradients travel in so many groups, in the sources' order; 0: in eager mode all as one group, and in a
-            graph each by itself.
-        groups: the same as a number, or the groups themselves as lists of variables; others travel as without.
+        num_groups: gradients travel in so many groups, in the sources' order; 0: in eager mode all as one
+            group, and in a graph each by itself.
+        groups: the same as a number, or the groups themselves as lists of variables; others travel as
+            without.
         process_set: the ranks that train this model together. Others may call too, and train alone.
         scale_local_gradients: gradients that are not reduced are divided by the size of the set.
 

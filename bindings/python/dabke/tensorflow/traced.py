@@ -18,7 +18,8 @@ setattr(DabkeError, "ag_pass_through", True)
 def unconverted(function: F) -> F:
     """Has AutoGraph call the function as it is: rewriting what it calls takes most of the time of a trace.
 
-    The attribute is that of tf.autograph.experimental.do_not_convert, whose wrapper costs each eager call something.
+    The attribute is that of tf.autograph.experimental.do_not_convert, whose wrapper costs each eager call
+    something.
     """
     setattr(function, "autograph_info__", {})
     return function

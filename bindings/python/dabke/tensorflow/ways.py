@@ -1,14 +1,15 @@
-"""The way in which collectives run in a graph: by an asynchronous op, or by an op that submits and one that waits.
+"""The way in which collectives run in a graph: by an asynchronous op, or by an op that submits and one that
+waits.
 
-The asynchronous op keeps a function object of TensorFlow's beyond the call that hands it over. That is known to work for
-the versions that the tests have run. All other versions get two ops of the documented kind.
+The asynchronous op keeps a function object of TensorFlow's beyond the call that hands it over. That is known
+to work for the versions that the tests have run. All other versions get two ops of the documented kind.
 """
 
 from __future__ import annotations
 
 import os
 
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from ..errors import InvalidArgumentError
 
@@ -19,10 +20,10 @@ _VARIABLE = "DABKE_TENSORFLOW_KERNELS"
 
 
 def is_asynchronous() -> bool:
-    """Whether graphs that are traced now get asynchronous ops.
+    """Returns True if graphs that are traced now get asynchronous ops.
 
-    DABKE_TENSORFLOW_KERNELS is ``async``, ``blocking``, or ``auto``, which is the default: asynchronous for the TensorFlow
-    versions that the tests have run.
+    DABKE_TENSORFLOW_KERNELS is ``async``, ``blocking``, or ``auto``, which is the default: asynchronous for
+    the TensorFlow versions that the tests have run.
 
     Raises:
         InvalidArgumentError: the variable has another value.

@@ -1,4 +1,4 @@
-#include "bindings/python/tensorflow/dtypes.h"
+#include "bindings/python/tensorflow_ops/dtypes.h"
 
 namespace dabke::python::tensorflow {
 namespace {

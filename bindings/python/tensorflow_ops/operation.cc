@@ -1,9 +1,9 @@
-#include "bindings/python/tensorflow/operation.h"
+#include "bindings/python/tensorflow_ops/operation.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "bindings/python/tensorflow/dtypes.h"
+#include "bindings/python/tensorflow_ops/dtypes.h"
 
 namespace dabke::python::tensorflow {
 namespace {

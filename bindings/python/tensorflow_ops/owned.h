@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 
 namespace dabke::python::tensorflow {
 

@@ -1,7 +1,7 @@
-#include "bindings/python/tensorflow/kernels.h"
+#include "bindings/python/tensorflow_ops/kernels.h"
 
-#include "bindings/python/tensorflow/operation.h"
-#include "bindings/python/tensorflow/ticket.h"
+#include "bindings/python/tensorflow_ops/operation.h"
+#include "bindings/python/tensorflow_ops/ticket.h"
 
 namespace dabke::python::tensorflow {
 namespace {
@@ -32,9 +32,9 @@ void compute_blocking(void* kernel, TF_OpKernelContext* context) {
   operation->deliver(context);
 }
 
-/// `done` is a std::function that lies on the caller's stack, and the caller returns before it is called. So it is moved
-/// out here. Its layout is that of libstdc++, which TensorFlow's wheels are linked with; ways.py says for which versions
-/// that has been tested.
+/// `done` is a std::function that lies on the caller's stack, and the caller returns before it is called. So
+/// it is moved out here. Its layout is that of libstdc++, which TensorFlow's wheels are linked with; ways.py
+/// lists the versions that were tested.
 void compute_async(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
   std::function<void()> end = std::move(*reinterpret_cast<std::function<void()>*>(done));
   const auto operation = operation_for(kernel);

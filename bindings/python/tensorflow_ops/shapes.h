@@ -1,7 +1,7 @@
-// The shapes of outputs, as far as a graph knows them before it runs.
+// The shapes of outputs, as far as they are known before a graph runs.
 #pragma once
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 
 namespace dabke::python::tensorflow {
 

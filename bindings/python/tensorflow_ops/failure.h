@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 #include "dabke/dabke.h"
 
 namespace dabke::python::tensorflow {
@@ -19,8 +19,8 @@ struct Failure {
 /// The failure of the calling thread's last call of the C API.
 Failure last_failure(dabke_status status);
 
-/// Fails the kernel with the code that is nearest and the whole text. The payload `dabke.status` has the status, and
-/// `dabke.text` the text alone, for Python.
+/// Fails the kernel with the code that is nearest and the whole text. The payload `dabke.status` has the
+/// status, and `dabke.text` the text alone, for Python.
 void report(TF_OpKernelContext* context, const Failure& failure);
 
 }  // namespace dabke::python::tensorflow

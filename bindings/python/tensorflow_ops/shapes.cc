@@ -1,8 +1,8 @@
-#include "bindings/python/tensorflow/shapes.h"
+#include "bindings/python/tensorflow_ops/shapes.h"
 
 #include <limits>
 
-#include "bindings/python/tensorflow/owned.h"
+#include "bindings/python/tensorflow_ops/owned.h"
 
 namespace dabke::python::tensorflow {
 namespace {
@@ -11,7 +11,7 @@ bool is_ok(const TF_Status* status) { return tf().TF_GetCode(status) == TF_OK; }
 
 Shape new_shape() { return Shape(tf().TF_NewShapeHandle()); }
 
-/// The shape with another number of rows, which nobody knows; null where the shape has none.
+/// The shape with an unknown number of rows; null where the shape has no rows.
 Shape with_free_rows(TF_ShapeInferenceContext* context, TF_ShapeHandle* shape, TF_Status* status) {
   if (tf().TF_ShapeInferenceContextRankKnown(context, shape) == 0) return nullptr;
   if (tf().TF_ShapeInferenceContextRank(context, shape) < 1)

@@ -1,7 +1,7 @@
 // TensorFlow's dtypes, in DLPack's terms.
 #pragma once
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 #include "dabke/dabke.h"
 
 namespace dabke::python::tensorflow {

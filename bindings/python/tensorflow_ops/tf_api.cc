@@ -1,4 +1,4 @@
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 
 #include <dlfcn.h>
 
@@ -7,8 +7,8 @@
 namespace dabke::python::tensorflow {
 namespace {
 
-/// The address of `name` in the libraries of TensorFlow that are loaded. Python loads them for itself alone, so the
-/// loader is asked for each by its name.
+/// The address of `name` in the libraries of TensorFlow that are loaded. Python loads them for itself alone,
+/// so the loader is asked for each by its name.
 void* find(const char* name) {
   static const std::array kLibraries = {::dlopen("libtensorflow_framework.so.2", RTLD_LAZY | RTLD_NOLOAD),
                                         ::dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD)};

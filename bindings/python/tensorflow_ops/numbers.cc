@@ -1,10 +1,10 @@
-#include "bindings/python/tensorflow/numbers.h"
+#include "bindings/python/tensorflow_ops/numbers.h"
 
 #include <memory>
 
-#include "bindings/python/tensorflow/failure.h"
-#include "bindings/python/tensorflow/owned.h"
-#include "bindings/python/tensorflow/shapes.h"
+#include "bindings/python/tensorflow_ops/failure.h"
+#include "bindings/python/tensorflow_ops/owned.h"
+#include "bindings/python/tensorflow_ops/shapes.h"
 
 namespace dabke::python::tensorflow {
 namespace {

@@ -1,7 +1,7 @@
 // A collective as a node of a graph describes it.
 #pragma once
 
-#include "bindings/python/tensorflow/failure.h"
+#include "bindings/python/tensorflow_ops/failure.h"
 #include "dabke/dabke.h"
 
 namespace dabke::python::tensorflow {

@@ -1,9 +1,10 @@
-#include "bindings/python/tensorflow/ticket.h"
+#include "bindings/python/tensorflow_ops/ticket.h"
 
 namespace dabke::python::tensorflow {
 namespace {
 
-/// The memory of a ticket's tensor, aligned as TensorFlow wants it: what is not, it copies. TensorFlow reads the number.
+/// The memory of a ticket's tensor, aligned as TensorFlow wants it: what is not, it copies. TensorFlow reads
+/// the number.
 struct alignas(64) Ticket {
   std::int64_t number;  // its own address, which a copy of the tensor's elements does not have
   std::shared_ptr<Operation> operation;

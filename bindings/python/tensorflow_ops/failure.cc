@@ -1,12 +1,12 @@
-#include "bindings/python/tensorflow/failure.h"
+#include "bindings/python/tensorflow_ops/failure.h"
 
-#include "bindings/python/tensorflow/owned.h"
+#include "bindings/python/tensorflow_ops/owned.h"
 
 namespace dabke::python::tensorflow {
 namespace {
 
-/// TensorFlow's code for a status. TF_CANCELLED stands for none, because an executor hides it behind the error of another
-/// op; nor does TF_UNAVAILABLE, which a function turns into TF_INTERNAL.
+/// TensorFlow's code for a status. TF_CANCELLED stands for none, because an executor hides it behind the
+/// error of another op; nor does TF_UNAVAILABLE, which a function turns into TF_INTERNAL.
 TF_Code code_of(dabke_status status) {
   switch (status) {
     case DABKE_ERROR_INVALID_ARGUMENT:

@@ -1,12 +1,12 @@
 // The library dabke_tensorflow.so. tf.load_op_library loads it, which registers the ops and their kernels.
 #include <string>
 
-#include "bindings/python/tensorflow/call.h"
-#include "bindings/python/tensorflow/dtypes.h"
-#include "bindings/python/tensorflow/kernels.h"
-#include "bindings/python/tensorflow/numbers.h"
-#include "bindings/python/tensorflow/owned.h"
-#include "bindings/python/tensorflow/shapes.h"
+#include "bindings/python/tensorflow_ops/call.h"
+#include "bindings/python/tensorflow_ops/dtypes.h"
+#include "bindings/python/tensorflow_ops/kernels.h"
+#include "bindings/python/tensorflow_ops/numbers.h"
+#include "bindings/python/tensorflow_ops/owned.h"
+#include "bindings/python/tensorflow_ops/shapes.h"
 
 namespace dabke::python::tensorflow {
 namespace {

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "bindings/python/tensorflow/failure.h"
-#include "bindings/python/tensorflow/owned.h"
+#include "bindings/python/tensorflow_ops/failure.h"
+#include "bindings/python/tensorflow_ops/owned.h"
 
 namespace dabke::python::tensorflow {
 
-/// A tensor as the runtime takes it. It refers to the shape that it keeps, so it is moved with care: see `view`.
+/// A tensor as the runtime takes it. It refers to the shape that it keeps, so it is moved with care: see
+/// `view`.
 struct Described {
   TF_DataType dtype = TF_FLOAT;
   std::vector<std::int64_t> shape;
@@ -31,8 +32,8 @@ struct Inputs {
 /// Input number `index` of the kernel; null after a failure.
 Tensor input_of(TF_OpKernelContext* context, int index, Failure& failure);
 
-/// Reads the inputs of a collective's kernel: its tensors, then splits where `has_splits`, then as many names as tensors,
-/// then `further` inputs, which are not read.
+/// Reads the inputs of a collective's kernel: its tensors, then splits where `has_splits`, then as many names
+/// as tensors, then `further` inputs, which are not read.
 Failure read_inputs(TF_OpKernelContext* context, bool has_splits, int further, Inputs& inputs);
 
 }  // namespace dabke::python::tensorflow

@@ -8,15 +8,16 @@
 #include <mutex>
 #include <vector>
 
-#include "bindings/python/tensorflow/call.h"
-#include "bindings/python/tensorflow/inputs.h"
+#include "bindings/python/tensorflow_ops/call.h"
+#include "bindings/python/tensorflow_ops/inputs.h"
 
 namespace dabke::python::tensorflow {
 
-/// A collective of one kernel. It is made of several operations of the runtime where its tensors go one by one.
+/// A collective of one kernel. It is made of several operations of the runtime where its tensors go one by
+/// one.
 ///
-/// 1. `prepare` takes the inputs and makes memory for outputs whose size is known. A context gives it memory of an input
-///    that nobody else uses. Memory for other outputs is made when their size is known.
+/// 1. `prepare` takes the inputs and makes memory for outputs whose size is known. A context gives it memory
+///    of an input that nobody else uses. Memory for other outputs is made when their size is known.
 /// 2. `submit` hands all to the runtime. It does not block.
 /// 3. When the last part has completed, `on_end` is called on a thread of the runtime, or `wait` returns.
 /// 4. `deliver` gives outputs or the failure to the kernel.

@@ -1,7 +1,8 @@
-// The C functions of TensorFlow that this library calls. They are declared here, so no header of TensorFlow is in the
-// build, and found in the libraries that the process has loaded.
+// The C functions of TensorFlow that this library calls. They are declared here, so no header of TensorFlow
+// is in the build, and found in the libraries that the process has loaded.
 //
-// Source: tensorflow/c/{ops,kernels,tf_tensor,tf_status,tf_tstring}.h. The functions are the same from 2.16 to 2.21.
+// Source: tensorflow/c/{ops,kernels,tf_tensor,tf_status,tf_tstring}.h. The functions are the same from 2.16
+// to 2.21.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Ops that give a number of the job when they run: rank, size and the like.
 #pragma once
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 
 namespace dabke::python::tensorflow {
 

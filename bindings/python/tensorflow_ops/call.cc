@@ -1,8 +1,8 @@
-#include "bindings/python/tensorflow/call.h"
+#include "bindings/python/tensorflow_ops/call.h"
 
 #include <bit>
 
-#include "bindings/python/tensorflow/owned.h"
+#include "bindings/python/tensorflow_ops/owned.h"
 
 namespace dabke::python::tensorflow {
 

@@ -1,6 +1,6 @@
-#include "bindings/python/tensorflow/inputs.h"
+#include "bindings/python/tensorflow_ops/inputs.h"
 
-#include "bindings/python/tensorflow/dtypes.h"
+#include "bindings/python/tensorflow_ops/dtypes.h"
 
 namespace dabke::python::tensorflow {
 namespace {

@@ -1,7 +1,8 @@
-// The kernels of the collectives, in the forms of docs/python/tensorflow.md: blocking, asynchronous, and in two parts.
+// The kernels of the collectives, in the forms of docs/python/tensorflow.md: blocking, asynchronous, and in
+// two parts.
 #pragma once
 
-#include "bindings/python/tensorflow/tf_api.h"
+#include "bindings/python/tensorflow_ops/tf_api.h"
 #include "dabke/dabke.h"
 
 namespace dabke::python::tensorflow {
