@@ -22,12 +22,16 @@ def built_package():
 def test_the_types_are_strict():
     pytest.importorskip("mypy")
     package = built_package()
-    # Code over PyTorch is checked against PyTorch's types, and left out where PyTorch is not installed.
-    without_torch = (
-        [] if importlib.util.find_spec("torch") else ["--exclude", "/(torch/|distributed.py|autoload.py)"]
-    )
+    # The layer of a framework is checked against that framework, and left out where it is not installed.
+    layers = {"torch": "/(torch/|distributed.py|autoload.py)", "tensorflow": "/tensorflow/"}
+    excluded = [
+        argument
+        for framework, files in layers.items()
+        if not importlib.util.find_spec(framework)
+        for argument in ("--exclude", files)
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *without_torch, str(package)],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *excluded, str(package)],
         capture_output=True,
         text=True,
         cwd=package.parent,

@@ -84,6 +84,40 @@ def test_a_lost_rank_is_named_in_graphs_and_in_eager_mode(run):
         assert ended.lines_of(0) == ["AbortedError True", "PeerLostError True"], ended.output
 
 
+HANGS = """
+    import json, sys, threading
+    import dabke, dabke.tensorflow as hvd
+    import tensorflow as tf
+
+    hvd.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 5})
+    hvd.allreduce(tf.ones([2]), name="first")
+    over = threading.Event()
+
+    def forgets_to_call():
+        over.wait(100)
+
+    def training_step():
+        return traced()
+
+    @tf.function
+    def traced():
+        return hvd.allreduce(tf.ones([2]), name="gradient")
+
+    if hvd.rank() == 1:
+        forgets_to_call()
+    try:
+        training_step()
+    except tf.errors.DeadlineExceededError as error:
+        print("gradient" in str(error), flush=True)
+"""
+
+
+def test_a_hang_report_has_the_stack_of_the_rank_that_is_waited_for(run):
+    ended = run(HANGS, env=QUIET)
+    assert "in forgets_to_call" in ended.output, ended.output
+    assert ended.lines_of(0) == ["True"], ended.output
+
+
 WEIGHTS = """
     import json
     import numpy
