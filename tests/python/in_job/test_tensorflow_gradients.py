@@ -7,7 +7,6 @@ import dabke
 
 tf = pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
-from tensorflow_ways import way  # noqa: E402, F401
 
 ROWS = 6
 

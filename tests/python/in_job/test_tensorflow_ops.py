@@ -7,7 +7,6 @@ import dabke
 
 tf = pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
-from tensorflow_ways import way  # noqa: E402, F401
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64".split()
 

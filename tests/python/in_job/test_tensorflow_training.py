@@ -7,7 +7,6 @@ import dabke
 
 tf = pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
-from tensorflow_ways import way  # noqa: E402, F401
 
 PIXELS, CLASSES, BATCH = 12, 4, 6
 
@@ -77,13 +76,9 @@ def test_the_same_start_gives_the_same_weights(job, monkeypatch, mode, kind):
     if mode != "eager":
         monkeypatch.setenv("DABKE_TENSORFLOW_KERNELS", mode)
     model = Model()
-    if kind == "v1":
-        optimizer = tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)
-        reference = lambda: tf.keras.optimizers.SGD(0.1, 0.9)  # noqa: E731
-    else:
-        optimizer = tf.keras.optimizers.Adam(0.05)
-        reference = lambda: tf.keras.optimizers.Adam(0.05)  # noqa: E731
-    plain = optimizer
+    makers = {"v1": lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)}
+    make = makers.get(kind, lambda: tf.keras.optimizers.Adam(0.05))
+    plain = optimizer = make()
     if kind != "tape":
         optimizer = hvd.DistributedOptimizer(optimizer)
         assert isinstance(optimizer, type(plain)) and type(optimizer).__name__ == type(plain).__name__
@@ -103,14 +98,7 @@ def test_the_same_start_gives_the_same_weights(job, monkeypatch, mode, kind):
     run = step if mode == "eager" else tf.function(step)
     for images, labels in zip(*batches(job, 4)):
         run(*own_part(job, images, labels))
-    if kind == "v1":
-        pytest.importorskip(
-            "keras"
-        )  # its momentum is that of v1 with the rate outside: compared among ranks alone
-        for weight in model.weights:
-            numpy.testing.assert_array_equal(hvd.broadcast(weight, 0), weight)
-        return
-    same(model.weights, joined(job, 4, reference))
+    same(model.weights, joined(job, 4, make))
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -243,3 +231,25 @@ def test_ranks_that_have_joined_are_waited_for(job):
     for step in range(job.rank + 1):
         hvd.allreduce(tf.ones([2]), op=hvd.Sum, name=f"join.{step}")
     assert hvd.join() in range(job.size)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_keras_fits_with_a_distributed_optimizer(job, passes):
+    tf.keras.utils.set_random_seed(1)
+    model = tf.keras.Sequential([tf.keras.Input([PIXELS]), tf.keras.layers.Dense(CLASSES)])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.Adam(0.05), backward_passes_per_step=passes)
+    model.compile(optimizer, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    images, labels = batches(job, 4)
+    part = slice(job.rank * BATCH, (job.rank + 1) * BATCH)
+    before = model.get_weights()[0]
+    model.fit(
+        images[:, part].reshape(-1, PIXELS),
+        labels[:, part].ravel(),
+        batch_size=BATCH,
+        epochs=2,
+        shuffle=False,
+        verbose=0,
+    )
+    assert int(optimizer.iterations) == 8 // passes and (model.get_weights()[0] != before).any()
+    for weight in model.get_weights():
+        numpy.testing.assert_array_equal(hvd.broadcast(weight, 0), weight)
