@@ -15,7 +15,7 @@ from ..errors import InvalidArgumentError
 
 __all__ = ["is_asynchronous"]
 
-_TESTED = ("2.21",)
+_TESTED = ("2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 _VARIABLE = "DABKE_TENSORFLOW_KERNELS"
 
 
