@@ -55,3 +55,22 @@ class Job:
 @pytest.fixture
 def job():
     return Job()
+
+
+@pytest.fixture(params=["eager", "async", "blocking"])
+def way(request, monkeypatch):
+    """Calls a function of TensorFlow without arguments: in eager mode, or in a graph of either way.
+
+    A graph is traced anew, and runs twice.
+    """
+    tf = pytest.importorskip("tensorflow")
+    if request.param == "eager":
+        return lambda function: function()
+    monkeypatch.setenv("DABKE_TENSORFLOW_KERNELS", request.param)
+
+    def traced(function):
+        compiled = tf.function(function)
+        compiled()
+        return compiled()
+
+    return traced

@@ -22,15 +22,20 @@ def built_package():
 def test_the_types_are_strict():
     pytest.importorskip("mypy")
     package = built_package()
-    # Code over a framework is checked against the framework's types, and left out where it is not installed.
-    without = [
+    # The layer of a framework is checked against that framework, and left out where it is not installed.
+    layers = {
+        "torch": "/(torch/|distributed.py|autoload.py)",
+        "tensorflow": "/tensorflow/",
+        "jax": "/jax/",
+    }
+    excluded = [
         argument
-        for framework, code in (("torch", "/(torch/|distributed.py|autoload.py)"), ("jax", "/jax/"))
+        for framework, files in layers.items()
         if not importlib.util.find_spec(framework)
-        for argument in ("--exclude", code)
+        for argument in ("--exclude", files)
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *without, str(package)],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *excluded, str(package)],
         capture_output=True,
         text=True,
         cwd=package.parent,

@@ -74,6 +74,7 @@ def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun
         "dabke/bin/dabkerun",
         "dabke/bin/dabke-timeline",
         "dabke/lib/libgloo-dabke.so.0",
+        "dabke/tensorflow/dabke_tensorflow.so",
         "dabke/py.typed",
         "dabke/_core.pyi",
     ):
