@@ -4,9 +4,9 @@
     run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs] [PYTEST ARGUMENT...]
 
 tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
-every rank. tests/python/keras_job does so for each of Keras's backends that is installed; with other ranks than
-2, it runs only its tests of training. tests/python/programs runs outside a job, several files in parallel; its tests start jobs of their
-own.
+every rank. tests/python/keras_job does so for each of Keras's backends that is installed; with other numbers
+of ranks than 2, only its tests of training run. tests/python/programs runs outside a job, several files in
+parallel; its tests start jobs of their own.
 """
 
 import argparse

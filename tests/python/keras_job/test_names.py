@@ -12,7 +12,6 @@ import dabke.keras as hvd
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "python" / "keras.md"
 SHORT = {"SC": "prescale_factor=1.0, postscale_factor=1.0", "PS": "process_set=global_process_set"}
 NAMED_DEFAULTS = {"Compression.none": hvd.Compression.none, "global_process_set": hvd.global_process_set}
-# docs/python/pytorch.md says what the base of each layer has, such as `init`.
 HOROVODS = """
 DistributedOptimizer PartialDistributedOptimizer allreduce allgather broadcast reducescatter
 broadcast_global_variables load_model Compression init shutdown is_initialized rank size local_rank local_size

@@ -1,4 +1,4 @@
-"""A rate at which training fails from the first step on succeeds after a warm-up, on the digits of examples/."""
+"""A rate at which training fails from the first step on succeeds after a warm-up, on handwritten digits."""
 
 from pathlib import Path
 

@@ -161,7 +161,8 @@ class Distributed:
     def _apply_passes(self, gradients: list[Any], variables: Sequence[Any], plain: Any) -> None:
         """Adds the gradients of a pass; at the last pass, reduces the sums and changes the weights."""
         state, passes = _state_of(self), self._distribution.passes
-        kept = [state.sums[self._get_variable_index(each)] for each in variables]  # type: ignore[attr-defined]
+        index_of = self._get_variable_index  # type: ignore[attr-defined]
+        kept = [state.sums[index_of(each)] for each in variables]
         sums = self._added(gradients, kept)
         done = keras.ops.add(state.passes, 1)
 

@@ -15,7 +15,8 @@ def refuse_keras_2() -> None:
     """Raises UnsupportedError if this program trains with Keras 2."""
     if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
         raise UnsupportedError(
-            "dabke.keras needs Keras 3, but TF_USE_LEGACY_KERAS selects Keras 2 (tf_keras); unset that variable"
+            "dabke.keras needs Keras 3, but TF_USE_LEGACY_KERAS selects Keras 2 (tf_keras); "
+            "unset that variable"
         )
     version = str(keras.__version__)
     if int(version.split(".")[0]) < 3:

@@ -21,9 +21,8 @@ def shard(*arrays: Any, process_set: AnySet = global_process_set, even: bool = T
         arrays: arrays or tensors of the same length, such as ``x, y``; each has the same rows on every rank.
         process_set: the ranks that share the rows, as a ``ProcessSet`` or its number. A rank outside gets all
             rows.
-        even: True to give each rank the same number of rows, so that all take the same number of steps; up
-            to size - 1 rows at the end are left out. False: no row is left out, and ``JoinCallback`` lets
-            ranks have different numbers of steps.
+        even: True to give each rank the same number of rows, and so of steps. Up to size - 1 rows at the end
+            are left out. False: no row is left out; ``JoinCallback`` lets the numbers of steps differ.
 
     Returns:
         the rows of the array, as a slice of it; of several arrays, as a list.

@@ -17,7 +17,7 @@ __all__ = ["Adapter"]
 
 
 def _arguments_of(transfer: Transfer) -> dict[str, Any]:
-    # As on the other backends, `none` leaves the choice to DABKE_COMPRESSION.
+    # `none` leaves the choice to DABKE_COMPRESSION, as on the other backends.
     is_none = transfer.compression == hvd.Compression.none
     return {
         "op": transfer.op,
@@ -56,7 +56,8 @@ class Adapter:
     def branch(self, predicate: Any, taken: Callable[[], None], otherwise: Callable[[], None]) -> None:
         if isinstance(predicate, jax.core.Tracer):
             raise UnsupportedError(
-                "optimizer.apply with backward_passes_per_step cannot be traced; use optimizer.stateless_apply"
+                "optimizer.apply with backward_passes_per_step cannot be traced; "
+                "use optimizer.stateless_apply"
             )
         (taken if bool(predicate) else otherwise)()
 

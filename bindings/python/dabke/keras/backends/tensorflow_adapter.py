@@ -76,7 +76,7 @@ class Adapter:
         model.train_function = None
         if hvd.rank() == 0:
             warnings.warn(
-                f"the training step of the model '{model.name}' runs without XLA, because XLA cannot compile the "
+                f"the training step of the model '{model.name}' runs without XLA, which cannot compile the "
                 "reduction of its gradients; compile the model with jit_compile=False to avoid this notice",
                 stacklevel=2,
             )

@@ -25,7 +25,7 @@ class Adapter:
     layer = hvd
 
     def complete(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        # Which gradients exist depends on the data. The other ranks may have made what this one lacks.
+        # The data decides which gradients exist, so another rank may have one that this rank lacks.
         return [
             torch.zeros_like(keras.ops.convert_to_tensor(variable)) if gradient is None else gradient
             for gradient, variable in zip(gradients, variables)

@@ -25,7 +25,7 @@ class LearningRateScheduleCallback(TrainingCallback):
         staircase: True to set the rate once an epoch; False: before every batch.
         momentum_correction: True to scale the velocity of SGD or RMSprop with the rate. That velocity has the
             rate as a factor, so a new rate would otherwise act only on new gradients.
-        steps_per_epoch: the number of batches of an epoch. None: what ``fit`` knows.
+        steps_per_epoch: the number of batches of an epoch. None: that of ``fit``.
 
     Raises:
         InvalidArgumentError: the optimizer has a LearningRateSchedule, or the number of batches is not known.
@@ -62,8 +62,8 @@ class LearningRateScheduleCallback(TrainingCallback):
             keras.optimizers.schedules.LearningRateSchedule,
         ):
             raise InvalidArgumentError(
-                f"{type(self).__name__}: the optimizer's rate follows a LearningRateSchedule already; give it a "
-                "number instead"
+                f"{type(self).__name__}: the optimizer's rate follows a LearningRateSchedule already; "
+                "give it a number instead"
             )
         if not self.staircase and self._steps is None:
             raise InvalidArgumentError(
