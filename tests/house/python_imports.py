@@ -2,7 +2,8 @@
 """Checks the imports of the Python package against its layers, by its syntax trees.
 
 1. Only its own layer imports a framework: torch in dabke/torch, in any function.
-2. No module outside such a layer imports it, except the public names that represent a part of it.
+2. No module outside such a layer imports it, except the public names that represent a part of it, and
+   Keras's layer, which runs over the others.
 3. No path along the imports at the top of modules leads from a module back to it.
 4. A type that may be None is written `X | None`: no module imports from typing a name for which Python 3.10
    has a sign.
@@ -20,7 +21,12 @@ from arrows import circle_in
 PACKAGE = "dabke"
 FOLDER = "bindings/python"
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # the framework's layer is dabke.<framework>
-STAND_FOR = {"dabke.distributed": "dabke.torch", "dabke.autoload": "dabke.distributed"}
+STAND_FOR = {
+    "dabke.distributed": "dabke.torch",
+    "dabke.autoload": "dabke.distributed",
+    "dabke.tensorflow.keras": "dabke.keras",
+}
+ABOVE = {"dabke.keras": ("torch", "tensorflow", "jax")}  # a layer over others, each of which it may import
 OLD_TYPES = {
     "Optional",
     "Union",
@@ -70,6 +76,8 @@ def faults_of(module, imports):
         for framework in FRAMEWORKS:
             layer = f"{PACKAGE}.{framework}"
             if is_within(module, layer):
+                continue
+            if any(is_within(module, upper) and framework in below for upper, below in ABOVE.items()):
                 continue
             if is_within(name, framework):
                 yield line, f"{module} imports {name}; only {layer} may"

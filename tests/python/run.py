@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the tests of the Python package, and ends with "N passed, N failed, N skipped".
 
-    run.py DABKERUN [--np 2 --np 4] [--only in_job|programs] [PYTEST ARGUMENT...]
+    run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs] [PYTEST ARGUMENT...]
 
 tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
-every rank. tests/python/programs runs outside a job, several files in parallel; its tests start jobs of their
-own.
+every rank. tests/python/keras_job does so for each of Keras's backends that is installed; with other numbers
+of ranks than 2, only its tests of training run. tests/python/programs runs outside a job, several files in
+parallel; its tests start jobs of their own.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -95,19 +97,39 @@ class Counts:
         return [self.numbers[each] for each in ("passed", "failed", "skipped")]
 
 
-def in_job(counts, dabkerun, ranks, arguments):
+def in_job(counts, dabkerun, ranks, arguments, tests_of="in_job", label="python", more_env=()):
     with tempfile.TemporaryDirectory() as folder:
         code = run_limited(
-            [dabkerun, "-np", str(ranks), *PYTEST, str(HERE / "in_job"), *arguments],
-            {**os.environ, "DABKE_TEST_OUTCOMES": folder},
+            [dabkerun, "-np", str(ranks), *PYTEST, str(HERE / tests_of), *arguments],
+            {**os.environ, "DABKE_TEST_OUTCOMES": folder, **dict(more_env)},
         )
         seen = [outcomes_in(Path(folder) / str(rank)) for rank in range(ranks)]
     tests = {test for each in seen for test in each}
     counts.add(
-        f"python, {ranks} ranks",
+        f"{label}, {ranks} ranks",
         {test: outcome_of([each.get(test) for each in seen]) for test in tests},
         code,
     )
+
+
+# The numbers of ranks for each of Keras's backends. Imports of TensorFlow and JAX take seconds.
+KERAS_JOBS = {"torch": (1, 2, 4), "jax": (2,), "tensorflow": (2,)}
+OF_TRAINING = ["-k", "test_training or test_loss_scale"]
+
+
+def keras_jobs(counts, dabkerun, arguments):
+    if importlib.util.find_spec("keras") is None:
+        counts.add("keras", {"keras_job": ("skipped", "")}, 0)
+        return
+    for backend, numbers in KERAS_JOBS.items():
+        if importlib.util.find_spec(backend) is None:
+            counts.add(f"keras on {backend}", {"keras_job": ("skipped", "")}, 0)
+            continue
+        env = {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        is_full = os.environ.get("DABKE_TEST_MATRIX") == "full"
+        for ranks in KERAS_JOBS["torch"] if is_full else numbers:
+            chosen = [] if ranks == 2 or "-k" in arguments else OF_TRAINING
+            in_job(counts, dabkerun, ranks, [*chosen, *arguments], "keras_job", f"keras on {backend}", env)
 
 
 def programs(counts, dabkerun, arguments):
@@ -123,17 +145,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("dabkerun")
     parser.add_argument("--np", type=int, action="append")
-    parser.add_argument("--only", choices=("in_job", "programs"))
+    parser.add_argument("--only", choices=("in_job", "keras_job", "programs"))
     parser.add_argument("--counts", type=Path, help="a file for the three numbers")
     options, arguments = parser.parse_known_args()
     # The default handler: a shell that started this in the background has set SIGINT to be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
-    if options.only != "programs":
+    if options.only in (None, "in_job"):
         for ranks in options.np or (2, 3, 4):
             in_job(counts, options.dabkerun, ranks, arguments)
-    if options.only != "in_job":
+    if options.only in (None, "keras_job"):
+        keras_jobs(counts, options.dabkerun, arguments)
+    if options.only in (None, "programs"):
         programs(counts, options.dabkerun, arguments)
     if options.counts:
         write_counts(options.counts, *counts.as_numbers(), counts.failures)

@@ -285,7 +285,10 @@ def test_every_module_of_horovod_can_be_imported_and_what_has_no_meaning_is_refu
         check_installed_version("torch", "1.0")
         basics = HorovodBasics(__file__, "mpi_lib_v2")
         basics.init()
-        print(seen, extension_available("torch"), extension_available("tensorflow"), get_env_rank_and_size() == (basics.rank(), basics.size()))
+        import importlib.util
+        has_tensorflow = importlib.util.find_spec("tensorflow") is not None
+        print(seen, extension_available("torch"), extension_available("tensorflow") == has_tensorflow,
+              extension_available("mxnet"), get_env_rank_and_size() == (basics.rank(), basics.size()))
         try:
             import horovod.nothing_of_this_name
         except ImportError:
@@ -294,7 +297,7 @@ def test_every_module_of_horovod_can_be_imported_and_what_has_no_meaning_is_refu
         env=alias,
     )
     assert ended.code == 0, ended.output
-    assert ended.lines_of(1)[-2:] == ["[3] True False True", "unknown"], ended.output
+    assert ended.lines_of(1)[-2:] == ["[3] True True False True", "unknown"], ended.output
     refused = [line.split()[1] for line in ended.lines_of(1) if line.startswith("refused")]
     served = ("horovod.runner.launch.", "horovod.runner.common.util.env.", "horovod.runner.util.threads.")
     assert refused == [

@@ -1,6 +1,7 @@
-"""Horovod's modules that Dabke does not implement. They can be imported; any use raises UnimplementedError.
+"""Horovod's modules that Dabke does not implement, or whose framework is not installed.
 
-So a program runs although it imports them for another framework, or for another way of starting.
+They can be imported; any use raises UnimplementedError. So a program runs although it imports them for
+another framework, or for another way of starting.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dabke.errors import UnimplementedError
 
 _HERE = __name__.rpartition(".")[0]
 _INSTEAD = {
-    "tensorflow": "only PyTorch is supported so far; use dabke.torch, or dabke for arrays",
-    "keras": "only PyTorch is supported so far; use dabke.torch, or dabke for arrays",
+    "tensorflow": "TensorFlow is not installed, or Dabke has no such part; use dabke.tensorflow",
+    "keras": "Keras is not installed, or Dabke has no such part; use dabke.keras",
     "ray": "Ray is not supported yet; use dabkerun, torchrun or dabke.run",
     "runner": "it belongs to horovodrun; use dabkerun instead, or dabke.run from Python",
 }

@@ -1,4 +1,4 @@
 """The exceptions that training programs catch."""
 
 from dabke.errors import HorovodInternalError as HorovodInternalError
-from dabke.torch.elastic import HostsUpdatedInterrupt as HostsUpdatedInterrupt
+from dabke._frontend.elastic import HostsUpdatedInterrupt as HostsUpdatedInterrupt

@@ -14,15 +14,20 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 
 
 def gpu_available(ext_base_name: Any = None, verbose: bool = False) -> bool:
-    """Returns True if PyTorch sees a CUDA device."""
-    import torch
+    """Returns True if PyTorch, or TensorFlow where PyTorch is not installed, sees a GPU."""
+    if importlib.util.find_spec("torch") is not None:
+        import torch
 
-    return torch.cuda.is_available()
+        return torch.cuda.is_available()
+    import tensorflow
+
+    return bool(tensorflow.config.list_physical_devices("GPU"))
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Returns True if Dabke has a binding for the framework, and the framework is installed."""
-    return ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
+    name = ext_base_name.rpartition(".")[2]
+    return name in ("keras", "tensorflow", "torch") and importlib.util.find_spec(name) is not None
 
 
 def check_installed_version(name: str, version: str, exception: BaseException | None = None) -> None:

@@ -1,0 +1,47 @@
+"""Small models, and their training, for the tests of Keras."""
+
+import keras
+import numpy
+
+FEATURES, HIDDEN, OUTPUTS = 4, 6, 3
+
+
+def start_weights(seed=5):
+    """The same weights on every rank and backend: kernel, bias, kernel, bias."""
+    random = numpy.random.default_rng(seed)
+    shapes = [(FEATURES, HIDDEN), (HIDDEN,), (HIDDEN, OUTPUTS), (OUTPUTS,)]
+    return [(0.5 * random.normal(size=shape)).astype("float32") for shape in shapes]
+
+
+def model(optimizer=None, **compiled):
+    """A network of two layers with those weights."""
+    made = keras.Sequential(
+        [
+            keras.Input((FEATURES,)),
+            keras.layers.Dense(HIDDEN, activation="tanh"),
+            keras.layers.Dense(OUTPUTS),
+        ]
+    )
+    made.set_weights(start_weights())
+    if optimizer is not None:
+        made.compile(optimizer, loss="mse", **compiled)
+    return made
+
+
+def fit(made, x, y, batch_size, epochs=2, **options):
+    return made.fit(x, y, batch_size=batch_size, epochs=epochs, shuffle=False, verbose=0, **options)
+
+
+def close(got, want, tolerance=1e-6):
+    for mine, theirs in zip(got, want, strict=True):
+        numpy.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+def gradients_of(made, x, y):
+    """The gradients of the mean squared error of a model of this file, by NumPy in float64."""
+    kernel, bias, kernel2, bias2 = (each.astype("float64") for each in made)
+    hidden = numpy.tanh(x @ kernel + bias)
+    error = hidden @ kernel2 + bias2 - y
+    back = 2 * error / error.size
+    through = (back @ kernel2.T) * (1 - hidden**2)
+    return [x.T @ through, through.sum(0), hidden.T @ back, back.sum(0)]

@@ -1,0 +1,179 @@
+"""Keras in jobs of its own: Keras 2, files without Dabke, hangs and errors inside fit, the example."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("keras")
+ROOT = Path(__file__).resolve().parents[3]
+INSTALLED = [each for each in ("torch", "jax", "tensorflow") if importlib.util.find_spec(each)]
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+ALIAS = str(ROOT / "bindings/python/horovod_alias")
+
+FIT = """
+    import sys, time
+    import keras, numpy
+    import dabke.keras as hvd
+    hvd.init(settings={settings})
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), loss="mse")
+
+    class Trouble(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if hvd.rank() == 1 and batch == 1:
+                self.{trouble}()
+
+        def fail(self):
+            raise KeyError("no such thing")
+
+        def wait_for_ever(self):
+            time.sleep(1000)
+
+    x = numpy.ones((16, 4), "float32")
+    try:
+        model.fit(x, x[:, :3], batch_size=4, verbose=0, callbacks=[Trouble()])
+    except Exception as error:
+        print(type(error).__name__, "StalledError" in repr(type(error).__mro__) or "rank 1" in str(error), flush=True)
+        raise
+"""
+
+
+def env_of(backend):
+    return {**QUIET, "KERAS_BACKEND": backend}
+
+
+def test_keras_2_is_refused_in_one_sentence(run):
+    ended = run(
+        """
+        try:
+            import dabke.keras
+        except ValueError as error:
+            print(error)
+    """,
+        ranks=0,
+        env={**env_of(INSTALLED[0]), "TF_USE_LEGACY_KERAS": "1"},
+    )
+    wanted = (
+        "dabke.keras needs Keras 3, but TF_USE_LEGACY_KERAS selects Keras 2 (tf_keras); unset that variable"
+    )
+    assert ended.output.strip().splitlines()[-1] == wanted
+
+
+def test_a_backend_that_cannot_train_is_refused(run):
+    ended = run(
+        """
+        try:
+            import dabke.keras
+        except ValueError as error:
+            print(error)
+    """,
+        ranks=0,
+        env=env_of("numpy"),
+    )
+    assert "set KERAS_BACKEND to jax, tensorflow, torch" in ended.output.strip().splitlines()[-1]
+
+
+def test_a_file_is_read_where_dabke_is_not_installed(run, tmp_path):
+    written = run(
+        """
+        import sys, keras, numpy, dabke.keras as hvd
+        hvd.init()
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+        optimizer = keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(keras.optimizers.Adam(0.1)))
+        model.compile(optimizer, loss="mse")
+        x = numpy.ones((16, 4), "float32")
+        model.fit(x, x[:, :3], verbose=0)
+        if hvd.rank() == 0:
+            model.save(sys.argv[1])
+    """,
+        env=env_of(INSTALLED[0]),
+        arguments=[tmp_path / "model.keras"],
+    )
+    assert written.code == 0, written.output
+    for backend in INSTALLED[:2]:  # a file of one backend is read on another
+        read = run(
+            """
+            import sys
+            sys.modules["dabke"] = None
+            import keras
+            model = keras.saving.load_model(sys.argv[1])
+            print(type(model.optimizer.inner_optimizer).__name__, int(model.optimizer.iterations))
+        """,
+            ranks=0,
+            env=env_of(backend),
+            arguments=[tmp_path / "model.keras"],
+        )
+        assert read.output.strip().splitlines()[-1] == "Adam 1", read.output
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_a_hang_inside_fit_shows_the_line_where_a_rank_waits(run, backend):
+    settings = {"STALL_CHECK_TIME_SECONDS": 2, "STALL_SHUTDOWN_TIME_SECONDS": 8}
+    ended = run(FIT.format(trouble="wait_for_ever", settings=settings), env=env_of(backend))
+    assert "in wait_for_ever" in ended.output and "in on_train_batch_begin" in ended.output, ended.output
+    assert ended.code != 0
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_an_error_inside_fit_is_the_first_cause_everywhere(run, backend):
+    ended = run(FIT.format(trouble="fail", settings={}), env=env_of(backend))
+    assert ended.code != 0
+    assert "KeyError: 'no such thing'" in ended.output and "rank 1" in ended.output, ended.output
+
+
+@pytest.mark.parametrize("module", ["horovod.keras", "horovod.tensorflow.keras"])
+def test_a_program_written_for_horovod_trains_unchanged(run, module):
+    if module == "horovod.tensorflow.keras":
+        pytest.importorskip("tensorflow")
+    ended = run(
+        f"""
+        import keras, numpy
+        import {module} as hvd
+        from {module}.callbacks import MetricAverageCallback
+        import {module}.elastic
+        hvd.init()
+        scaled_lr = 0.01 * hvd.size()
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+        optimizer = keras.optimizers.Adam(scaled_lr)
+        optimizer = hvd.DistributedOptimizer(optimizer, compression=hvd.Compression.fp16)
+        model.compile(loss="mse", optimizer=optimizer, metrics=["mae"])
+        callbacks = [
+            hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+            MetricAverageCallback(),
+            hvd.callbacks.LearningRateWarmupCallback(initial_lr=scaled_lr, warmup_epochs=3, verbose=1),
+        ]
+        x = numpy.random.default_rng(hvd.rank()).normal(size=(64, 4)).astype("float32")
+        history = model.fit(x, x[:, :3], batch_size=16, epochs=4, verbose=0, callbacks=callbacks).history
+        score = model.evaluate(x, x[:, :3], verbose=0)
+        print(history["loss"][-1] < history["loss"][0], hvd.allreduce(score[0]) > 0, module_is(hvd))
+    """.replace("module_is(hvd)", "hvd.DistributedOptimizer.__module__"),
+        env={
+            **env_of("tensorflow" if module == "horovod.tensorflow.keras" else INSTALLED[0]),
+            "PYTHONPATH": os.pathsep.join([ALIAS, os.environ.get("PYTHONPATH", "")]),
+        },
+    )
+    assert ended.code == 0, ended.output
+    line = ended.lines_of(0)[-1]
+    assert line.startswith("True") and "True" in line[4:] and line.endswith("dabke.keras.optimizer"), line
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(backend, tmp_path):
+    command = [os.environ["DABKERUN"], "-np", "2", sys.executable, str(ROOT / "examples/keras_digits.py")]
+    command += ["--checkpoint", str(tmp_path / "digits.keras")]
+    for arguments, first in ((["--epochs", "6"], "epoch  1/6"), (["--epochs", "7"], "epoch  7/7")):
+        done = subprocess.run(
+            command + arguments,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, **env_of(backend)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = [line for line in done.stdout.splitlines() if line.startswith("[0]")]
+        assert first in lines[1], done.stdout
+        assert float(lines[-1].split()[-2]) >= 94
