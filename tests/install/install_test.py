@@ -21,8 +21,10 @@ CPP_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 
 
 def printed_examples():
-    """[(language, program, output)]: the programs of the README and of the first tutorials, and the output that the
-    pages show for them."""
+    """[(language, program, output)]: the programs of the README and of the first tutorials.
+
+    The output is the one that the pages show.
+    """
     found = []
     for page in ("README.md", "docs/tutorials/c.md", "docs/tutorials/cpp.md"):
         with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
