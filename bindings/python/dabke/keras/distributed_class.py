@@ -26,12 +26,14 @@ class RankState:
     """The state of one distributed optimizer that its config and its files do not have.
 
     Attributes:
-        sums: the variables that add up gradients over passes; empty with one pass per step.
+        variables: the variables with which the optimizer was built; empty with one pass per step.
+        sums: the variables that add up gradients over passes, in the same order.
         passes: the variable that counts these passes; None with one pass per step.
         reduces: False while the gradients are reduced already, or if an optimizer around this one does it.
     """
 
     def __init__(self) -> None:
+        self.variables: list[Any] = []
         self.sums: list[Any] = []
         self.passes: Any = None
         self.reduces = True
@@ -97,17 +99,17 @@ class Distributed:
 
     def build(self, variables: Sequence[Any]) -> None:
         super().build(variables)  # type: ignore[misc]
-        self._add_sums()
+        self._add_sums(variables)
 
-    def _add_sums(self) -> None:
+    def _add_sums(self, variables: Sequence[Any]) -> None:
         """Adds the variables for gradients of several passes."""
         state: RankState = _state_of(self)
         if self._distribution.passes == 1 or state.passes is not None or not state.reduces:
             return
         this: Any = self
+        state.variables = list(variables)
         state.sums = [
-            this.add_variable_from_reference(variable, name="gradient_sum")
-            for variable in self._trainable_variables
+            this.add_variable_from_reference(variable, name="gradient_sum") for variable in state.variables
         ]
         state.passes = this.add_variable(shape=(), dtype="int32", initializer="zeros", name="passes")
 
@@ -161,8 +163,8 @@ class Distributed:
     def _apply_passes(self, gradients: list[Any], variables: Sequence[Any], plain: Any) -> None:
         """Adds the gradients of a pass; at the last pass, reduces the sums and changes the weights."""
         state, passes = _state_of(self), self._distribution.passes
-        index_of = self._get_variable_index  # type: ignore[attr-defined]
-        kept = [state.sums[index_of(each)] for each in variables]
+        sum_of = {id(variable): total for variable, total in zip(state.variables, state.sums)}
+        kept = [sum_of[id(each)] for each in variables]
         sums = self._added(gradients, kept)
         done = keras.ops.add(state.passes, 1)
 

@@ -164,5 +164,5 @@ def wrap(call: str, optimizer: Any, distribution: Distribution) -> Any:
     result.__dict__["_rank_state"] = RankState()
     if result.built:
         with keras.name_scope(result.name):
-            result._add_sums()
+            result._add_sums(inner._trainable_variables)
     return result

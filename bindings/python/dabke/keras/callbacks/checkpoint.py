@@ -42,7 +42,7 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc
         filepath: Any = None,
     ) -> None:
         super().__init__(
-            filepath=filepath or ("unnamed.weights.h5" if save_weights_only else "unnamed.keras"),
+            filepath=str(filepath or "") or ("unnamed.weights.h5" if save_weights_only else "unnamed.keras"),
             monitor=monitor,
             verbose=verbose,
             save_best_only=True,
