@@ -29,6 +29,23 @@ def test_neither_import_nor_init_initialises_jax(run):
     assert ended.lines_of(0) == ["0.5"]
 
 
+@pytest.mark.parametrize("ending", ["hvd.shutdown()", "pass"], ids=["shutdown", "exit"])
+def test_a_rank_leaves_when_the_programs_that_it_dispatched_have_run(run, ending):
+    ended = run(f"""
+        import time, jax, dabke.jax as hvd
+        hvd.init()
+        step = jax.jit(lambda x: hvd.allreduce(x, name='x') + jax.numpy.linalg.inv(jax.numpy.eye(200))[0, 0])
+        x = jax.numpy.ones(100_000)
+        for _ in range(50):
+            x = step(x)  # returns before the program has run
+        if hvd.rank() == 0:
+            print(float(x[0]))
+        {ending}
+    """)
+    assert ended.code == 0, ended.output
+    assert ended.lines_of(0) == ["51.0"]
+
+
 @pytest.mark.parametrize("size", [2, 100_000], ids=["small", "large"])
 def test_a_lost_rank_is_an_exception_that_names_it_and_the_others_live(run, size):
     ended = run(

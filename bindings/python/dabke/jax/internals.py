@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jax._src import core, pjit
+from jax._src import core, pjit, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined,unused-ignore]
 from jax.extend.core import primitives
@@ -18,6 +18,7 @@ __all__ = [
     "change_option",
     "current_block",
     "device_count",
+    "is_initialized",
     "is_tracing",
     "lower_in_place",
     "lowering_rule",
@@ -31,6 +32,11 @@ __all__ = [
 
 JIT: Any = getattr(pjit, "jit_p", None) or getattr(pjit, "pjit_p", None)  # the primitive of a jitted function
 _OPTIONS = "mhlo.backend_config"  # the attribute of a lowered call that has its options
+
+
+def is_initialized() -> bool:
+    """True if JAX has devices, so that programs may run on them."""
+    return bool(xla_bridge.backends_are_initialized())
 
 
 def is_tracing() -> bool:

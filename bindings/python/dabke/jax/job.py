@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import jax
 
 from .. import job
 from .._bootstrap.exchange import Exchange
 from ..errors import AlreadyInitializedError
 from ..process_sets import ProcessSet
+from .internals import is_initialized
 
 __all__ = ["init", "shutdown"]
 
@@ -54,9 +60,28 @@ def init(
         chosen["JOIN"] = "horovod" if join is None else join
     chosen.update(settings or {})
     job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
+    _finish_programs_at_exit()
 
 
 def shutdown() -> None:
-    """Leaves the job as ``dabke.shutdown`` does. Programs that still run fail then; ``synchronize``
-    before."""
+    """Waits for the programs that this rank has dispatched, and leaves the job as ``dabke.shutdown`` does.
+
+    JAX returns from a call before its program has run. Without the wait the other ranks would wait for
+    collectives that this rank has promised.
+    """
+    _finish_programs()
     job.shutdown()
+
+
+@functools.cache
+def _finish_programs_at_exit() -> None:
+    """Registers the wait once for the process. It runs before the hook that leaves the job."""
+    atexit.register(_finish_programs)
+
+
+def _finish_programs() -> None:
+    if not is_initialized():
+        return
+    for array in jax.live_arrays():
+        with contextlib.suppress(Exception):  # a program that fails has ended, too
+            array.block_until_ready()
