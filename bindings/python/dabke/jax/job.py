@@ -82,6 +82,6 @@ def _finish_programs_at_exit() -> None:
 def _finish_programs() -> None:
     if not is_initialized():
         return
-    for array in jax.live_arrays():
+    for array in jax.live_arrays():  # type: ignore[no-untyped-call,unused-ignore]
         with contextlib.suppress(Exception):  # a program that fails has ended, too
             array.block_until_ready()
