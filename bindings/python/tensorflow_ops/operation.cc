@@ -164,19 +164,32 @@ void Operation::refuse(const char* reason) {
 
 void Operation::on_completion(void* context, dabke_handle* handle, dabke_status status) {
   Part& part = *static_cast<Part*>(context);
-  part.operation->part_ended(handle, status);
+  part.operation->part_ended(part, handle, status);
   part.operation->end_of_part();
 }
 
 /// May be called twice for a part, by a callback and by a wait.
-void Operation::part_ended(dabke_handle* handle, dabke_status status) {
+void Operation::part_ended(const Part& part, dabke_handle* handle, dabke_status status) {
   if (status != DABKE_OK) return note({status, dabke_handle_message(handle)});
+  if (!call_.keeps_shape()) make_empty_outputs(part, handle);
   if (call_.collective != DABKE_ALLTOALL) return;
   const std::int64_t* splits = nullptr;
   std::size_t count = 0;
   if (dabke_handle_received_splits(handle, &splits, &count) != DABKE_OK) return;
   const std::scoped_lock lock(mutex_);
   received_.assign(splits, splits + count);
+}
+
+/// Makes the outputs without elements. The runtime asks for no memory for them.
+void Operation::make_empty_outputs(const Part& part, const dabke_handle* handle) {
+  const std::scoped_lock lock(mutex_);
+  if (outputs_.empty()) return;  // delivered already, by a thread that waited
+  for (std::size_t i = 0; i < dabke_handle_output_count(handle); ++i) {
+    const DLTensor* made = nullptr;
+    Tensor& output = outputs_[part.first + i];
+    if (output || dabke_handle_output(handle, i, &made) != DABKE_OK) continue;
+    output = allocate_tensor(made->dtype, made->shape, made->ndim);
+  }
 }
 
 void Operation::end_of_part() {
@@ -197,7 +210,7 @@ void Operation::wait() {
     if (dabke_handle_status(part.handle) == DABKE_IN_PROGRESS) {
       note(last_failure(status));  // a wait that the runtime refuses, such as one in a callback
     } else {
-      part_ended(part.handle, status);
+      part_ended(part, part.handle, status);
     }
   }
 }

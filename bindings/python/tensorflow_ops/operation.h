@@ -52,7 +52,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   dabke_status submit_one(std::size_t index, const dabke_options& options, dabke_handle** handle);
   dabke_status submit_group(const dabke_options& options, dabke_handle** handle);
   void refuse(const char* reason);
-  void part_ended(dabke_handle* handle, dabke_status status);
+  void part_ended(const Part& part, dabke_handle* handle, dabke_status status);
+  void make_empty_outputs(const Part& part, const dabke_handle* handle);
   void end_of_part();
   void note(Failure failure);
   bool is_group() const { return call_.is_group && inputs_.tensors.size() > 1; }
@@ -68,7 +69,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<bool> is_in_context_;  // outputs that the kernel has already
   std::deque<Part> parts_;
   std::atomic<std::size_t> pending_{0};
-  std::mutex mutex_;  // guards the next two
+  std::mutex mutex_;  // guards the next two, and the outputs without elements
   Failure failure_;
   std::vector<std::int64_t> received_;  // an alltoall's rows by source rank
   OnEnd on_end_;

@@ -87,11 +87,14 @@ def test_tensors_of_odd_shapes(job, way):
             hvd.allreduce(tf.constant(2.0), op=hvd.Sum, name="scalar"),
             hvd.allreduce(tf.zeros([0, 3]), name="empty"),
             hvd.allgather(tf.ones([job.rank, 2]), name="none of rank 0"),
+            hvd.reducescatter(tf.ones([1, 2]), op=hvd.Sum, name="rank 0 alone gets rows"),
+            hvd.allgather(tf.zeros([0, 2]), name="no rows"),
         )
 
-    scalar, empty, rows = way(call)
+    scalar, empty, rows, parts, none = way(call)
     assert float(scalar) == 2.0 * job.size and empty.shape == (0, 3)
     assert rows.shape == (job.size * (job.size - 1) // 2, 2)
+    assert parts.shape == ((1 if job.rank == 0 else 0), 2) and none.shape == (0, 2)
 
 
 def test_shapes_are_known_while_a_function_is_traced(job):
