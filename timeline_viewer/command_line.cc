@@ -89,7 +89,7 @@ void Grammar::add_commands_of_traces() {
       "a trace of Dabke, Horovod or PyTorch's profiler (several: one of each rank), plain or .gz; or "
       "records, as for merge";
   auto* const report = add(Command::report, "report",
-                           "Say what the steps wait for, which rank holds the others up, and what to do");
+                           "Say what the steps wait for, which rank delays the others, and what to do");
   report->add_option("traces", wanted_.files, traces)->required();
   report->add_flag("--json", wanted_.json, "Print it as JSON");
   auto* const diff = add(Command::diff, "diff", "Compare two traces: what became slower or faster");

@@ -17,7 +17,7 @@ struct Blame {
 /// nothing for another line, or if it blames no rank.
 std::optional<Blame> blame_in(std::string_view line, int speaker);
 
-/// Returns a text such as "left the job in good order (status 0), while rank 0 waits for allreduce 'x'; ..."
+/// Returns a text such as "left the job normally (status 0), while rank 0 waits for allreduce 'x'; ..."
 /// for a rank that others blame. `has_ended`: the rank has ended with status 0; otherwise we have ended it.
 /// Empty if the blame is of another kind. Pure.
 std::string early_leave(std::string_view blame, bool has_ended);

@@ -29,7 +29,7 @@ struct RankEnd {
   // The last signal that dabkerun had sent to the rank before it began to end; 0: it ended by itself.
   int our_signal = 0;
   bool is_blamed = false;  // another rank has named it as the reason of its own end
-  // "left the job in good order ...", if others still had work to do with it.
+  // "left the job normally ...", if others still had work to do with it.
   std::string early_leave;
   // For `signalled`: the sender of the signal, if dabkerun has forwarded it, "pid 71 (slurmstepd)".
   std::string signal_sender;

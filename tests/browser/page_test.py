@@ -1156,7 +1156,7 @@ def test_the_question_mark_shows_the_keys_unless_it_is_typed_into_a_field(page, 
     assert not keys.is_displayed()
     page.find_element(By.ID, "lanes").send_keys("?")
     assert keys.is_displayed()
-    for words in ("zoom in", "open the rank", "search", "filter the rows by name", "measure"):
+    for words in ("zoom in", "open or fold the rank", "search", "filter the rows by name", "measure"):
         assert words in keys.text
     ActionChains(page).send_keys(Keys.ESCAPE).perform()
     assert not keys.is_displayed()

@@ -99,7 +99,7 @@ class Namespaces(unittest.TestCase):
         self.assertRegex(
             namespaces.output(ranks[1]),
             r"the rendezvous store of rank 0 cannot be reached from this host at any of "
-            r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\); .*DABKE_NETWORK_INTERFACE",
+            r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\)\. .*DABKE_NETWORK_INTERFACE",
         )
         self.assertIn("rank 1", namespaces.output(ranks[0]))
 

@@ -49,7 +49,7 @@ def test_average_sum_and_factors(job):
     assert number(hvd.allreduce(value, None, None, 2.0, 0.5)).tolist() == [mean] * 5
     assert number(hvd.allreduce(value, compression=hvd.Compression.fp16)).tolist() == [mean] * 5
     assert float(hvd.allreduce(job.rank + 1.0)) == mean
-    with pytest.raises(ValueError, match="pass op alone"):
+    with pytest.raises(ValueError, match="pass only op"):
         hvd.allreduce(value, average=True, op=hvd.Sum)
 
 

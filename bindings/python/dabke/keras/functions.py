@@ -55,7 +55,7 @@ def allreduce(
         HorovodInternalError: the job has failed.
     """
     if op is not None and average is not None:
-        raise InvalidArgumentError("allreduce: average and op both say how to reduce; pass op alone")
+        raise InvalidArgumentError("allreduce: average and op are both given; pass only op")
     if op is None:
         op = Sum if average is False else Average
     transfer = Transfer(int(op), prescale_factor, postscale_factor, compression, _core.WORLD)

@@ -141,7 +141,7 @@ def distribution_of(
         UnimplementedError: `op` is Adasum.
     """
     if op == Adasum:
-        raise UnimplementedError(f"{call}: Adasum is not there yet; use Average")
+        raise UnimplementedError(f"{call}: Adasum is not supported yet; use Average")
     if op not in (Average, Sum):
         raise InvalidArgumentError(f"{call}: op must be Average or Sum")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -53,7 +53,9 @@ def init(
     """
     if job.is_initialized():
         if comm is not None or process_sets is not None or exchange is not None or settings is not None:
-            raise AlreadyInitializedError("init: the job runs already, so its arguments can have no effect")
+            raise AlreadyInitializedError(
+                "init: the job is already running, so these arguments have no effect"
+            )
         return
     chosen: dict[str, object] = {}
     for (knob, default), argument in zip(_KNOBS, (join, duplicate_names)):

@@ -13,7 +13,7 @@ __all__ = ["reduce_op", "refuse_adasum"]
 def refuse_adasum(call: str, op: int) -> None:
     """Raises UnimplementedError for ``op=Adasum``."""
     if op == Adasum:
-        raise UnimplementedError(f"{call}: op=Adasum is not there yet; use op=Average")
+        raise UnimplementedError(f"{call}: op=Adasum is not supported yet; use op=Average")
 
 
 def reduce_op(call: str, op: int | None, average: bool | None) -> int:
@@ -28,6 +28,6 @@ def reduce_op(call: str, op: int | None, average: bool | None) -> int:
         refuse_adasum(call, chosen)
         return chosen
     if op is not None:
-        raise InvalidArgumentError(f"{call}: op and average both say how to reduce; pass op alone")
+        raise InvalidArgumentError(f"{call}: op and average are both given; pass only op")
     warnings.warn("average is deprecated; pass op=Average or op=Sum", DeprecationWarning, stacklevel=4)
     return int(Average if average else Sum)

@@ -11,7 +11,7 @@ __all__ = ["TfDataServiceConfig", "compute_worker_fn", "send_to_data_service", "
 
 def _absent(name: str) -> NoReturn:
     raise UnimplementedError(
-        f"dabke.tensorflow.data.compute_service.{name} is not there; give each rank its own part of the data by "
+        f"dabke.tensorflow.data.compute_service.{name} is not supported; give each rank its own part of the data by "
         "dataset.shard(hvd.size(), hvd.rank()), or start TensorFlow's own tf.data.experimental.service"
     )
 
