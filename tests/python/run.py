@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests of the Python package, and ends with "N passed, N failed, N skipped".
 
-    run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs] [PYTEST ARGUMENT...]
+    run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs] [--frameworks none|only]
+           [PYTEST ARGUMENT...]
 
 tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
 every rank. tests/python/keras_job does so for each of Keras's backends that is installed; with other numbers
@@ -112,6 +113,8 @@ def in_job(counts, dabkerun, ranks, arguments, tests_of="in_job", label="python"
     )
 
 
+# An expression for the tests of the frameworks besides PyTorch, by the names of their files.
+FRAMEWORKS = "tensorflow or keras or jax"
 # The numbers of ranks for each of Keras's backends. Imports of TensorFlow and JAX take seconds.
 KERAS_JOBS = {"torch": (1, 2, 4), "jax": (2,), "tensorflow": (2,)}
 OF_TRAINING = ["-k", "test_training or test_loss_scale"]
@@ -146,19 +149,25 @@ def main():
     parser.add_argument("dabkerun")
     parser.add_argument("--np", type=int, action="append")
     parser.add_argument("--only", choices=("in_job", "keras_job", "programs"))
+    parser.add_argument(
+        "--frameworks", choices=("none", "only"), help="leave out TensorFlow, Keras and JAX, or no others"
+    )
     parser.add_argument("--counts", type=Path, help="a file for the three numbers")
     options, arguments = parser.parse_known_args()
     # The default handler: a shell that started this in the background has set SIGINT to be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
+    of_frameworks = {"none": ["-k", f"not ({FRAMEWORKS})"], "only": ["-k", FRAMEWORKS]}.get(
+        options.frameworks, []
+    )
     if options.only in (None, "in_job"):
-        for ranks in options.np or (2, 3, 4):
-            in_job(counts, options.dabkerun, ranks, arguments)
-    if options.only in (None, "keras_job"):
+        for ranks in options.np or ((2, 4) if options.frameworks == "only" else (2, 3, 4)):
+            in_job(counts, options.dabkerun, ranks, [*of_frameworks, *arguments])
+    if options.only in (None, "keras_job") and options.frameworks != "none":
         keras_jobs(counts, options.dabkerun, arguments)
     if options.only in (None, "programs"):
-        programs(counts, options.dabkerun, arguments)
+        programs(counts, options.dabkerun, [*of_frameworks, *arguments])
     if options.counts:
         write_counts(options.counts, *counts.as_numbers(), counts.failures)
     print("{} passed, {} failed, {} skipped".format(*counts.as_numbers()))
