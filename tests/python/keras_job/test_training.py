@@ -182,6 +182,10 @@ def test_ranks_of_a_process_set_train_together_and_others_alone(job):
     mean = job.size / 2 if first.included() else job.rank + 1
     close(made.get_weights(), [each - mean for each in start_weights()])
     hvd.remove_process_set(first)
+    # The names of other optimizers are still the same on all ranks.
+    other = model()
+    hvd.DistributedOptimizer(optimizers.SGD(1.0)).apply(gradients, other.trainable_variables)
+    close(other.get_weights(), [each - (job.size + 1) / 2 for each in start_weights()])
 
 
 @pytest.mark.parametrize("scaled", [True, False])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from .backends.adapter import Transfer
 
 __all__ = ["Distribution", "distribution_of"]
 
-_numbers = itertools.count()
+_numbers: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)  # by process set
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Distribution:
         """Returns the name of one more optimizer.
 
         Optimizers are numbered when they first reduce, so one that a single rank makes, as to load a file,
-        does not change the names of the others.
+        does not change the names of the others. Each process set has a count of its own, because other ranks do
+        not reduce there.
         """
-        return f"{self.name}.{next(_numbers)}"
+        return f"{self.name}.{next(_numbers[self.transfer.process_set])}"
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], name: str) -> list[Any]:
         """Returns the gradients, reduced over the ranks. Local ones are scaled only; None stays None.
