@@ -57,8 +57,8 @@ class Distribution:
         """Returns the name of one more optimizer.
 
         Optimizers are numbered when they first reduce, so one that a single rank makes, as to load a file,
-        does not change the names of the others. Each process set has a count of its own, because other ranks do
-        not reduce there.
+        does not change the names of the others. Each process set has a count of its own, because other ranks
+        do not reduce there.
         """
         return f"{self.name}.{next(_numbers[self.transfer.process_set])}"
 
