@@ -1,8 +1,6 @@
 """Before init, after shutdown and in a forked child, a call raises an exception with the reason, and never
 crashes."""
 
-import pytest
-
 ASK_ALL = """
     import dabke, numpy
     def ask():

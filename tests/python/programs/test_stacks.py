@@ -1,10 +1,5 @@
 """Python's stacks in the reports of a hang."""
 
-import json
-import os
-
-import pytest
-
 HOLDS = """
     import ctypes, os, sys, threading
     import dabke, numpy
