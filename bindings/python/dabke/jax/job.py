@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import jax
 
 from .. import job
 from .._bootstrap.exchange import Exchange
-from ..errors import AlreadyInitializedError
+from .._frontend.start import is_running, settings_of
 from ..process_sets import ProcessSet
 from .internals import is_initialized
 
@@ -30,11 +29,10 @@ def init(
     size: int | None = None,
     exchange: Exchange | None = None,
 ) -> None:
-    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have
-    come.
+    """Joins the job like ``dabke.init``, and returns when all ranks have come.
 
-    It initialises nothing of JAX: devices, platforms and flags can be chosen afterwards. A second call
-    without arguments does nothing while the job runs.
+    JAX is not initialised: devices, platforms and flags can be chosen afterwards. While the job runs, a
+    second call without arguments does nothing.
 
     Args:
         comm: as in ``dabke.init``.
@@ -43,24 +41,19 @@ def init(
         rank: as in ``dabke.init``.
         size: as in ``dabke.init``.
         exchange: as in ``dabke.init``.
-        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the
-            number of those that take part. None: the value of DABKE_JOIN, and "horovod" where it is not set.
+        join: the divisor of an average when ranks have joined. "horovod": the full size. "dabke": the number
+            of ranks that take part. None: the value of DABKE_JOIN, or "horovod" if that is not set.
 
     Raises:
-        AlreadyInitializedError: the job runs, and this call has arguments.
-        InvalidArgumentError: arguments or settings that make no sense, on all ranks where they differ.
-        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ones.
+        AlreadyInitializedError: the job runs, and this call has `comm`, `process_sets`, `exchange` or
+            `settings`.
+        InvalidArgumentError: an argument or a setting is not valid. Raised on all ranks if ranks pass
+            different ones.
+        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ranks.
     """
-    if job.is_initialized():
-        if comm is not None or process_sets is not None or exchange is not None or settings is not None:
-            raise AlreadyInitializedError(
-                "init: the job is already running, so these arguments have no effect"
-            )
+    if is_running(comm=comm, process_sets=process_sets, exchange=exchange, settings=settings):
         return
-    chosen: dict[str, object] = {}
-    if join is not None or "DABKE_JOIN" not in os.environ:
-        chosen["JOIN"] = "horovod" if join is None else join
-    chosen.update(settings or {})
+    chosen = settings_of(settings, JOIN=join)
     job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
     _finish_programs_at_exit()
 

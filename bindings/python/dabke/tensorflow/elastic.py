@@ -1,4 +1,4 @@
-"""Horovod's names for elastic training. They can be imported; what they do is still to come."""
+"""Horovod's names for elastic training. They can be imported, but are not implemented yet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FRONTEND = "dabke.tensorflow"
 
 
 def run(func: Any) -> Any:
-    """To be the decorator of an elastic training function.
+    """Will decorate an elastic training function. Not implemented yet.
 
     Args:
-        func: takes a state as its first argument.
+        func: a function that takes a state as its first argument.
 
     Raises:
         UnimplementedError: always.
@@ -31,7 +31,7 @@ def run(func: Any) -> Any:
 
 
 class TensorFlowState:
-    """To be what an elastic job keeps of variables.
+    """Will hold the state of variables in an elastic job. Not implemented yet.
 
     Raises:
         UnimplementedError: always.
@@ -42,7 +42,7 @@ class TensorFlowState:
 
 
 class TensorFlowKerasState:
-    """To be what an elastic job keeps of a Keras model and its optimizer.
+    """Will hold the state of a Keras model and its optimizer in an elastic job. Not implemented yet.
 
     Raises:
         UnimplementedError: always.

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import job
 from .._bootstrap.exchange import Exchange
-from ..errors import AlreadyInitializedError
+from .._frontend.start import is_running, settings_of
 from ..process_sets import ProcessSet
 
 __all__ = ["init", "shutdown"]
-
-_KNOBS = (("JOIN", "horovod"), ("DUPLICATE_NAMES", "error"))
 
 
 def init(
@@ -27,11 +24,10 @@ def init(
     size: int | None = None,
     exchange: Exchange | None = None,
 ) -> None:
-    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have
-    come.
+    """Joins the job like ``dabke.init``, and returns when all ranks have come.
 
-    TensorFlow is not initialised by it: visible devices and thread counts can still be set. A second call
-    without arguments does nothing while the job runs.
+    TensorFlow is not initialised: visible devices and thread counts can still be set. While the job runs, a
+    second call without arguments does nothing.
 
     Args:
         comm: as in ``dabke.init``.
@@ -40,31 +36,25 @@ def init(
         rank: as in ``dabke.init``.
         size: as in ``dabke.init``.
         exchange: as in ``dabke.init``.
-        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the
-            number of those that take part. None: the value of DABKE_JOIN, or "horovod".
-        duplicate_names: "error" refuses a name that is still in flight; "queue" lets the second wait for the
-            first. None: the value of DABKE_DUPLICATE_NAMES, or "error". The parallel iterations of a loop are
-            one reason why a name may be in flight twice, and would mix their data.
+        join: the divisor of an average when ranks have joined. "horovod": the full size. "dabke": the number
+            of ranks that take part. None: the value of DABKE_JOIN, or "horovod" if that is not set.
+        duplicate_names: the handling of a name that is still pending. "error": the call fails. "queue": the
+            second operation waits for the first. None: the value of DABKE_DUPLICATE_NAMES, or "error" if that
+            is not set. Parallel iterations of a loop may use one name twice at a time, and would mix data.
 
     Raises:
-        AlreadyInitializedError: the job runs, and this call has arguments.
-        InvalidArgumentError: arguments or settings that make no sense, on all ranks where they differ.
-        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ones.
+        AlreadyInitializedError: the job runs, and this call has `comm`, `process_sets`, `exchange` or
+            `settings`.
+        InvalidArgumentError: an argument or a setting is not valid. Raised on all ranks if ranks pass
+            different ones.
+        TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ranks.
     """
-    if job.is_initialized():
-        if comm is not None or process_sets is not None or exchange is not None or settings is not None:
-            raise AlreadyInitializedError(
-                "init: the job is already running, so these arguments have no effect"
-            )
+    if is_running(comm=comm, process_sets=process_sets, exchange=exchange, settings=settings):
         return
-    chosen: dict[str, object] = {}
-    for (knob, default), argument in zip(_KNOBS, (join, duplicate_names)):
-        if argument is not None or f"DABKE_{knob}" not in os.environ:
-            chosen[knob] = default if argument is None else argument
-    chosen.update(settings or {})
+    chosen = settings_of(settings, JOIN=join, DUPLICATE_NAMES=duplicate_names)
     job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
 
 
 def shutdown() -> None:
-    """Leaves the job as ``dabke.shutdown`` does."""
+    """Leaves the job like ``dabke.shutdown``."""
     job.shutdown()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import job
 from .._bootstrap.exchange import Exchange
-from ..errors import AlreadyInitializedError
+from .._frontend.start import is_running, settings_of
 from ..process_sets import ProcessSet
 from . import device_streams, torchrun
 from .tensors import set_host_staging
@@ -54,21 +53,13 @@ def init(
             different ones.
         TimedOutError: not all ranks came within START_TIMEOUT_SECONDS; the text names the missing ranks.
     """
-    if job.is_initialized():
-        if comm is not None or process_sets is not None or exchange is not None or settings is not None:
-            raise AlreadyInitializedError(
-                "init: the job is already running, so these arguments have no effect"
-            )
+    if is_running(comm=comm, process_sets=process_sets, exchange=exchange, settings=settings):
         set_host_staging(host_staging)
         return
     device_streams.clear()
     if comm is None and exchange is None and torchrun.by_torchrun():
         comm, rank, size = torchrun.store_of_torch()
-    chosen: dict[str, object] = {}
-    for knob, argument, default in (("JOIN", join, "horovod"), ("DUPLICATE_NAMES", duplicate_names, "error")):
-        if argument is not None or f"DABKE_{knob}" not in os.environ:
-            chosen[knob] = default if argument is None else argument
-    chosen.update(settings or {})
+    chosen = settings_of(settings, JOIN=join, DUPLICATE_NAMES=duplicate_names)
     job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
     set_host_staging(host_staging)
 
