@@ -107,8 +107,8 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   for (Socket& socket : sockets_) {
     if (socket_inode(socket.fd) != socket.inode || links::is_over(socket.fd)) {
       // The kernel may have dropped the connection just before this check would have found it silent. A peer
-      // that closes its connection has answered until then, so its silence is short.
-      const bool in_silence = socket.silence.last() >= peer_timeout_ / 4;
+      // that closes its connection has answered until then.
+      const bool in_silence = socket.silence.last() > Duration::zero();
       if (in_silence || std::exchange(socket.was_over, true)) return Lost{socket.set_rank, in_silence};
       continue;
     }

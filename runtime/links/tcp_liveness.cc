@@ -47,13 +47,20 @@ Duration TcpSilence::silent_for(int fd, TimePoint now) {
   socklen_t length = sizeof info;
   const bool known = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
   // The other end owes an answer: to bytes on their way, or to a probe for room or for life.
-  if (!known || (info.tcpi_unacked == 0 && info.tcpi_probes == 0)) {
+  const bool owes = known && (info.tcpi_unacked != 0 || info.tcpi_probes != 0);
+  return observe(owes, std::chrono::milliseconds(info.tcpi_last_ack_recv), now);
+}
+
+Duration TcpSilence::observe(bool owes, Duration since_answer, TimePoint now) {
+  constexpr Duration kKernelTick = std::chrono::milliseconds(10);  // the kernel rounds times to its ticks
+  const bool answered = checked_at_ != kNever && now - since_answer > checked_at_ - kKernelTick;
+  checked_at_ = now;
+  if (!owes) {
     owed_since_ = kNever;
-    return last_ = {};
+  } else if (owed_since_ == kNever || answered) {
+    owed_since_ = now;
   }
-  if (owed_since_ == kNever) owed_since_ = now;
-  // The last acknowledgement may be hours old if the connection was idle.
-  return last_ = std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
+  return last_ = owes ? now - owed_since_ : Duration::zero();
 }
 
 bool is_over(int fd) {

@@ -65,6 +65,20 @@ TEST_CASE("a peer that reads nothing is not silent: its host answers") {
   CHECK(longest < 1s);
 }
 
+TEST_CASE("a host that answers between two checks is not silent, although it owes an answer at both") {
+  const TimePoint start = Clock::now();
+  links::TcpSilence silence;
+  CHECK(silence.observe(true, 1s, start) == Duration::zero());
+  // The late check of a busy machine: the probe of before was answered, and the next is on its way.
+  CHECK(silence.observe(true, 780ms, start + 800ms) == Duration::zero());
+  CHECK(silence.last() == Duration::zero());
+  // From here on nothing is answered.
+  CHECK(silence.observe(true, 1580ms, start + 1600ms) == 800ms);
+  CHECK(silence.observe(true, 2380ms, start + 2400ms) == 1600ms);
+  CHECK(silence.observe(false, 0ms, start + 2500ms) == Duration::zero());
+  CHECK(silence.observe(true, 90ms, start + 2600ms) == Duration::zero());
+}
+
 TEST_CASE("what is no connection is never silent") {
   links::TcpSilence silence;
   CHECK(silence.silent_for(-1, Clock::now()) == Duration::zero());
