@@ -29,8 +29,8 @@ class TcpSilence {
   /// The time for which the other end's host has not answered anything; zero while it owes no answer.
   Duration silent_for(int fd, TimePoint now);
   /// The same, from the state that the kernel shows: whether an answer is owed, and the time since the
-  /// last answer, which may be hours if the connection was idle. An answer between two checks ends the silence,
-  /// although another answer may be owed at both.
+  /// last answer, which may be hours if the connection was idle. An answer between two checks ends the
+  /// silence, although another answer may be owed at both.
   Duration observe(bool owes, Duration since_answer, TimePoint now);
   /// The result of the last check. More than zero only if the host was silent from one check to the next.
   Duration last() const { return last_; }
