@@ -1,5 +1,7 @@
 """The collectives on TensorFlow's tensors, in eager mode and in graphs, against what one process computes."""
 
+import math
+
 import numpy
 import pytest
 
@@ -237,3 +239,18 @@ def test_the_state_of_an_optimizer_of_keras_comes_from_the_root(job):
     hvd.broadcast_variables([weight], 0)
     assert float(optimizer.learning_rate) == pytest.approx(0.1) and float(weight[0]) == 0
     assert all(hvd.allgather_object(float(optimizer.learning_rate)))
+
+
+FACTORS_OF = {
+    "allreduce": lambda **how: hvd.allreduce(tf.ones(2), op=hvd.Sum, **how),
+    "grouped_allreduce": lambda **how: hvd.grouped_allreduce([tf.ones(2)], op=hvd.Sum, **how)[0],
+    "reducescatter": lambda **how: hvd.reducescatter(tf.ones(2 * dabke.size()), op=hvd.Sum, **how),
+}
+
+
+@pytest.mark.parametrize("factor", ["prescale_factor", "postscale_factor"])
+@pytest.mark.parametrize("call", FACTORS_OF)
+def test_a_zero_factor_keeps_its_sign_whichever_came_first(way, call, factor):
+    for zero in (0.0, -0.0, 0.0, -0.0):
+        result = way(lambda: FACTORS_OF[call](**{factor: zero})).numpy()
+        assert not result.any() and set(numpy.signbit(result).tolist()) == {math.copysign(1, zero) < 0}

@@ -18,11 +18,12 @@ WORLD = global_process_set
 _MOST_STREAMS = 64  # for which an object keeps options; a program may make new streams without end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CallOptions:
     """The arguments of a collective, except its tensors and their names.
 
     The public functions make this object of their arguments. All functions below them pass it on unchanged.
+    An object equals only itself: 0.0 and -0.0 are equal factors, but not equal options.
 
     Attributes:
         process_set: the runtime's number of the set.
