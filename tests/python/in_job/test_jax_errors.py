@@ -137,3 +137,31 @@ def test_results_can_be_changed_and_kept(job):
     kept = [hvd.allgather(jnp.full((4, 16), float(turn))) for turn in range(10)]
     for turn, each in enumerate(kept):
         numpy.testing.assert_array_equal(each, numpy.full((4 * job.size, 16), float(turn)))
+
+
+@pytest.mark.parametrize("name", ["w\0a", "w\udc80"], ids=["NUL", "no UTF-8"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, name: hvd.allreduce(x, name=name),
+        lambda x, name: hvd.allreduce({"a": x, "b": x}, name=name),
+        lambda x, name: hvd.allgather(x, name=name),
+        lambda x, name: hvd.broadcast(x, 0, name=name),
+        lambda x, name: hvd.alltoall(x, name=name),
+        lambda x, name: hvd.reducescatter(x, name=name),
+    ],
+    ids=["allreduce", "tree", "allgather", "broadcast", "alltoall", "reducescatter"],
+)
+@pytest.mark.parametrize("way", [lambda call: call, jax.jit], ids=["direct", "jit"])
+def test_a_name_that_would_be_cut_or_has_no_utf8_is_refused_and_shown(way, call, name):
+    x = jnp.ones(2 * dabke.size())
+    with pytest.raises(dabke.errors.InvalidArgumentError) as refused:
+        way(lambda x: call(x, name))(x)
+    assert name.encode("unicode_escape").decode() in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+def test_a_name_of_several_lines_is_refused_in_a_program_alone(job):
+    assert hvd.allreduce(jnp.ones(1), hvd.Sum, "a\nb").tolist() == [job.size]
+    with pytest.raises(dabke.errors.InvalidArgumentError, match=r"'allreduce\.a\\nb'.*line"):
+        jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "a\nb"))(jnp.ones(1))

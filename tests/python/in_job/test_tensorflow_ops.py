@@ -254,3 +254,29 @@ def test_a_zero_factor_keeps_its_sign_whichever_came_first(way, call, factor):
     for zero in (0.0, -0.0, 0.0, -0.0):
         result = way(lambda: FACTORS_OF[call](**{factor: zero})).numpy()
         assert not result.any() and set(numpy.signbit(result).tolist()) == {math.copysign(1, zero) < 0}
+
+
+@pytest.mark.parametrize("name", ["w\0a", "w\udc80"], ids=["NUL", "no UTF-8"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda name: hvd.allreduce(tf.ones(2), name=name),
+        lambda name: hvd.grouped_allreduce([tf.ones(2)], name=name),
+        lambda name: hvd.allgather(tf.ones(2), name=name),
+        lambda name: hvd.broadcast(tf.ones(2), 0, name=name),
+        lambda name: hvd.alltoall(tf.ones(2 * dabke.size()), name=name),
+        lambda name: hvd.reducescatter(tf.ones(2), name=name),
+    ],
+    ids=["allreduce", "group", "allgather", "broadcast", "alltoall", "reducescatter"],
+)
+def test_a_name_that_would_be_cut_or_has_no_utf8_is_refused_and_shown(way, call, name):
+    with pytest.raises(dabke.errors.InvalidArgumentError) as refused:
+        way(lambda: call(name))
+    assert name.encode("unicode_escape").decode() in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+def test_any_other_name_is_passed_as_a_whole(way):
+    names = [f"Schicht \u00e4{end}" for end in ("", "\u20ac", "\U0001f680", "\x01", "\n", "\\0")]
+    got = way(lambda: [hvd.allreduce(tf.fill([2], i), op=hvd.Max, name=each) for i, each in enumerate(names)])
+    assert [each.numpy().tolist() for each in got] == [[i, i] for i in range(len(names))]

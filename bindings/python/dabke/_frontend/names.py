@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-__all__ = ["forget_names", "group_names", "name_of", "prefixed_group_names", "prefixed_name"]
+from ..errors import InvalidArgumentError
+
+__all__ = ["check_names", "forget_names", "group_names", "name_of", "prefixed_group_names", "prefixed_name"]
 
 _unnamed: defaultdict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
 
@@ -43,3 +45,24 @@ def prefixed_group_names(collective: str, name: str | None, process_set: int, co
     """Returns ``<collective>.<name>_<i>of<count>`` for each of `count` members, i from 1."""
     group = prefixed_name(collective, name, process_set)
     return [f"{group}_{i}of{count}" for i in range(1, count + 1)]
+
+
+def check_names(collective: str, names: Iterable[str]) -> None:
+    """Refuses a name that C cannot take as a whole. For calls that the compiled part of a framework submits:
+    the others are checked on their way to C.
+
+    Raises:
+        InvalidArgumentError: a name has a NUL character, where C would cut it, or has no UTF-8 form.
+    """
+    for name in names:
+        if "\0" in name:
+            raise InvalidArgumentError(
+                f"{collective}: the name is {name!a}; it must not contain a NUL character"
+            )
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(
+                f"{collective}: the name is {name!a}, which has no UTF-8 form; a string from outside must be "
+                "decoded without surrogates"
+            ) from None

@@ -28,6 +28,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .. import _core
+from .._frontend.names import check_names
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..reduce_ops import Average, ReduceOp, Sum
 from . import direct, ffi, instances, internals
@@ -79,6 +80,7 @@ def _scattered_shapes(call: Call, shapes: Sequence[Any]) -> list[Any]:
 
 
 _IN_PLACE = ("allreduce", "broadcast")
+_BETWEEN_NAMES = "\n"
 
 
 def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
@@ -93,7 +95,7 @@ def _lower(collective: str, context: Any, *operands: Any, call: Call) -> Any:
     # In place, where the shapes allow it: XLA copies an operand that something else still reads.
     in_place = {i: i for i in range(count)} if collective in _IN_PLACE else {}
     options = {
-        "names": "\n".join(names),
+        "names": _BETWEEN_NAMES.join(names),
         "tensors": numpy.int32(count),
         "alone": numpy.int32(1),
         **call.attributes,
@@ -269,6 +271,17 @@ def _prepare() -> None:
 
 
 def bind(primitive: Any, call: Call, arrays: Sequence[Any]) -> list[Any]:
-    """The results of the collective on values of a program that is being traced."""
+    """The results of the collective on values of a program that is being traced.
+
+    Raises:
+        InvalidArgumentError: the program cannot carry a name.
+    """
+    collective = primitive.name.removeprefix("dabke_")
+    check_names(collective, call.names)
+    for name in call.names:
+        if _BETWEEN_NAMES in name:
+            raise InvalidArgumentError(
+                f"{collective}: the name is {name!a}; in a program of JAX a name must be one line"
+            )
     _prepare()
     return list(primitive.bind(*arrays, call=call))

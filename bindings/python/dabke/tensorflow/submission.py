@@ -15,6 +15,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from .. import _core
 from .._frontend.collective_table import ALLTOALL, Collective
+from .._frontend.names import check_names
 from .._frontend.options import CallOptions
 from ..errors import from_status
 from .host import on_host, refuse_xla
@@ -68,9 +69,12 @@ def _attributes(options: CallOptions, group: bool) -> dict[str, int]:
     }
 
 
-@functools.lru_cache(maxsize=1024)
-def _eager_names(names: tuple[str, ...]) -> tf.Tensor:
+def _names_in(collective: str, names: tuple[str, ...]) -> tf.Tensor:
+    check_names(collective, names)
     return tf.constant(names)
+
+
+_eager_names = functools.lru_cache(maxsize=1024)(_names_in)
 
 
 def _outputs(collective: Collective, made: Any) -> Result:
@@ -127,7 +131,7 @@ def run(
     inputs: list[Any] = [values]
     if collective is ALLTOALL:
         inputs.append(tf.cast(tf.zeros([0], tf.int64) if splits is None else splits, tf.int64))
-    inputs.append(_eager_names(tuple(names)) if eager else tf.constant(list(names)))
+    inputs.append((_eager_names if eager else _names_in)(collective.name, tuple(names)))
     attributes = _attributes(options, is_group)
     return (_run_eagerly if eager else _run_in_graph)(collective, inputs, attributes)
 
