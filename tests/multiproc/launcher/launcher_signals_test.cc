@@ -76,6 +76,32 @@ std::string name_of_process(pid_t pid) {
   return name;
 }
 
+/// Ctrl-C ends a job that is starting within this time, which is less than any grace period.
+constexpr std::chrono::seconds kPrompt{2};
+
+/// The time from Ctrl-C to the end of dabkerun, with what dabkerun has left.
+struct Interrupted {
+  std::chrono::milliseconds took{0};
+  Finished job;
+};
+
+Interrupted interrupt(LauncherRun& launcher) {
+  const auto begin = std::chrono::steady_clock::now();
+  launcher.signal(SIGINT);
+  Finished job = launcher.finish();
+  const auto took = std::chrono::steady_clock::now() - begin;
+  return {std::chrono::duration_cast<std::chrono::milliseconds>(took), std::move(job)};
+}
+
+/// The shortest time of `run()`, which runs again if it was longer than kPrompt: a busy machine may itself
+/// take that long.
+template <class Run>
+std::chrono::milliseconds fastest_of(Run run) {
+  std::chrono::milliseconds fastest = run();
+  for (int i = 1; i < 5 && fastest >= kPrompt; ++i) fastest = std::min(fastest, run());
+  return fastest;
+}
+
 bool nothing_is_left() {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   while (!processes_with(own_mark()).empty()) {
@@ -210,37 +236,41 @@ TEST_CASE("SIGTERM for an agent alone is one for the job") {
   CHECK_THAT(job.error, StartsWith("dabkerun: SIGTERM: passing it on to all ranks"));
 }
 
-TEST_CASE("Ctrl-C while hosts are still silent ends dabkerun at once, and what it has started") {
+TEST_CASE("Ctrl-C while hosts are still silent ends dabkerun within 2 s, and what it has started") {
   const bool others_have_come = GENERATE(false, true);
   const TemporaryDirectory directory;
   const std::string hosts = others_have_come ? "localhost:1,other.invalid:1,silent:1" : "silent:1,silent2:1";
-  LauncherRun launcher({"-H", hosts, "--remote-shell", make_shell(directory), "--start-timeout", "600",
-                        "--verbose", kWorker, "sleep"},
-                       {.environment = {own_mark()}});
   // dabkerun, the shell and the process that it runs; or an agent here and one on the other host.
   const std::size_t all = others_have_come ? 5 : 3;
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
-  while (processes_with(own_mark()).size() < all) {
-    REQUIRE(std::chrono::steady_clock::now() < limit);
-    std::this_thread::sleep_for(10ms);
-  }
-  launcher.signal(SIGINT);
-  const Finished job = launcher.finish();
-  CHECK(job.exit_code == 130);
-  CHECK(job.took < 2 * kPatience);
-  CHECK_THAT(job.error, EndsWith("dabkerun: the job was ended by SIGINT\n"));
-  CHECK(nothing_is_left());
+  const std::string shell = make_shell(directory);
+  CHECK(fastest_of([&] {
+          LauncherRun launcher(
+              {"-H", hosts, "--remote-shell", shell, "--start-timeout", "600", "--verbose", kWorker, "sleep"},
+              {.environment = {own_mark()}});
+          const auto limit = std::chrono::steady_clock::now() + kPatience;
+          while (processes_with(own_mark()).size() < all) {
+            REQUIRE(std::chrono::steady_clock::now() < limit);
+            std::this_thread::sleep_for(10ms);
+          }
+          const auto [took, job] = interrupt(launcher);
+          CHECK(job.exit_code == 130);
+          CHECK_THAT(job.error, EndsWith("dabkerun: the job was ended by SIGINT\n"));
+          CHECK(nothing_is_left());
+          return took;
+        }) < kPrompt);
 }
 
-TEST_CASE("Ctrl-C ends ranks that wait in init for one that does not come") {
-  LauncherRun launcher({"-np", "2", "--grace-period", "600", "sh", "-c",
-                        "test $DABKE_RANK = 1 && exec sleep 1000; exec \"$0\" sums", RANK_WORKER},
-                       {.environment = {own_mark(), "DABKE_START_TIMEOUT_SECONDS=600"}});
-  REQUIRE(launcher.wait_for_error("1 of 2 ranks have called dabke_init; waiting for rank 1"));
-  launcher.signal(SIGINT);
-  const Finished job = launcher.finish();
-  CHECK(job.exit_code == 130);
-  CHECK(nothing_is_left());
+TEST_CASE("Ctrl-C ends ranks that wait in init for one that does not come, within 2 s") {
+  CHECK(fastest_of([&] {
+          LauncherRun launcher({"-np", "2", "--grace-period", "600", "sh", "-c",
+                                "test $DABKE_RANK = 1 && exec sleep 1000; exec \"$0\" sums", RANK_WORKER},
+                               {.environment = {own_mark(), "DABKE_START_TIMEOUT_SECONDS=600"}});
+          REQUIRE(launcher.wait_for_error("1 of 2 ranks have called dabke_init; waiting for rank 1"));
+          const auto [took, job] = interrupt(launcher);
+          CHECK(job.exit_code == 130);
+          CHECK(nothing_is_left());
+          return took;
+        }) < kPrompt);
 }
 
 }  // namespace dabke::test

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -91,9 +92,7 @@ def test_ctrl_c_at_the_terminal_ends_the_job(program):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_ctrl_c_ends_an_init_that_waits_for_a_rank_that_is_missing(program, tmp_path, rank):
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
+def test_ctrl_c_ends_an_init_that_waits_for_a_rank_that_is_missing_within_2_s(program, tmp_path, rank):
     path = program("""
         import dabke
         try:
@@ -102,25 +101,33 @@ def test_ctrl_c_ends_an_init_that_waits_for_a_rank_that_is_missing(program, tmp_
             print("interrupted", dabke.is_initialized(), flush=True)
             raise
     """)
-    job = subprocess.Popen(
-        [sys.executable, path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={
-            **os.environ,
-            "DABKE_RANK": str(rank),
-            "DABKE_SIZE": "2",
-            "DABKE_RENDEZVOUS": f"file:{meeting}",
-            "DABKE_START_TIMEOUT_SECONDS": "600",
-        },
-    )
-    while not any("waiting" in str(each) or "hello" in str(each) for each in meeting.rglob("*")):
-        assert job.poll() is None  # the process may not end by itself before the signal
-    job.send_signal(signal.SIGINT)
-    out, error = job.communicate(timeout=60)
-    assert out == "interrupted False\n", error
-    assert job.returncode == -signal.SIGINT, error
+    for turn in range(5):  # a busy machine may itself take longer, but not each time
+        meeting = tmp_path / f"meeting {turn}"
+        meeting.mkdir()
+        job = subprocess.Popen(
+            [sys.executable, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "DABKE_RANK": str(rank),
+                "DABKE_SIZE": "2",
+                "DABKE_RENDEZVOUS": f"file:{meeting}",
+                "DABKE_START_TIMEOUT_SECONDS": "600",
+            },
+        )
+        while not any("waiting" in str(each) or "hello" in str(each) for each in meeting.rglob("*")):
+            assert job.poll() is None  # the process may not end by itself before the signal
+        begin = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        out, error = job.communicate(timeout=60)
+        took = time.monotonic() - begin
+        assert out == "interrupted False\n", error
+        assert job.returncode == -signal.SIGINT, error
+        if took < 2:
+            break
+    assert took < 2
 
 
 def test_ctrl_c_ends_a_job_whose_ranks_wait_in_init(program):
