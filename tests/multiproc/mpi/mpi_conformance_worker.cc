@@ -21,6 +21,7 @@
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/factors.h"
+#include "tests/conformance/in_place.h"
 
 namespace dabke::test {
 namespace {
@@ -60,6 +61,10 @@ int run(const core::Runtime::Factories& factories) {
     if (init == 0) {
       for (std::string& text : wrong_averages(self)) wrong.push_back(std::move(text));
       for (std::string& text : wrong_factors(self)) wrong.push_back(std::move(text));
+      for (const InPlace& how : kInPlace) {
+        if (std::string text = wrong_in_place(self, how, 400); !text.empty())
+          wrong.push_back(fmt::format("{} in place: {}", name_of(how.kind), text));
+      }
     }
     if (self.size() > 2) {
       const ProcessSetId odd = self.add_process_set({1, self.size() - 1});
