@@ -96,8 +96,9 @@ def main():
     (pixels, labels), held_out = load(options.data)
     steps = len(labels) // (options.batch_size * hvd.size())  # (3) more ranks, fewer steps
     rate = options.learning_rate * hvd.size()  # (4) a larger batch needs a higher rate, after a warm-up
+    warmup = int(options.warmup_epochs * steps)
     schedule = optax.warmup_cosine_decay_schedule(
-        options.learning_rate, rate, int(options.warmup_epochs * steps), max(2, options.epochs) * steps
+        options.learning_rate, rate, warmup, max(warmup + 1, options.epochs * steps)
     )
     optimizer = optax.sgd(schedule, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer)  # (5) average the gradients
