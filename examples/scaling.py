@@ -132,7 +132,7 @@ def main():
         if job.status != 0 or not job.profile():
             sys.stdout.flush()
             sys.stderr.writelines(job.output)
-            sys.exit(f"scaling.py: the job of {ranks} ranks ended with status {job.status}")
+            sys.exit(f"scaling.py: the job with -np {ranks} ended with status {job.status}")
         jobs.append(job)
         print(row(ranks, job, options.np[0], jobs[0]), flush=True)
     if options.profiles:

@@ -38,7 +38,7 @@ def test_each_number_of_ranks_has_a_row_with_the_sums_of_its_profile():
     profiles = re.split(r"\ndabke profile of rank 0 of (\d+): ", done.stdout)
     assert profiles[1::2] == ["1", "2"], done.stdout
     for row, profile in zip(rows, profiles[2::2]):
-        batches = re.findall(r"^(?:all|broad|reduce)\w+ +\w+ +(\d+) ", profile, re.M)
+        batches = re.findall(r"^(?:all|broad|reduce)\w+ +\w+ +(\d+) ", profile, re.MULTILINE)
         assert sum(map(int, batches)) == int(row.split("|")[1].split()[0]) > 0, done.stdout
 
 
@@ -54,9 +54,10 @@ def test_it_runs_each_example(example):
     assert float(ROW.fullmatch(row)[1]) > 50
 
 
-def test_a_job_that_fails_ends_it_with_the_jobs_own_words():
+def test_a_job_that_fails_ends_it_with_the_jobs_own_words(tmp_path):
     pytest.importorskip("torch")
-    done = scaling("--example", "pytorch", "--np", "1", "--data", "no_such_file.csv")
+    there = {"TMPDIR": str(tmp_path)}  # the folder of the failed job's dumps
+    done = scaling("--example", "pytorch", "--np", "1", "--data", "no_such_file.csv", env=there)
     assert done.returncode == 1
     assert "No such file or directory: 'no_such_file.csv'" in done.stderr
-    assert done.stderr.endswith("scaling.py: the job of 1 ranks ended with status 1\n")
+    assert done.stderr.endswith("scaling.py: the job with -np 1 ended with status 1\n")
