@@ -13,7 +13,7 @@ Each row is one job under dabkerun. Options that this program does not have go t
     accuracy     of held-out images, after the last epoch
     batches      how often rank 0 communicated, with `MiB` in all, for `comm s` seconds
     % of job     `comm s` in percent of the time from init to shutdown
-    waited for   the rank that the others waited for longest
+    late rank    the rank that the others waited for longest, and how long
 
 The last five columns are read from Dabke's profile, which dabkerun --profile prints. The number of images in
 an epoch is the same in each row, so an epoch of more ranks has fewer steps, of a larger joined batch.
@@ -35,7 +35,7 @@ CORES = len(os.sched_getaffinity(0))
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
 HEAD = (
     "ranks  total s  speedup  epoch s  speedup  efficiency  accuracy"
-    "  | batches      MiB   comm s  % of job  waited for"
+    " | batches   MiB comm s % of job late rank"
 )
 
 
@@ -95,18 +95,18 @@ class Job:
 
 def communication(profile):
     """Returns the table's columns about communication: the sums over all collectives."""
-    batches, size, seconds, waited_for = 0, 0, 0.0, "-"
+    batches, size, seconds, late = 0, 0, 0.0, "-"
     for line in profile[2:]:
         fields = line.split()
         if fields[:2] == ["kept", "waiting:"]:  # the longest wait is the first one
-            waited_for = f"rank {fields[3].rstrip(':')}, {fields[-4]} s"
+            late = f"{fields[3].rstrip(':')} ({float(fields[-4]):.2f} s)"
         elif len(fields) > 9 and fields[2].isdigit():
             batches += int(fields[2])
             size += int(fields[2]) * float(fields[4])
             seconds += float(fields[5])
     wall = float(re.search(r"([\d.]+) s from init", profile[0])[1])
     share = 100 * seconds / wall if wall > 0 else 0.0
-    return f"{batches:>7}  {size / 2**20:>7.2f}  {seconds:>7.3f}  {share:>8.1f}  {waited_for}"
+    return f"{batches:>7} {size / 2**20:>5.1f} {seconds:>6.2f} {share:>8.1f} {late}"
 
 
 def row(ranks, job, first_ranks, first):
@@ -117,7 +117,7 @@ def row(ranks, job, first_ranks, first):
         efficiency = f"{100 * times * first_ranks / ranks:.0f} %"
     return (
         f"{ranks:>5}  {job.seconds:>7.2f}  {first.seconds / job.seconds:>7.2f}  {epoch:>7}  {speedup:>7}"
-        f"  {efficiency:>10}  {job.accuracy():>8}  | {communication(job.profile())}"
+        f"  {efficiency:>10}  {job.accuracy():>8} | {communication(job.profile())}"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 SCALING = Path(__file__).resolve().parents[3] / "examples" / "scaling.py"
 NUMBER = r" +[\d.]+"
-ROW = re.compile(rf"{NUMBER * 6} % +([\d.]+) %  \|{NUMBER * 4}  (?:-|rank \d+, [\d.]+ s)")
+ROW = re.compile(rf"{NUMBER * 6} % +([\d.]+) % \|{NUMBER * 4} (?:-|\d+ \([\d.]+ s\))")
 
 
 def scaling(*arguments, env=None):
