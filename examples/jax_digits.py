@@ -94,20 +94,21 @@ def accuracy(parameters, held_out):
 def main():
     options = flags()
     (pixels, labels), held_out = load(options.data)
-    steps = len(labels) // (options.batch_size * hvd.size())  # (3) more ranks, fewer steps
-    rate = options.learning_rate * hvd.size()  # (4) a larger batch needs a higher rate, after a warm-up
+    steps = len(labels) // (options.batch_size * hvd.size())  # (8) more ranks, fewer steps
+    rate = options.learning_rate * hvd.size()  # (3) a larger batch needs a higher rate, after a warm-up
+    warmup = int(options.warmup_epochs * steps)
     schedule = optax.warmup_cosine_decay_schedule(
-        options.learning_rate, rate, int(options.warmup_epochs * steps), max(2, options.epochs) * steps
+        options.learning_rate, rate, warmup, max(warmup + 1, options.epochs * steps)
     )
     optimizer = optax.sgd(schedule, momentum=0.9)
-    optimizer = hvd.DistributedOptimizer(optimizer)  # (5) average the gradients
+    optimizer = hvd.DistributedOptimizer(optimizer)  # (4) average the gradients
 
     parameters = new_parameters(options.seed)
     state, done = optimizer.init(parameters), 0
     if options.checkpoint and hvd.rank() == 0 and options.checkpoint.exists():
         parameters, state, done = pickle.loads(options.checkpoint.read_bytes())
     done = hvd.broadcast_object(done, root_rank=0, name="epochs")
-    parameters, state = hvd.broadcast_parameters((parameters, state), root_rank=0)  # (6) the same beginning
+    parameters, state = hvd.broadcast_parameters((parameters, state), root_rank=0)  # (5) the same beginning
 
     if hvd.rank() == 0:
         print(
@@ -133,7 +134,7 @@ def main():
                 f"held-out accuracy {100 * reached:.1f} %, {images:,.0f} images/s",
                 flush=True,
             )
-            if options.checkpoint:  # (8) one rank writes
+            if options.checkpoint:  # (6) one rank writes
                 saved = jax.device_get((parameters, state)) + (epoch,)
                 options.checkpoint.write_bytes(pickle.dumps(saved))
     if hvd.rank() == 0:

@@ -118,9 +118,6 @@ def main():
         model = new_model(rate)
     done = hvd.broadcast_object(done, root_rank=0, name="epochs")
 
-    own_images, own_labels = hvd.shard(images, labels)  # (6) this rank's shard
-    steps = len(images) // (options.batch_size * hvd.size())  # (7) fewer steps in an epoch
-    own_rows = steps * options.batch_size
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),  # (5) all ranks begin with rank 0's state
         hvd.callbacks.MetricAverageCallback(),
@@ -128,13 +125,16 @@ def main():
     ]
     if hvd.rank() == 0:
         callbacks.append(EpochLine(options.epochs))
-        if options.checkpoint:  # (8) rank 0 alone writes
+        if options.checkpoint:  # (6) rank 0 alone writes
             callbacks.append(keras.callbacks.ModelCheckpoint(options.checkpoint))
         print(
             f"ranks: {hvd.size()}, training images: {len(images)}, held-out images: {len(held_out[0])}, "
             f"batch: {options.batch_size} x {hvd.size()}, backend: {keras.backend.backend()}",
             flush=True,
         )
+    own_images, own_labels = hvd.shard(images, labels)  # (7) this rank's shard
+    steps = len(images) // (options.batch_size * hvd.size())  # (8) fewer steps in an epoch
+    own_rows = steps * options.batch_size
     model.fit(
         own_images[:own_rows],
         own_labels[:own_rows],

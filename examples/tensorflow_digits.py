@@ -107,11 +107,11 @@ def main():
     )  # (5) one start for all
 
     data = tf.data.Dataset.from_tensor_slices((images, labels))
-    data = data.shard(hvd.size(), hvd.rank())  # (6) own shard
+    data = data.shard(hvd.size(), hvd.rank())  # (7) own shard
     data = (
         data.shuffle(len(images), seed=options.seed).batch(options.batch_size, drop_remainder=True).repeat()
     )
-    steps = len(images) // (options.batch_size * hvd.size())  # (7) fewer steps in an epoch
+    steps = len(images) // (options.batch_size * hvd.size())  # (8) fewer steps in an epoch
     warmup = max(1, int(options.warmup_epochs * steps))
     if hvd.rank() == 0:
         print(
@@ -130,7 +130,7 @@ def main():
         if hvd.rank() == 0:
             print(f"epoch {epoch:2}: loss {loss:.4f}, held-out accuracy {100 * reached:.1f} %", flush=True)
             if manager:
-                manager.save()  # (8) one rank alone writes
+                manager.save()  # (6) one rank alone writes
 
 
 if __name__ == "__main__":
