@@ -12,6 +12,15 @@ using namespace std::chrono_literals;
 /// Ranks take stacks before they send a dump. Dumps that come later lead to another verdict.
 constexpr auto kGatherTime = 2s;
 
+/// The dumps as they would be if no time had passed. While nothing else changes, they lead to one verdict.
+std::map<Rank, diagnosis::Dump> without_ages(std::map<Rank, diagnosis::Dump> dumps) {
+  for (auto& entry : dumps) {
+    for (diagnosis::Dump::Pending& pending : entry.second.pending) pending.age = 0;
+    for (diagnosis::Dump::Event& event : entry.second.events) event.age = 0;
+  }
+  return dumps;
+}
+
 }  // namespace
 
 void HangWatch::take(std::vector<diagnosis::Dump> dumps, const JobRanks& ranks, TimePoint now) {
@@ -44,8 +53,10 @@ void HangWatch::judge(const JobRanks& ranks) {
   const auto silent = silent_ranks(ranks);
   // An explanation of a stall is not repeated when the job fails because of it.
   if (incident_ == 0 && !last_.empty()) return;
-  const Verdict verdict = hang_verdict(dumps_, ranks.size(), silent);
-  if (std::exchange(last_, verdict) != verdict) on_verdict_(verdict);
+  Verdict verdict = hang_verdict(without_ages(dumps_), ranks.size(), silent);
+  if (verdict == last_) return;
+  last_ = std::move(verdict);
+  on_verdict_(hang_verdict(dumps_, ranks.size(), silent));
 }
 
 /// Drops the dumps of ranks that were stopped: those count as silent, too.

@@ -22,7 +22,7 @@ namespace dabke::launcher {
 class HangWatch {
  public:
   using Verdict = std::vector<std::string>;  // lines
-  /// `on_verdict` gets each verdict that differs from the last.
+  /// `on_verdict` gets each verdict that differs from the last in more than its times.
   explicit HangWatch(std::function<void(const Verdict&)> on_verdict) : on_verdict_(std::move(on_verdict)) {}
 
   /// Judges at once if all dumps have come.
@@ -42,7 +42,7 @@ class HangWatch {
   std::map<Rank, diagnosis::Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // later dumps are not waited for
-  Verdict last_;
+  Verdict last_;                       // with all times 0
   /// The states of the processes that had not ended when the job failed.
   std::map<Rank, std::string> states_at_failure_;
 };

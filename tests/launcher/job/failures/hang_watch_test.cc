@@ -79,6 +79,27 @@ TEST_CASE("one verdict is not told twice, and a dump that comes late may make an
   CHECK(job.verdicts.size() == 2);
 }
 
+TEST_CASE("a hang that only lasts longer is not reported again") {
+  HangingJob job;
+  const auto take_all = [&](double age, const std::string& rank_2_waits_for) {
+    for (int rank = 0; rank < 3; ++rank) {
+      diagnosis::Dump dump = dump_of(rank, 7, rank < 2 ? "x" : rank_2_waits_for);
+      for (diagnosis::Dump::Pending& pending : dump.pending) pending.age = age + rank;
+      for (diagnosis::Dump::Event& event : dump.events) event.age = age + 1;
+      job.take(std::move(dump));
+    }
+  };
+  take_all(60, "");
+  REQUIRE(job.verdicts.size() == 1);
+  CHECK_THAT(job.verdicts[0].front(), Contains("waiting for 61.0 s"));
+  take_all(120, "");
+  CHECK(job.verdicts.size() == 1);
+  take_all(180, "y");
+  CHECK(job.verdicts.size() == 2);
+  take_all(240, "y");
+  CHECK(job.verdicts.size() == 2);
+}
+
 TEST_CASE("a late dump of a job that has begun to end makes no verdict of its own") {
   HangingJob job;
   job.take(dump_of(0, 7, "x"));
