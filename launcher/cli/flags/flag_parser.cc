@@ -91,7 +91,8 @@ Status FlagParser::parse(std::vector<std::string> words) {
 
 void FlagParser::App::add_processes(RawOptions& raw) {
   const std::string processes = "Processes";
-  add_option("--num-proc", raw.num_proc, "Start N ranks. Default: one for each slot of the hosts.")
+  add_option("--num-proc", raw.num_proc,
+             "Start N ranks. Default: one for each slot, if -H, a file or a batch system gives the hosts.")
       ->type_name("N")
       ->group(processes);
   add_option("-H,--hosts", raw.hosts,
