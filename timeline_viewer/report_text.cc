@@ -185,8 +185,9 @@ std::string sizes_text(const timeline::TraceReport& report) {
 
 std::string fusion_text(const timeline::TraceReport& report) {
   if (report.fusion.tensors == 0) return {};
-  std::string text = fmt::format("Fusion: {} tensors in {} batches, {:.1f} per batch on average\n",
-                                 report.fusion.tensors, report.fusion.batches, report.fusion.mean_tensors);
+  std::string text = fmt::format(
+      "Fusion: {} in {} {}, {:.1f} per batch on average\n", counted(report.fusion.tensors, "tensor"),
+      report.fusion.batches, report.fusion.batches == 1 ? "batch" : "batches", report.fusion.mean_tensors);
   for (const timeline::TraceReport::Fusion::Bar& bar : report.fusion.histogram) {
     text += fmt::format(
         "  {:>6} to {:<6} {:>8}  {}\n", bar.tensors_from, bar.tensors_to, bar.count,

@@ -125,7 +125,8 @@ function fusion(of) {
       text((i + 0.5) * wide, HEIGHT - 2, from === to ? String(from) : `${from}-${to}`, 'middle')];
   });
   return figure('Tensors in a batch',
-    `${number(of.tensors)} tensors in ${number(of.batches)} batches, ${
+    `${number(of.tensors)} ${number(of.tensors) === 1 ? 'tensor' : 'tensors'} in ${number(of.batches)} ${
+      number(of.batches) === 1 ? 'batch' : 'batches'}, ${
       number(of.mean_tensors).toFixed(1)} per batch on average.`, HEIGHT, shapes);
 }
 
