@@ -26,8 +26,9 @@ def test_an_inner_function_called_twice_on_different_data(job):
     inner(jnp.zeros(3))  # traced already
     total = numpy.arange(3.0) * job.size
     ranks = sum(range(job.size))
+    first, second = numpy.arange(3, dtype="float32"), numpy.ones(3, "float32")
     for turn in range(1000):
-        a, b = outer(jnp.arange(3.0) + job.rank + turn, -10.0 * job.rank - turn * jnp.ones(3))
+        a, b = outer(first + job.rank + turn, -10.0 * job.rank - turn * second)
         numpy.testing.assert_array_equal(a, total + ranks + turn * job.size)
         numpy.testing.assert_array_equal(b, numpy.full(3, -10.0 * ranks - turn * job.size))
 
