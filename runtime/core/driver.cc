@@ -323,8 +323,8 @@ void Driver::execute(const negotiation::ExecuteAction& action, TimePoint now) {
 
 void Driver::call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) {
   if (status.is_ok()) {
-    const Status verdict = std::move(call->refused);
-    return complete(std::move(call), verdict);
+    for (OperationRef& operation : call->operations()) end(std::move(operation), call->refused);
+    return;
   }
   if (!failures_.note(std::move(call), status)) break_off(out_of_memory());
   owner_.wake();
@@ -368,6 +368,11 @@ void Driver::complete(std::unique_ptr<NegotiatedCall> call, const Status& status
 }
 
 void Driver::complete(OperationRef operation, const Status& status) noexcept {
+  end(std::move(operation), status);
+  callbacks_.wake();
+}
+
+void Driver::end(OperationRef operation, const Status& status) noexcept {
   if (operation->is_done()) return;     // possible only after a break: it was in two places
   give_name_back(*operation->request);  // before the end is visible: the caller may then use the name again
   reports_.completed(std::max<std::size_t>(1, operation->request->tensors.size()), status.is_ok());

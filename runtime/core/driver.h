@@ -99,6 +99,7 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) override;
+  void calls_finished() noexcept override { callbacks_.wake(); }
   void batch_starts(const lanes::Run& run) override { reports_.batch_starts(run); }
   void batch_ran(const lanes::Run& run, const reports::BatchReport& batch, const Status& status) override {
     reports_.batch_ran(run, batch, status);
@@ -119,6 +120,7 @@ class Driver final : public control::ControlSink, private lanes::LaneObserver {
   void judge_failures(TimePoint now);
   void complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
   void complete(OperationRef operation, const Status& status) noexcept;
+  void end(OperationRef operation, const Status& status) noexcept;  // the caller wakes the callback thread
 
   const World& world_;
   const Config& config_;

@@ -45,6 +45,8 @@ class LaneObserver {
   virtual ~LaneObserver() = default;
   /// Called when every tensor of the call has run. The observer owns the call from here.
   virtual void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) = 0;
+  /// Called behind the last call_finished() of a run.
+  virtual void calls_finished() noexcept = 0;
   virtual void batch_starts(const Run& run) = 0;
   /// Called when a batch has run, before its calls are finished.
   virtual void batch_ran(const Run& run, const reports::BatchReport& batch, const Status& status) = 0;

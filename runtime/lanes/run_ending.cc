@@ -66,6 +66,7 @@ void report_ended(std::vector<EndedCall>& ended, LaneObserver& observer) {
     }
   }
   for (EndedCall* const one : awaited) observer.call_finished(std::move(one->call), one->status);
+  observer.calls_finished();
 }
 
 }  // namespace dabke::lanes

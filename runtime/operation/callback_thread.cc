@@ -22,6 +22,16 @@ void CallbackThread::push(OperationRef operation) noexcept {
     Operation* const added = operation.detach();
     (last_ == nullptr ? first_ : last_->make_extras().next_callback) = added;
     last_ = added;
+    is_wake_due_.store(true, std::memory_order_relaxed);
+  }
+}
+
+/// The mutex orders a push before the notification, also if another thread's wake() has taken the flag.
+void CallbackThread::wake() noexcept {
+  if (!is_wake_due_.load(std::memory_order_relaxed)) return;  // the usual case of a call that a thread awaits
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_wake_due_.exchange(false, std::memory_order_relaxed)) return;
   }
   changed_.notify_one();
 }

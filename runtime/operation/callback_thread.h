@@ -1,6 +1,7 @@
 // Users' callbacks run on one thread of their own, so that they can delay neither negotiation nor data.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -17,8 +18,11 @@ class CallbackThread {
   /// thrown, with the error.
   Status start(std::function<void(Status cause)> failed);
   /// Queues an operation that has completed and has a callback. Called once per operation, and never after
-  /// stop(). Needs no memory.
+  /// stop(). The caller calls wake() behind its last push. Needs no memory.
   void push(OperationRef operation) noexcept;
+  /// Wakes the thread if something was pushed since the last call. A batch of many operations wakes it once:
+  /// otherwise it would take the core after each push, and sleep again.
+  void wake() noexcept;
   /// Runs what is queued, then ends the thread.
   void stop();
 
@@ -32,6 +36,7 @@ class CallbackThread {
   Operation* first_ = nullptr;  // a list through Extras::next_callback; each operation is retained
   Operation* last_ = nullptr;
   bool stopping_ = false;
+  std::atomic<bool> is_wake_due_{false};
   std::jthread thread_;
 };
 
