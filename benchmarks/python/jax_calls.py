@@ -1,104 +1,109 @@
 #!/usr/bin/env python3
-"""Measures calls in jitted programs of JAX, beside the same through the C API and a program without a call.
+"""Measures allreduces in jitted programs of JAX, beside the same through the C API and other libraries.
 
-    dabkerun -np 2 python benchmarks/python/jax_calls.py
+    dabkerun -np 2 python benchmarks/python/jax_calls.py [--rounds 31] [--gloo]
+    mpirun -np 2 python benchmarks/python/jax_calls.py --mpi4jax
 
-It prints the median of 8 bytes under jit, and of the gradients of a ResNet-50 as one pytree. The pytree is
-measured with donated arrays and with arrays that the caller keeps. The C API reduces the same group, in place
-and not. All ways run in turns.
+The first table has 8 bytes; its figures are means of many calls. The second has the gradients of a ResNet-50
+as one pytree, with donated arrays and with arrays that the caller keeps. The C API reduces them as one group,
+in place and not. All ways run in turns.
 """
 
-import statistics
-import time
+import argparse
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gradients import IN_PLACE, KEPT, groups_of_c, resnet50_shapes
+from turns import measure, print_table
 
-import dabke
 import dabke.jax as hvd
-from dabke._frontend.collective_table import ALLREDUCE
-from dabke._frontend.options import options_of
+
+CALLS = 200
 
 
-def resnet50_shapes():
-    shapes, channels = [(7, 7, 3, 64), (64,), (64,)], 64
-    for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
-        for block in range(blocks):
-            for shape in ((1, 1, channels, width), (3, 3, width, width), (1, 1, width, 4 * width)):
-                shapes += [shape, shape[-1:], shape[-1:]]
-            if block == 0:
-                shapes += [(1, 1, channels, 4 * width), (4 * width,), (4 * width,)]
-            channels = 4 * width
-    return [*shapes, (2048, 1000), (1000,)]
+def psum_over_gloo():
+    """A program over all ranks' devices, and this rank's part of its argument."""
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh = Mesh(np.array(jax.devices()), ("ranks",))
+    sharding = NamedSharding(mesh, PartitionSpec("ranks"))
+    own = jax.device_put(jnp.ones((1, 2), jnp.float32), jax.local_devices()[0])
+    whole = jax.make_array_from_single_device_arrays((hvd.size(), 2), sharding, [own])
+    add = functools.partial(jax.lax.psum, axis_name="ranks")
+    parts = {"mesh": mesh, "in_specs": PartitionSpec("ranks"), "out_specs": PartitionSpec()}
+    return jax.jit(jax.shard_map(add, **parts)), whole
 
 
-def in_turns(ways, rounds):
-    """The median seconds of each way."""
-    seconds = {name: [] for name in ways}
-    for turn in range(rounds + 2):
-        for name, run in ways.items():
-            hvd.barrier()
-            began = time.perf_counter()
-            run()
-            if turn >= 2:
-                seconds[name].append(time.perf_counter() - began)
-    return {name: statistics.median(each) for name, each in seconds.items()}
-
-
-def small_calls():
+def small_calls(options):
     x = jnp.ones(2, jnp.float32)
-    with_call = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "small"))
-    empty = jax.jit(lambda x: x + 1)
-
-    def median_of(program):
-        seconds = []
-        for _ in range(3000):
-            began = time.perf_counter()
-            program(x).block_until_ready()
-            seconds.append(time.perf_counter() - began)
-        hvd.barrier()
-        return 1e6 * statistics.median(seconds)
-
-    turns = [(median_of(with_call), median_of(empty)) for _ in range(3)]
-    with_calls, empties = zip(*turns)
-    return {
-        "8 bytes under jit": statistics.median(with_calls),
-        "an empty program": statistics.median(empties),
+    programs = {
+        "an empty program": (jax.jit(lambda x: x + 1), x),
+        "dabke.jax": (jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "small")), x),
     }
+    if options.gloo:
+        programs["psum over JAX's own Gloo"] = psum_over_gloo()
+    if options.mpi4jax:
+        import mpi4jax
+        from mpi4py import MPI
+
+        programs["mpi4jax"] = jax.jit(lambda x: mpi4jax.allreduce(x, op=MPI.SUM)), x
+
+    def call_of(program, argument):
+        return lambda: program(argument).block_until_ready()
+
+    ways = {name: call_of(*each) for name, each in programs.items()}
+    seen = measure(ways, options.rounds, CALLS)
+    empty = seen.pop("an empty program")
+    rows = [("an empty program", empty, None)]
+    for name, figures in seen.items():
+        rows += [(name, figures, empty), (f"{name}, less an empty program", figures.less(empty), None)]
+    print_table("8 bytes under jit", rows, "us")
 
 
-def gradients():
+def gradients(options):
     shapes = resnet50_shapes()
     tree = {f"p{i}": jnp.ones(shape) for i, shape in enumerate(shapes)}
     kept = jax.jit(lambda tree: hvd.allreduce(tree, hvd.Average, "kept"))
     donated = jax.jit(lambda tree: hvd.allreduce(tree, hvd.Average, "donated"), donate_argnums=0)
-    state = [jax.tree_util.tree_map(lambda each: each + 0, tree)]
-    hosts = [np.ones(shape, np.float32) for shape in shapes]
-    outputs = [np.empty_like(host) for host in hosts]
-    names, core = [f"c{i}" for i in range(len(shapes))], options_of(0).core
+    empty = jax.jit(lambda tree: jax.tree_util.tree_map(jnp.asarray, tree), donate_argnums=0)
+    state = [jax.tree_util.tree_map(lambda each: each + 0, tree) for _ in range(2)]
 
-    def donate():
-        state[0] = jax.block_until_ready(donated(state[0]))
-
-    def group(given):
-        dabke.synchronize(ALLREDUCE.submit_group(names, hosts, given, core, None, True))
+    def donate(program, place):
+        state[place] = jax.block_until_ready(program(state[place]))
 
     ways = {
-        "one group of the C API": lambda: group(outputs),
-        "the same in place": lambda: group(None),
-        "a pytree under jit, donated": donate,
-        "a pytree under jit, kept": lambda: jax.block_until_ready(kept(tree)),
+        **groups_of_c("c", shapes),
+        "donated": lambda: donate(donated, 0),
+        "kept": lambda: jax.block_until_ready(kept(tree)),
+        "empty": lambda: donate(empty, 1),
     }
-    return {name: 1e3 * seconds for name, seconds in in_turns(ways, 15).items()}
+    seen = measure(ways, options.rounds)
+    print_table(
+        "gradients of a ResNet-50",
+        [
+            (KEPT, seen[KEPT], None),
+            (IN_PLACE, seen[IN_PLACE], seen[KEPT]),
+            ("a pytree under jit, donated", seen["donated"], seen[IN_PLACE]),
+            ("a pytree under jit, kept", seen["kept"], seen[KEPT]),
+            ("an empty program of the same pytree, donated", seen["empty"], seen[IN_PLACE]),
+        ],
+    )
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=31, help="of each way (default: 31)")
+    parser.add_argument("--gloo", action="store_true", help="measure JAX's own collectives, too")
+    parser.add_argument("--mpi4jax", action="store_true", help="measure mpi4jax, too; needs mpirun")
+    options = parser.parse_args()
     hvd.init()
-    for results, unit in ((small_calls(), "us"), (gradients(), "ms")):
-        for name, value in results.items():
-            if hvd.rank() == 0:
-                print(f"{name:30} {value:8.1f} {unit}", flush=True)
+    if options.gloo:
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize()
+    small_calls(options)
+    gradients(options)
 
 
 if __name__ == "__main__":
