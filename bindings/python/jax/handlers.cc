@@ -69,9 +69,8 @@ struct Actions {
 };
 
 // The most bytes of a call for which a handler waits. The wait then runs the operation by itself, where ranks
-// share memory; that takes a few microseconds, and to wake the threads of the runtime and of XLA takes
-// thirty.
-constexpr std::size_t kSmallBytes = 16384;
+// share memory. That takes up to 20 us. To wake the threads of the runtime and of XLA takes 30 us or more.
+constexpr std::size_t kSmallBytes = 131'072;
 
 xla::Error* run_to_end(const xla::Api& api, Call& call, const Actions& actions) {
   const dabke_status status = call.size() == 1 ? actions.run_one(call.names()[0], call.inputs()[0],
