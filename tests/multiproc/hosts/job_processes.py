@@ -90,6 +90,13 @@ def parent_of(pid):
         return int(file.read().rpartition(")")[2].split()[1])
 
 
+def is_pending(pid, signal_number):
+    """True if the signal was sent to the process, which has not taken it yet."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return any(int(lines[each], 16) >> (signal_number - 1) & 1 for each in ("SigPnd", "ShdPnd"))
+
+
 def is_child_of(pid, parent):
     try:
         return parent_of(pid) == parent

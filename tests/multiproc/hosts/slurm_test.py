@@ -25,6 +25,7 @@ from job_processes import (
     end_of,
     expect_clean,
     in_time,
+    is_pending,
     parent_of,
     processes_with,
     wait_until,
@@ -192,7 +193,7 @@ class SlurmJobs(unittest.TestCase):
         count = (
             'trap "echo got" USR1; trap "echo told; exit 0" TERM; echo "pid $$"; while :; do sleep 0.05; done'
         )
-        job, mark, _, launcher = self.cluster.start_sleepers(DABKERUN, command=count)
+        job, mark, pids, launcher = self.cluster.start_sleepers(DABKERUN, command=count)
         self.addCleanup(job.kill)
         limit = threading.Timer(120, job.kill)  # a lost signal ends the wait for the lines
         limit.start()
@@ -204,12 +205,20 @@ class SlurmJobs(unittest.TestCase):
             scancel = self.cluster.on_host(0, ["scancel", f"--signal={name}", job_id])
             subprocess.run(scancel, env=self.cluster.environment(), check=True, timeout=60)
 
+        supervisors = [parent_of(pid) for pid in pids.values()]
+        ours = [launcher, *supervisors, *(parent_of(pid) for pid in supervisors)]
+
         def lines():
             return sorted(job.stdout.readline().decode() for _ in range(2))
 
         for to_step in (True, False, True, True, False):
             signal_step("USR1") if to_step else os.kill(launcher, signal.SIGUSR1)
             self.assertEqual(lines(), ["[0]<stdout>:got\n", "[1]<stdout>:got\n"])
+            # A second signal to a process that has not taken the first would be lost.
+            wait_until(
+                lambda: not any(is_pending(pid, signal.SIGUSR1) for pid in ours), "all signals taken", 60
+            )
+            time.sleep(0.2)  # Slurm signals one process after the other
         time.sleep(1.5)  # before the next signal, so that supervisors have sent the signals that they delayed
         begin = time.monotonic()
         signal_step("TERM")

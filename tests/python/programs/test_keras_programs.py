@@ -77,6 +77,77 @@ def test_a_backend_that_cannot_train_is_refused(run):
     assert "set KERAS_BACKEND to jax, tensorflow, torch" in ended.output.strip().splitlines()[-1]
 
 
+@pytest.mark.skipif(len(INSTALLED) < 3, reason="needs PyTorch, JAX and TensorFlow")
+def test_three_frameworks_share_a_job_in_one_process(run):
+    ended = run(
+        """
+        import jax, torch
+        import jax.numpy as jnp
+        import tensorflow as tf
+        import dabke.jax, dabke.tensorflow, dabke.torch
+
+        dabke.tensorflow.init()
+        rank, size = dabke.jax.rank(), dabke.torch.size()
+        in_jax = jax.jit(lambda x: dabke.jax.allreduce(x, op=dabke.jax.Sum, name="x"))
+        for step in range(20):
+            value = float(rank + step)
+            seen = (
+                dabke.tensorflow.allreduce(tf.fill([3], value), op=dabke.tensorflow.Sum, name="x"),
+                in_jax(jnp.full(3, value)),
+                dabke.torch.allreduce(torch.full((3,), value), op=dabke.torch.Sum, name="x"),
+            )
+            assert [float(each[2]) for each in seen] == [1.0 + 2 * step] * 3, seen
+        dabke.torch.shutdown()
+        assert not dabke.jax.is_initialized()
+        print("all agree", flush=True)
+    """,
+        ranks=2,
+        env=QUIET,
+    )
+    assert ended.output.count("all agree") == 2
+
+
+@pytest.mark.skipif("torch" not in INSTALLED, reason="needs PyTorch")
+def test_a_model_on_pytorch_trains_under_ddp(run):
+    """Torch.distributed over Dabke, without dabke.keras: both ranks end with one process's weights."""
+    ended = run(
+        """
+        import keras, numpy, torch
+        import torch.distributed as dist
+        import dabke.distributed
+
+        dist.init_process_group("dabke")
+        rank, size = dist.get_rank(), dist.get_world_size()
+        rows = numpy.random.default_rng(1).standard_normal((32, 4)).astype("float32")
+
+        def trained(wrap, own):
+            keras.utils.set_random_seed(1)
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+            module = wrap(model)
+            optimizer = keras.optimizers.SGD(0.1)
+            optimizer.build(model.trainable_variables)
+            for begin in range(0, 32, 8):
+                batch = torch.from_numpy(rows[begin : begin + 8][own])
+                module.zero_grad()
+                keras.ops.mean((module(batch) - batch.sum(1, keepdim=True)) ** 2).backward()
+                gradients = [each.value.grad for each in model.trainable_weights]
+                with torch.no_grad():
+                    optimizer.apply(gradients, model.trainable_weights)
+            return numpy.concatenate([each.numpy().ravel() for each in model.trainable_weights])
+
+        alone = trained(lambda model: model, slice(None))
+        together = trained(torch.nn.parallel.DistributedDataParallel, slice(rank, None, size))
+        numpy.testing.assert_allclose(together, alone, atol=1e-6)
+        assert numpy.abs(together).sum() > 0.1
+        dist.destroy_process_group()
+        print("one process's weights", flush=True)
+    """,
+        ranks=2,
+        env=env_of("torch"),
+    )
+    assert ended.output.count("one process's weights") == 2
+
+
 def test_a_file_is_read_where_dabke_is_not_installed(run, tmp_path):
     written = run(
         """
