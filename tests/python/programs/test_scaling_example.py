@@ -42,7 +42,13 @@ def test_each_number_of_ranks_has_a_row_with_the_sums_of_its_profile():
         assert sum(map(int, batches)) == int(row.split("|")[1].split()[0]) > 0, done.stdout
 
 
-@pytest.mark.parametrize("example", ["jax", "keras", "pytorch_ddp", "tensorflow"])
+# The examples have tests of their own; each also takes the options of scaling.py, which the full matrix shows.
+EXAMPLES = ["jax", "pytorch_ddp"]
+if os.environ.get("DABKE_TEST_MATRIX") == "full":
+    EXAMPLES += ["keras", "tensorflow"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_it_runs_each_example(example):
     for module in {"jax": ["jax", "optax"], "pytorch_ddp": ["torch"]}.get(example, [example]):
         pytest.importorskip(module)
