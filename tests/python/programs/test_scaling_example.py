@@ -42,7 +42,7 @@ def test_each_number_of_ranks_has_a_row_with_the_sums_of_its_profile():
         assert sum(map(int, batches)) == int(row.split("|")[1].split()[0]) > 0, done.stdout
 
 
-# The examples have tests of their own; each also takes the options of scaling.py, which the full matrix shows.
+# The examples have tests of their own. In the full matrix, each runs under scaling.py.
 EXAMPLES = ["jax", "pytorch_ddp"]
 if os.environ.get("DABKE_TEST_MATRIX") == "full":
     EXAMPLES += ["keras", "tensorflow"]
