@@ -85,7 +85,7 @@ int slow_rank(const std::string& what) {
 
 /// The last rank becomes a victim; the other ranks wait for it.
 int victim(const std::string& kind) {
-  // dabkerun ends the survivors: on a busy machine before they have printed their error.
+  // On a busy machine, dabkerun would end the survivors before they have printed their errors.
   if (kind == "killed") std::signal(SIGTERM, SIG_IGN);
   std::vector<float> x(16, 1);
   dabke::allreduce("together", x);
