@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <thread>
 #include <variant>
@@ -12,6 +11,7 @@
 
 #include "runtime/base/ended_rank.h"
 #include "runtime/base/hmac.h"
+#include "runtime/bootstrap/elastic/words.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/store/init_failure.h"
@@ -46,13 +46,6 @@ std::string hello_key(std::uint64_t epoch, Rank rank) { return fmt::format("{}/h
 std::string roster_key(std::uint64_t epoch) { return fmt::format("{}/roster", epoch); }
 std::string waiting_key(Rank rank) { return fmt::format("{}/{}", kWaitingKey, rank); }
 
-std::optional<std::uint64_t> number_in(std::string_view text) {
-  std::uint64_t value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
-}
-
 /// The current value, or nothing; a missing value is not an error.
 Result<std::optional<std::string>> look(store::Store& store, const std::string& key) {
   auto value = store.get(key, Clock::now());
@@ -77,7 +70,8 @@ struct Opened {
   static std::optional<Opened> read(std::string_view text) {
     const auto space = text.find(' ');
     if (space == std::string_view::npos) return std::nullopt;
-    const auto epoch = number_in(text.substr(0, space)), size = number_in(text.substr(space + 1));
+    const auto epoch = number_of<std::uint64_t>(text.substr(0, space)),
+               size = number_of<std::uint64_t>(text.substr(space + 1));
     return epoch && size ? std::optional(Opened{*epoch, static_cast<int>(*size)}) : std::nullopt;
   }
 };
@@ -357,14 +351,14 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
 
 std::uint64_t Meeting::last_epoch() const {
   const auto drawn = job_.get(kEpochKey, Clock::now());
-  return drawn.is_ok() ? number_in(*drawn).value_or(0) : 0;
+  return drawn.is_ok() ? number_of<std::uint64_t>(*drawn).value_or(0) : 0;
 }
 
 Result<Verdict> Meeting::read(const std::string& roster) const {
   auto lines = lines_of(roster);
   const std::string kind = lines.empty() ? "" : lines[0];
   if (kind == "error" && lines.size() >= 3) {
-    const auto code = number_in(lines[1]);
+    const auto code = number_of<std::uint64_t>(lines[1]);
     return Status(code.value_or(0) == 0 ? Code::internal : static_cast<Code>(*code), lines[2]);
   }
   if (kind != "hosts") return Status(Code::internal, "rank 0 left an invalid roster in the store");
@@ -558,11 +552,6 @@ std::vector<std::string> lines_of(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return lines;
-}
-
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return text;
 }
 
 }  // namespace dabke::bootstrap

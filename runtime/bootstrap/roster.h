@@ -30,6 +30,7 @@
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
+#include "runtime/bootstrap/elastic/words.h"
 #include "runtime/links/process_identity.h"
 #include "runtime/store/store.h"
 
@@ -75,7 +76,5 @@ Status process_sets_mismatch(const std::string& of_root, Rank rank, const std::s
 
 /// The lines of a text that ranks leave for each other.
 std::vector<std::string> lines_of(std::string_view text);
-/// `text` as one line of such a text.
-std::string one_line(std::string text);
 
 }  // namespace dabke::bootstrap

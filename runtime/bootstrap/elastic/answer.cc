@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 3> kKinds{"joined", "left", "written-off"
 
 std::string to_text(const Answer& answer) {
   return fmt::format("{} {} {}", kKinds[static_cast<std::size_t>(answer.kind)], answer.epoch,
-                     as_line(answer.why));
+                     one_line(answer.why));
 }
 
 std::optional<Answer> read_answer(std::string_view text) {

@@ -20,8 +20,8 @@ std::optional<WorkerId> arriving_worker(std::string_view key) {
 
 std::string to_text(const Arrival& arrival) {
   return fmt::format("{} {} {} {} {} {}\n{}\n", arrival.worker, arrival.visit, arrival.epoch,
-                     optional_word(arrival.commit), links::to_text(arrival.process), as_line(arrival.host),
-                     as_line(arrival.process_sets));
+                     optional_word(arrival.commit), links::to_text(arrival.process), one_line(arrival.host),
+                     one_line(arrival.process_sets));
 }
 
 std::optional<Arrival> read_arrival(std::string_view text) {

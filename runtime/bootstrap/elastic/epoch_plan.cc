@@ -36,10 +36,10 @@ std::string to_text(const EpochPlan& plan) {
   for (const EpochMember& member : plan.members) {
     text +=
         fmt::format("{} {} {} {} {} {} {}\n", kMember, member.worker, member.former_rank, member.local_rank,
-                    optional_word(member.commit), links::to_text(member.process), as_line(member.host));
+                    optional_word(member.commit), links::to_text(member.process), one_line(member.host));
   }
   for (const LostMember& lost : plan.lost)
-    text += fmt::format("{} {} {}\n{}\n", kLost, lost.rank, as_line(lost.host), as_line(lost.why));
+    text += fmt::format("{} {} {}\n{}\n", kLost, lost.rank, one_line(lost.host), one_line(lost.why));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Lines of words, as the texts of an elastic job's meetings have them.
+// Lines of words, as the texts have them that ranks and dabkerun leave in the store.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::string optional_word(const std::optional<std::uint64_t>& number) {
 }
 
 /// `text` without line breaks.
-inline std::string as_line(std::string text) {
+inline std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
 }
