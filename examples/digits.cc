@@ -6,6 +6,10 @@
 // gradients of finished layers are already summed over the ranks. All ranks then take the same step, so their
 // weights stay equal. The batch does not grow with the number of ranks, so any number of ranks
 // learns the same.
+//
+//   dabkerun -np 4 --min-np 2 ./digits
+//
+// In an elastic job, training goes on when ranks are lost or come.
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -16,10 +20,12 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <dabke/dabke.hpp>
+#include <dabke/elastic.hpp>
 
 #include "digits_data.h"
 #include "digits_model.h"
@@ -32,6 +38,7 @@ using digits::Score;
 using digits::Slice;
 
 constexpr float kMomentum = 0.9f;
+constexpr std::size_t kStepsOfCommit = 10;
 
 struct Flags {
   int epochs = 20;
@@ -90,14 +97,12 @@ std::string timeline_path() {
   return "";
 }
 
-/// Sends rank 0's initial weights to all ranks.
-void broadcast_weights(Model& model) {
-  std::vector<dabke::Handle> pending;
-  for (digits::Parameter* const parameter : model.parameters()) {
-    pending.push_back(dabke::broadcast_async(parameter->name, parameter->values, {.root_rank = 0}));
-  }
-  for (const dabke::Handle& handle : pending) handle.wait();
-}
+/// The place in the training, which is part of the state.
+struct Progress {
+  int epoch = 1;
+  std::size_t first = 0;  // of the images of the epoch: the images before it are done
+  Score all;              // of all ranks in this epoch
+};
 
 /// Trains one step on the images with the indices `batch`. This rank takes its slice of them, and returns the
 /// score of the slice.
@@ -131,25 +136,41 @@ double percent(std::size_t part, std::size_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void train_epoch(Model& model, const Images& images, int epoch, const Flags& flags) {
+void print(const Progress& done, const Images& images, const Flags& flags, double seconds) {
+  const auto count = static_cast<double>(images.size());
+  std::printf("epoch %2d/%d: loss %.4f, training accuracy %.1f %%, %.0f images/s\n", done.epoch, flags.epochs,
+              done.all.loss / count, percent(done.all.correct, images.size()), count / seconds);
+}
+
+/// Trains from `progress` to the end of its epoch, with a commit now and then.
+void train_epoch(Model& model, const Images& images, Progress& progress, const Flags& flags,
+                 dabke::elastic::State& state) {
   const auto start = std::chrono::steady_clock::now();
-  const auto order = digits::permutation(images.size(), flags.seed + static_cast<std::uint64_t>(epoch));
+  const auto order =
+      digits::permutation(images.size(), flags.seed + static_cast<std::uint64_t>(progress.epoch));
   const std::size_t steps = (order.size() + flags.batch_size - 1) / flags.batch_size;
-  auto step = static_cast<std::uint64_t>(epoch - 1) * steps;
   Score mine;
-  for (std::size_t first = 0; first < order.size(); first += flags.batch_size) {
-    const auto batch = std::span(order).subspan(first, std::min(flags.batch_size, order.size() - first));
+  while (progress.first < order.size()) {
+    const std::size_t step = progress.first / flags.batch_size;
+    const auto batch =
+        std::span(order).subspan(progress.first, std::min(flags.batch_size, order.size() - progress.first));
     const Score score = train_on_batch(model, images, batch, flags);
     mine.loss += score.loss;
     mine.correct += score.correct;
-    dabke::mark_step(step++);
+    progress.first += batch.size();
+    dabke::mark_step(static_cast<std::uint64_t>(progress.epoch - 1) * steps + step);
+    const bool is_last = progress.first >= order.size();
+    if ((step + 1) % kStepsOfCommit != 0 && !is_last) continue;
+    const Score sums = sum_over_ranks("training.score", std::exchange(mine, {}));
+    progress.all.loss += sums.loss;
+    progress.all.correct += sums.correct;
+    if (!is_last) state.commit();
   }
-  const Score all = sum_over_ranks("training.score", mine);
-  if (dabke::rank() != 0) return;
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const auto count = static_cast<double>(images.size());
-  std::printf("epoch %2d/%d: loss %.4f, training accuracy %.1f %%, %.0f images/s\n", epoch, flags.epochs,
-              all.loss / count, percent(all.correct, images.size()), count / seconds.count());
+  if (dabke::rank() == 0)
+    print(progress, images, flags,
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  progress = {.epoch = progress.epoch + 1};
+  state.commit();
 }
 
 Score evaluate(Model& model, const Images& images) {
@@ -189,13 +210,24 @@ void run(const Flags& flags) {
                 data.training.size(), data.held_out.size(), flags.batch_size);
   }
 
-  model.initialise(flags.seed +
-                   static_cast<std::uint64_t>(dabke::rank()));  // different weights, until the broadcast
-  broadcast_weights(model);
-  for (int epoch = 1; epoch <= flags.epochs; ++epoch) train_epoch(model, data.training, epoch, flags);
-  const Score score = evaluate(model, data.held_out);
+  // Different weights, until run() gives all ranks those of rank 0.
+  model.initialise(flags.seed + static_cast<std::uint64_t>(dabke::rank()));
+  Progress progress;
+  dabke::elastic::State state;
+  state.add(progress);
+  for (digits::Parameter* const parameter : model.parameters()) {
+    state.add(parameter->values);
+    state.add(parameter->velocities);
+  }
+  Score score;
+  const bool is_done = dabke::elastic::run(state, [&] {
+    while (progress.epoch <= flags.epochs) train_epoch(model, data.training, progress, flags, state);
+    score = evaluate(model, data.held_out);
+  });
+  if (!is_done) return;
 
-  if (first) {
+  if (dabke::rank() == 0) {
+    if (!flags.save_weights.empty() && !weights.is_open()) weights = open_for_weights(flags.save_weights);
     if (weights.is_open()) save(model, weights, flags.save_weights);
     if (const std::string path = timeline_path(); !path.empty()) std::printf("timeline: %s\n", path.c_str());
     std::printf("accuracy %.1f %%\n", percent(score.correct, data.held_out.size()));

@@ -34,7 +34,8 @@ def flags():
     parser.add_argument(
         "--checkpoint",
         type=Path,
-        help="a .keras file; rank 0 writes it after each epoch; training goes on from it if it is there",
+        help="a .keras file; rank 0 writes it after each epoch; training goes on from it if it is there "
+        "(use as many ranks as before)",
     )
     return parser.parse_args()
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/send_signal.h"
+
 namespace dabke::test {
 
 /// A forked child, which exits with the status that `body()` returns. The owner kills it if it still runs.
@@ -38,7 +40,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void kill(int signal = SIGKILL) const { ::kill(pid_, signal); }
+  void kill(int signal = SIGKILL) const { send_signal(pid_, signal); }
   /// Waits until the child has ended. Returns its status, as waitpid reports it.
   int wait() {
     if (!std::exchange(has_been_waited_for_, true)) ::waitpid(pid_, &status_, 0);

@@ -1,5 +1,7 @@
 #include "timeline_viewer/check.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runtime/base/text/call_name.h"
@@ -61,8 +63,18 @@ class Checker final : public timeline::JoinSink {
   void note(Kind& kind, std::string text) {
     if (kind.count++ < most_) kind.texts.push_back(std::move(text));
   }
+  /// True for a tensor that had not ended well when the ranks of an elastic job changed.
+  bool is_part_of_change(std::size_t rank, std::int64_t end_ns) const {
+    const bool is_in_last_epoch = files_.epoch_of(rank) + 1 == files_.epochs().size();
+    if (is_in_last_epoch) return false;
+    return end_ns == timeline::kNotKnown ||
+           std::ranges::any_of(files_.changes(), [&](const timeline::EpochChange& change) {
+             return end_ns >= change.when.begin_ns && end_ns <= change.when.end_ns;
+           });
+  }
   void check_end(std::size_t rank, const timeline::JoinedTensor& tensor, std::string_view what) {
     const std::string_view name = joiner_.name(rank, timeline::NameKind::tensor, tensor.name);
+    if (is_part_of_change(rank, tensor.end_ns)) return;
     if (tensor.end_ns == timeline::kNotKnown) {
       note(unended_, fmt::format("rank {}: {} {} has not finished", rank_of(rank),
                                  name_of_call(tensor.kind, name), what));

@@ -38,18 +38,10 @@ int print(const std::string& text) {
   return fail("cannot write to stdout");
 }
 
-/// Returns "trace.json" for "trace.json.rank3"; empty for other names.
-std::string base_of(const std::string& path) {
-  const std::size_t end = path.find_last_not_of("0123456789");
-  const std::string_view kept = std::string_view(path).substr(0, end == std::string::npos ? 0 : end + 1);
-  if (kept.size() == path.size() || !kept.ends_with(".rank")) return {};
-  return std::string(kept.substr(0, kept.size() - 5));
-}
-
 bool are_records(const std::vector<std::string>& files) {
   const std::string& first = files.front();
-  return !base_of(first).empty() ||
-         (!std::filesystem::exists(first) && std::filesystem::exists(first + ".rank0"));
+  return !timeline::base_of_records(first).empty() ||
+         (!std::filesystem::exists(first) && !timeline::record_files(first).empty());
 }
 
 /// A progress bar on a terminal, while a large file is read.
@@ -96,16 +88,13 @@ class ProgressBar {
 
 /// True for a single name that is not a file of records itself. It stands for the files of all ranks.
 bool is_of_all_ranks(const std::vector<std::string>& files) {
-  return files.size() == 1 && base_of(files.front()).empty();
+  return files.size() == 1 && timeline::base_of_records(files.front()).empty();
 }
 
 /// Records are read twice: first to examine them, then to join them.
 ProgressBar bar_of_records(const std::vector<std::string>& files) {
   if (!is_of_all_ranks(files)) return ProgressBar(files, 2);
-  std::vector<std::string> ranks;
-  const auto file = [&] { return fmt::format("{}.rank{}", files.front(), ranks.size()); };
-  while (std::filesystem::exists(file())) ranks.push_back(file());
-  return ProgressBar(ranks, 2);
+  return ProgressBar(timeline::record_files(files.front()), 2);
 }
 
 Result<timeline::JobFiles> open_files(const std::vector<std::string>& files, ProgressBar& bar) {
@@ -126,16 +115,16 @@ void print_notes(const timeline::JobFiles& files) {
 }
 
 int merge(const CommandLine& wanted) {
-  const std::string base = base_of(wanted.files.front());
+  const std::string base = timeline::base_of_records(wanted.files.front());
   const std::string output = !wanted.output.empty() ? wanted.output
                              : base.empty()         ? wanted.files.front()
                                                     : base;
   const auto files = merge_files(wanted.files, output);
   if (!files) return fail(files.status().message());
   print_notes(*files);
-  return print(fmt::format(
-      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, and so does https://ui.perfetto.dev\n",
-      output, files->ranks().size(), files->size()));
+  return print(
+      fmt::format("{0}: {1}; 'dabke-timeline view {0}' shows it, and so does https://ui.perfetto.dev\n",
+                  output, timeline::extent_text(*files)));
 }
 
 Result<std::pair<std::vector<std::string>, int>> check_files(const std::vector<std::string>& records) {
@@ -182,7 +171,7 @@ int diff(const CommandLine& wanted) {
 /// Returns a trace that can be shown. For records, first makes the trace of all ranks in the same folder.
 Result<std::string> trace_of(const std::string& file) {
   if (!are_records({file})) return file;
-  const std::string base = base_of(file);
+  const std::string base = timeline::base_of_records(file);
   const std::string trace = base.empty() ? file : base;
   DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles merged, merge_files({trace}, trace));
   print_notes(merged);
@@ -194,7 +183,8 @@ Result<std::vector<std::string>> traces_of(const std::vector<std::string>& files
   std::vector<std::string> traces;
   std::set<std::string> bases;
   for (const std::string& file : files) {
-    if (const std::string base = base_of(file); !base.empty() && !bases.insert(base).second) continue;
+    if (const std::string base = timeline::base_of_records(file); !base.empty() && !bases.insert(base).second)
+      continue;
     DABKE_ASSIGN_OR_RETURN(std::string trace, trace_of(file));
     if (std::ranges::find(traces, trace) == traces.end()) traces.push_back(std::move(trace));
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,7 @@ class MergedDialect final : public TraceDialect {
 
   void event(const TraceEvent& event) override {
     if (event.phase == 'M') return name_row(event);
+    if (event.process == job_) return change(event);
     const auto process = ranks_.find(event.process);
     const auto row = whole_number(event.thread);
     if (process == ranks_.end() || !row || !event.start_us) return;
@@ -65,18 +67,19 @@ class MergedDialect final : public TraceDialect {
     report();
     for (const auto& [pid, process] : ranks_) {
       for (const auto& [row, tensor] : process.lonely) analysis_.lonely_tensor(process.index, tensor);
-      if (!process.misses_tail) analysis_.was_closed(process.index);
+      if (process.tail_ns <= last_change_ns_) analysis_.was_closed(process.index);
     }
   }
 
  private:
   struct Process {
     std::size_t index = 0;
-    std::map<std::string, std::string> rows;                     // names by tid
-    std::map<std::string, timeline::JoinedTensor> negotiations;  // by tid
-    std::map<std::string, timeline::JoinedTensor> lonely;        // the last one of each row, by tid
-    timeline::RankPart* part = nullptr;                          // part of the open batch
-    bool misses_tail = false;
+    std::map<std::string, std::string> rows;                          // names by tid
+    std::map<std::string, timeline::JoinedTensor> negotiations;       // by tid
+    std::map<std::string, timeline::JoinedTensor> lonely;             // the last one of each row, by tid
+    timeline::RankPart* part = nullptr;                               // part of the open batch
+    std::uint64_t epoch = 0;                                          // of the last mark of a step
+    std::int64_t tail_ns = std::numeric_limits<std::int64_t>::min();  // records are missing from then on
   };
 
   void name_row(const TraceEvent& event) {
@@ -85,10 +88,21 @@ class MergedDialect final : public TraceDialect {
       const auto rank = whole_number(name.substr(5));
       if (!rank || *rank > kMostRank || ranks_.contains(event.process)) return;
       ranks_[event.process].index = analysis_.add_rank(static_cast<int>(*rank));
+    } else if (event.name == timeline::name_of(timeline::Event::process_name) &&
+               name == timeline::kJobProcess && event.process == job_) {
+      is_elastic_ = true;
     } else if (event.name == timeline::name_of(timeline::Event::thread_name)) {
       const auto process = ranks_.find(event.process);
       if (process != ranks_.end()) process->second.rows[event.thread] = name;
     }
+  }
+
+  /// Takes a change of the ranks of an elastic job.
+  void change(const TraceEvent& event) {
+    const auto epoch = count_of(event.number(timeline::Argument::epoch));
+    if (!is_elastic_ || event.phase != 'X' || !event.start_us || epoch == 0) return;
+    analysis_.change({epoch, when(event), std::string(event.text(timeline::Argument::change))});
+    last_change_ns_ = std::max(last_change_ns_, when(event).end_ns);
   }
 
   timeline::Interval when(const TraceEvent& event) const {
@@ -98,10 +112,12 @@ class MergedDialect final : public TraceDialect {
 
   void mark(Process& of, const TraceEvent& event) {
     if (event.name == timeline::name_of(timeline::Event::step)) {
+      const std::uint64_t epoch = count_of(event.number(timeline::Argument::epoch));
+      if (std::exchange(of.epoch, epoch) != epoch) analysis_.forget_mark(of.index);
       analysis_.step(of.index, names_.number_of(event.text(timeline::Argument::thread)),
                      ns_of(*event.start_us), count_of(event.number(timeline::Argument::step)));
     } else if (event.name == timeline::name_of(timeline::Event::tail_missing)) {
-      of.misses_tail = true;
+      of.tail_ns = std::max(of.tail_ns, ns_of(*event.start_us));
     } else if (event.name == timeline::name_of(timeline::Event::error)) {
       // The error may belong to a tensor that was never ordered. Then this tensor is not unfinished any more.
       of.lonely.erase(event.thread);
@@ -131,7 +147,7 @@ class MergedDialect final : public TraceDialect {
       if (tensor.order == 0) return hold_lonely(of, event.thread, tensor);
       of.negotiations[event.thread] = tensor;
     } else if (const std::string_view batch = event.text(timeline::Argument::batch); !batch.empty()) {
-      timeline::RankPart& part = part_of(of, batch, event.name);
+      timeline::RankPart& part = part_of(of, event, batch);
       timeline::JoinedTensor tensor{.order = count_of(event.number(timeline::Argument::order)),
                                     .name = name,
                                     .bytes = count_of(event.number(timeline::Argument::bytes))};
@@ -155,7 +171,7 @@ class MergedDialect final : public TraceDialect {
 
   void on_lane(Process& of, const TraceEvent& event) {
     if (const std::string_view batch = event.text(timeline::Argument::batch); !batch.empty()) {
-      timeline::RankPart& part = part_of(of, batch, event.name);
+      timeline::RankPart& part = part_of(of, event, batch);
       part.backend = text_number(event.text(timeline::Argument::backend));
       part.left = event.argument(timeline::Argument::unfinished) != nullptr;
     } else if (of.part != nullptr) {
@@ -169,12 +185,14 @@ class MergedDialect final : public TraceDialect {
     return static_cast<std::uint16_t>(std::min<std::uint32_t>(names_.number_of(text), 0xffff));
   }
 
-  /// All events of a batch come before those of the next batch.
-  timeline::RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
-    if (batch != key_) {
+  /// All events of a batch come before those of the next batch. Orders count anew in each epoch.
+  timeline::RankPart& part_of(Process& of, const TraceEvent& event, std::string_view batch) {
+    const std::uint64_t epoch = count_of(event.number(timeline::Argument::epoch));
+    if (batch != key_ || epoch != open_.epoch) {
       report();
       key_ = batch;
-      open_.kind = kind_of(collective).value_or(CollectiveKind::allreduce);
+      open_.epoch = epoch;
+      open_.kind = kind_of(event.name).value_or(CollectiveKind::allreduce);
     }
     if (of.part == nullptr) {
       parts_.push_back(std::make_unique<timeline::RankPart>(timeline::RankPart{.index = of.index}));
@@ -196,9 +214,13 @@ class MergedDialect final : public TraceDialect {
 
   static constexpr std::uint64_t kMostRank = 1 << 20;
 
+  const std::string job_ = std::to_string(timeline::rows::kJobProcess);
+
   timeline::Analysis& analysis_;
   TraceNames& names_;
   std::map<std::string, Process> ranks_;  // by pid
+  bool is_elastic_ = false;
+  std::int64_t last_change_ns_ = std::numeric_limits<std::int64_t>::min();
   std::string key_;
   timeline::JoinedBatch open_;
   std::vector<std::unique_ptr<timeline::RankPart>> parts_;

@@ -82,8 +82,9 @@ std::string findings_text(const timeline::TraceReport& report) {
     if (!finding.advice.empty()) text += fmt::format("     -> {}\n", printable(finding.advice));
     for (const timeline::TraceReport::Evidence& one : finding.evidence) {
       text += fmt::format(
-          "     at {}{}: rank {}{}\n", moment_text(one.start_us),
-          one.end_us > one.start_us ? " for " + timeline::time_text(one.end_us - one.start_us) : "", one.rank,
+          "     at {}{}: {}{}\n", moment_text(one.start_us),
+          one.end_us > one.start_us ? " for " + timeline::time_text(one.end_us - one.start_us) : "",
+          one.rank == timeline::TraceReport::Evidence::kJob ? "all ranks" : fmt::format("rank {}", one.rank),
           one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
     }
   }
@@ -199,6 +200,17 @@ std::string fusion_text(const timeline::TraceReport& report) {
   return text;
 }
 
+std::string changes_text(const timeline::TraceReport& report) {
+  if (report.changes.empty()) return {};
+  std::string text = fmt::format("Changes of the ranks: {} in {}\n", timeline::time_text(report.changes_us),
+                                 counted(report.changes.size(), "change"));
+  for (const timeline::TraceReport::Change& one : report.changes) {
+    text += fmt::format("  at {} for {}: epoch {}: {}\n", moment_text(one.start_us),
+                        timeline::time_text(one.end_us - one.start_us), one.epoch, printable(one.text));
+  }
+  return text;
+}
+
 std::string change_text(std::string_view what, double before, double after) {
   const std::string change = before > 0 ? fmt::format("{:+.1f} %", 100 * (after - before) / before) : "-";
   return fmt::format("  {:<{}}  {:>10}  {:>10}  {:>9}\n", shown(what), kLongestName,
@@ -225,8 +237,8 @@ std::string text_of(const timeline::TraceReport& report) {
     text += fmt::format("The hosts' clocks were compared: times of different hosts may be off by {}\n",
                         timeline::time_text(report.clock_error_us));
   for (const std::string& part :
-       {findings_text(report), steps_text(report), cost_text(report), phases_text(report),
-        tensors_text(report), sizes_text(report), fusion_text(report)}) {
+       {findings_text(report), changes_text(report), steps_text(report), cost_text(report),
+        phases_text(report), tensors_text(report), sizes_text(report), fusion_text(report)}) {
     if (!part.empty()) text += "\n" + part;
   }
   return text;

@@ -67,6 +67,7 @@ void set_functions(Operation& operation, const dabke_options& options) {
   if (options.callback != nullptr) {
     operation.make_extras().callback = [call = options.callback,
                                         context = options.callback_context](Operation& done) {
+      if (const auto runtime = done.changes != 0 ? current_runtime() : nullptr) runtime->received(done);
       const InApplication inside("a callback");
       call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.code()));
     };

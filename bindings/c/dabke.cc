@@ -2,9 +2,9 @@
 #include "dabke/dabke.h"
 
 #include <algorithm>
-#include <span>
 
 #include "bindings/c/exchange_options.h"
+#include "bindings/c/open_runtime.h"
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
 #include "build_parts.h"
@@ -17,91 +17,6 @@ namespace {
 
 /// The most bytes that a stack provider may write.
 constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
-
-/// An environment in which "NAME=value" settings override the process's variables.
-Result<Environment> with_settings(const char* const* settings) {
-  if (settings == nullptr) return environment_of_process();
-  auto given = std::make_shared<std::map<std::string, std::string>>();
-  for (; *settings != nullptr; ++settings) {
-    const std::string_view text(*settings);
-    const auto equals = text.find('=');
-    std::string name(text.substr(0, equals));
-    if (!name.starts_with("DABKE_")) name = "DABKE_" + name;
-    const bool known =
-        std::ranges::any_of(knobs(), [&](const Knob& knob) { return knob.env_name() == name; });
-    if (equals == std::string_view::npos || !known) {
-      return Status(
-          Code::invalid_argument,
-          fmt::format("setting '{}' is not NAME=value with a name from docs/configuration.md", text));
-    }
-    (*given)[name] = text.substr(equals + 1);
-  }
-  return Environment(
-      [given, process = environment_of_process()](const std::string& name) -> std::optional<std::string> {
-        const auto found = given->find(name);
-        return found != given->end() ? found->second : process(name);
-      });
-}
-
-/// Appends the process sets of the options to `text`, in the format of DABKE_PROCESS_SETS.
-Status append_process_sets(const dabke_init_options& given, std::string& text) {
-  for (std::size_t i = 0; i < given.process_set_count; ++i) {
-    const std::span ranks(given.process_set_ranks[i], given.process_set_sizes[i]);
-    if (ranks.data() == nullptr || ranks.empty()) {
-      return {Code::invalid_argument,
-              fmt::format("dabke_init: process set {} of the options has no ranks", i)};
-    }
-    text += fmt::format("{}{}", text.empty() || text.ends_with(';') ? "" : ";", fmt::join(ranks, ","));
-  }
-  return {};
-}
-
-/// The environment and the configuration that the options give. Other ranks are not asked.
-Result<std::pair<Environment, Config>> read_options(const dabke_init_options& given) {
-  if (given.process_set_count > 0 &&
-      (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
-    return Status(
-        Code::invalid_argument,
-        fmt::format("dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes "
-                    "is NULL",
-                    given.process_set_count));
-  }
-  DABKE_ASSIGN_OR_RETURN(Environment environment, with_settings(given.settings));
-  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(environment));
-  DABKE_RETURN_IF_ERROR(append_process_sets(given, config.process_sets));
-  config.is_python = given.language != nullptr && std::string_view(given.language) == "python";
-  return std::pair(std::move(environment), std::move(config));
-}
-
-/// The program's check of dabke_init; null if the program has not given one.
-std::shared_ptr<WaitCheck> check_of(const dabke_init_options& given) {
-  if (given.check == nullptr) return nullptr;
-  const auto stops = [check = given.check, context = given.check_context] {
-    const InApplication inside(kWaitCheck);
-    return check(context) != 0;
-  };
-  return std::make_shared<WaitCheck>(stops, [] { return std::string("dabke_init"); });
-}
-
-Result<std::unique_ptr<core::Runtime>> open_runtime(const dabke_init_options& given,
-                                                    const std::optional<bootstrap::ExchangeGroup>& group,
-                                                    const std::shared_ptr<ForkGuard>& fork_guard) {
-  auto read = read_options(given);
-  if (group && read.is_ok()) {
-    if (Status members = check_members(given); !members.is_ok()) read = members;
-  }
-  if (!read.is_ok()) return group ? bootstrap::fail_by_exchange(*group, read.status()) : read.status();
-  const auto& [environment, config] = *read;
-  core::Runtime::Factories factories{ops::make_backends};
-  factories.open_device = ops::device_opener(config, environment);
-  factories.device_route = ops::device_route;
-  const auto check = check_of(given);
-  core::ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline(), check};
-  if (!group) return core::Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
-  DABKE_ASSIGN_OR_RETURN(bootstrap::Bootstrapped started,
-                         bootstrap::bootstrap(config, environment, *group, check));
-  return core::Runtime::open(config, std::move(started), factories, std::move(process));
-}
 
 template <class Read>
 int world_number(Read read) {
@@ -120,8 +35,9 @@ dabke_status dabke_init(const dabke_init_options* options) {
     dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
     if (Status status = read_struct(options, given, "dabke_init_options"); !status.is_ok()) return status;
     DABKE_ASSIGN_OR_RETURN(const auto group, exchange_group_of(given));
-    return start_runtime(
-        [&](const std::shared_ptr<ForkGuard>& fork_guard) { return open_runtime(given, group, fork_guard); });
+    return start_runtime([&](const std::shared_ptr<ForkGuard>& fork_guard, BetweenEpochs& kept) {
+      return open_runtime(given, group, fork_guard, kept);
+    });
   });
 }
 

@@ -14,6 +14,12 @@ void stop_waiting_for(const dabke_handle& handle) {
   }
 }
 
+/// Called when the program receives the end of the operation, or of all that leads to it on its device.
+void receive(const dabke_handle& handle) {
+  if (handle.changes == 0) return;
+  if (const auto runtime = current_runtime()) runtime->received(handle);
+}
+
 /// The limits of a wait: a time, and a check of the caller.
 struct WaitLimit {
   double timeout_seconds = -1;
@@ -39,6 +45,7 @@ Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handl
 /// Waits for the operation. Returns its status, or in_progress after a timeout.
 Status wait(dabke_handle& handle, const WaitLimit& limit) {
   DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until, handle, limit));
+  if (handle.is_done()) receive(handle);
   return handle.status();
 }
 
@@ -48,6 +55,7 @@ Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const WaitLimi
   DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until_enqueued, handle, limit));
   const bool was_stopped = limit.check != nullptr && limit.check->has_stopped();
   const auto end = was_stopped ? nullptr : handle.end_on_device();
+  if (end != nullptr || handle.is_done()) receive(handle);
   if (end == nullptr) return handle.status();
   const Status held = end->hold_back(stream);
   if (held.is_ok()) return {};
@@ -85,7 +93,11 @@ void dabke_handle_free(dabke_handle* handle) {
 int dabke_poll(const dabke_handle* handle) {
   if (handle == nullptr) return 0;
   stop_waiting_for(*handle);
-  return handle->is_done();
+  if (!handle->is_done()) return 0;
+  return entry_or(1, [&] {
+    receive(*handle);
+    return 1;
+  });
 }
 
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {

@@ -68,7 +68,7 @@ Result<OperationRef> add_among_members(core::Runtime& runtime, const int32_t* ra
 
 Result<OperationRef> remove_among_members(core::Runtime& runtime, dabke_process_set id) {
   const auto set = runtime.process_sets().find(id);
-  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
+  if (!set) return runtime.process_sets().missing(id);
   return change_among_members(runtime, CollectiveKind::remove_set_among_members, set->ranks);
 }
 
@@ -99,7 +99,7 @@ Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
   auto set = runtime->process_sets().find(id);
-  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
+  if (!set) return runtime->process_sets().missing(id);
   return set;
 }
 

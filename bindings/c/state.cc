@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 
+#include <fmt/format.h>
+
 #include "bindings/c/taken_job_key.h"
 #include "runtime/base/text/utf8.h"
+#include "runtime/bootstrap/place.h"
 
 namespace dabke {
 namespace {
@@ -12,9 +15,12 @@ struct State {
   // One init or shutdown at a time. The child of a fork gets a new mutex: no thread of the child would ever
   // unlock the old one.
   std::unique_ptr<std::mutex> starting = std::make_unique<std::mutex>();
-  TakenJobKey job_key;  // guarded by starting
-  std::mutex mutex;     // guards the members below
+  TakenJobKey job_key;  // guarded by starting, as is the next
+  BetweenEpochs between_epochs;
+  std::mutex mutex;  // guards the members below
   std::shared_ptr<core::Runtime> runtime;
+  std::shared_ptr<const EpochRecord>
+      epoch;                              // of the runtime, or of the end of this process's part in the job
   std::shared_ptr<ForkGuard> fork_guard;  // of the job, from the beginning of init to the end of shutdown
   const std::shared_ptr<diagnosis::StackSource> stacks = std::make_shared<diagnosis::StackSource>();
   std::shared_ptr<shm::SharedHeap> heap = std::make_shared<shm::SharedHeap>();
@@ -94,6 +100,46 @@ class JobOfState {
   bool kept_ = false;
 };
 
+// The rest is called with `starting` locked.
+
+/// Opens a runtime, and keeps it with its epoch.
+Result<std::shared_ptr<const EpochRecord>> open_here(const OpenRuntime& open) {
+  if (const Status none = no_runtime(); none.code() == Code::forked) return none;
+  JobOfState job;
+  DABKE_ASSIGN_OR_RETURN(Opened opened, open(job.fork_guard(), state.between_epochs));
+  std::shared_ptr<const EpochRecord> epoch;
+  std::shared_ptr<core::Runtime> runtime;
+  if (auto* const left = std::get_if<bootstrap::LeftInOrder>(&opened)) {
+    epoch = std::make_shared<EpochRecord>(state.between_epochs.visit.epoch, std::move(left->why));
+  } else {
+    runtime = std::move(std::get<std::unique_ptr<core::Runtime>>(opened));
+    epoch = std::make_shared<EpochRecord>(runtime->world(), runtime->plan());
+    job.keep();
+  }
+  const std::lock_guard lock(state.mutex);
+  state.runtime = std::move(runtime);
+  state.epoch = epoch;
+  return epoch;
+}
+
+Status close_here(core::JobEnd end) {
+  auto running = current_runtime();
+  if (!running) return {};
+  Status status = running->shut_down(end);
+  {
+    const std::lock_guard lock(state.mutex);
+    state.runtime.reset();
+  }
+  running.reset();
+  const std::lock_guard lock(state.mutex);
+  state.epoch.reset();
+  state.fork_guard.reset();
+  return status;
+}
+
+/// True once dabke_init has been called in an elastic job, even if that failed.
+bool was_initialized() { return state.between_epochs.config.has_value(); }
+
 }  // namespace
 
 std::shared_ptr<core::Runtime> current_runtime() {
@@ -131,29 +177,41 @@ Status start_runtime(const OpenRuntime& open) {
   if (const auto running = current_runtime()) {
     return {Code::already_initialized, "dabke_init was called before; call dabke_shutdown first"};
   }
-  if (const Status none = no_runtime(); none.code() == Code::forked) return none;
-  JobOfState job;
-  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<core::Runtime> opened, open(job.fork_guard()));
-  const std::lock_guard lock(state.mutex);
-  state.runtime = std::move(opened);
-  job.keep();
-  return {};
+  DABKE_ASSIGN_OR_RETURN(const auto epoch, open_here(open));
+  if (epoch->left_why().empty()) return {};
+  return {Code::shut_down,
+          fmt::format("this process has left the job in good order, and must end: {}", epoch->left_why())};
 }
 
 Status stop_runtime() {
   DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_shutdown"));
   const std::lock_guard starting(*state.starting);
-  auto running = current_runtime();
-  if (!running) return {};
-  Status status = running->shut_down();
-  {
-    const std::lock_guard lock(state.mutex);
-    state.runtime.reset();
+  if (const auto running = current_runtime()) {  // sets end with dabke_shutdown, and their ids stay used
+    FirstSets& sets = state.between_epochs.visit.process_sets;
+    sets = {{}, {}, running->process_sets().all().next_id};
   }
-  running.reset();
+  return close_here(core::JobEnd::shutdown);
+}
+
+Result<std::shared_ptr<const EpochRecord>> start_next_epoch(const OpenRuntime& open) {
+  DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_next_epoch"));
+  const std::lock_guard starting(*state.starting);
+  const bool is_elastic = bootstrap::is_elastic(process_environment());
+  if (const Status none = no_runtime(); none.code() == Code::forked || (is_elastic && !was_initialized()))
+    return none;
+  if (!is_elastic) {
+    return Status(Code::unsupported,
+                  "dabke_next_epoch: this job is not elastic; start it with dabkerun --min-np");
+  }
+  if (const auto running = current_runtime())
+    state.between_epochs.visit.process_sets = running->process_sets().all();
+  (void)close_here(core::JobEnd::next_epoch);  // its errors are those of the epoch that is over
+  return open_here(open);
+}
+
+std::shared_ptr<const EpochRecord> current_epoch() {
   const std::lock_guard lock(state.mutex);
-  state.fork_guard.reset();
-  return status;
+  return state.runtime ? state.epoch : nullptr;
 }
 
 std::shared_ptr<diagnosis::StackSource> stack_source() { return state.stacks; }

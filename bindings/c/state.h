@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <variant>
 
+#include "bindings/c/epoch_record.h"
 #include "dabke/dabke.h"
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/core/runtime.h"
@@ -20,11 +23,24 @@ namespace dabke {
 std::shared_ptr<core::Runtime> current_runtime();
 /// The reason why there is no runtime: not_initialized or forked.
 Status no_runtime();
+/// The facts that the process of an elastic job keeps from epoch to epoch.
+struct BetweenEpochs {
+  std::optional<Environment> environment;  // of the last dabke_init; nothing before it
+  std::optional<Config> config;
+  bootstrap::Visit visit;
+};
+/// A runtime, or nothing because this process has left its elastic job.
+using Opened = std::variant<std::unique_ptr<core::Runtime>, bootstrap::LeftInOrder>;
 /// Opens a runtime and puts its descriptors into the guard.
 using OpenRuntime =
-    std::function<Result<std::unique_ptr<core::Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
+    std::function<Result<Opened>(const std::shared_ptr<ForkGuard>& fork_guard, BetweenEpochs& kept)>;
 /// Opens the runtime by `open`. An error if a runtime is open, and in a function that the runtime has called.
 Status start_runtime(const OpenRuntime& open);
+/// Closes the runtime if there is one, and opens the next by `open`. Returns the record of the epoch. An
+/// error if the job is not elastic, before the first init, and in a function that the runtime has called.
+Result<std::shared_ptr<const EpochRecord>> start_next_epoch(const OpenRuntime& open);
+/// The record of the epoch in which this process has its place; null without a runtime.
+std::shared_ptr<const EpochRecord> current_epoch();
 /// The environment of the process. It still has the job's key after the key was taken out of the variable.
 /// May be called only within `open` of start_runtime.
 Environment environment_of_process();

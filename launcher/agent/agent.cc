@@ -118,9 +118,11 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
   ClockMessage clock;
   StoreMessage store;
   TextMessage text;
+  RankMessage rank;
   switch (kind) {
     case FrameKind::prepare: return prepare(content);
     case FrameKind::go: return start();
+    case FrameKind::start_rank: return take_rank(content);
     case FrameKind::look: return ranks_.report_states();
     case FrameKind::examine: return examine(content);
     case FrameKind::reach:
@@ -128,6 +130,9 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
     case FrameKind::pause: is_paused_ = true; return;
     case FrameKind::command:
       if (from_wire(content, order)) ranks_.command(order.command);
+      return;
+    case FrameKind::end_rank:
+      if (from_wire(content, rank)) ranks_.kill_rank(rank.rank);
       return;
     case FrameKind::hold:
       if (from_wire(content, hold)) ranks_.hold(hold.is_error_output, hold.is_held);
@@ -186,6 +191,11 @@ Status Agent::carry_for(PrepareMessage& job) {
 
 void Agent::start() {
   if (const Status status = ranks_.start(); !status.is_ok()) refuse(1, status.message());
+}
+
+void Agent::take_rank(std::string_view content) {
+  RankOrder order;
+  if (from_wire(content, order)) ranks_.start_later(std::move(order));
 }
 
 void Agent::refuse(int exit_code, const std::string& why) {

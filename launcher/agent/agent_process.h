@@ -53,6 +53,7 @@ class Agent {
   void prepare(std::string_view content);
   Status carry_for(PrepareMessage& job);
   void start();
+  void take_rank(std::string_view content);
   void refuse(int exit_code, const std::string& why);
   void examine(std::string_view content);
   void take_examination(FrameKind kind, std::string_view content);

@@ -96,7 +96,7 @@ Status HostRanks::start_rank(std::size_t index, const CoreShares& shares) {
 Result<SpawnedWorker> HostRanks::spawn(const RankOrder& order, const CoreShares& shares,
                                        const OutputEnds& ends) {
   const RankPlacement& placement = order.placement;
-  const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.variables};
+  const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.variables, job_.is_elastic};
   std::vector<std::string> environment = job_.environment;
   for (const auto& [name, value] : order.variables) set_variable(environment, name, value);
   if (shares.threads > 0 && variable_in(environment, kThreads).empty())
@@ -109,13 +109,31 @@ Result<SpawnedWorker> HostRanks::spawn(const RankOrder& order, const CoreShares&
                        .input = placement.rank == 0 ? input_.get() : -1,
                        .output = ends.output.get(),
                        .error_output = ends.error_output.get(),
-                       .grace = std::chrono::milliseconds(job_.grace_ms)};
+                       .grace = std::chrono::milliseconds(job_.grace_ms),
+                       .stop_limit = std::chrono::milliseconds(job_.stop_limit_ms)};
   if (!shares.units.empty()) {
     request.cores = shares.units[static_cast<std::size_t>(placement.local_rank)];
     if (job_.verbose)
       report(fmt::format("rank {} is bound to cores: {}", placement.rank, fmt::join(request.cores, ",")));
   }
   return spawn_worker(request, inherited_);
+}
+
+void HostRanks::start_later(RankOrder order) {
+  const int rank = order.placement.rank;
+  job_.ranks.assign(1, std::move(order));
+  const Status status = start_rank(0, core_shares());
+  if (status.is_ok()) return;
+  report(status.message());
+  send_message(channel_, FrameKind::ended,
+               EndedMessage{rank, EndedMessage::How::not_started, EAGAIN, now_ns(), 0});
+  send_message(channel_, FrameKind::over, RankMessage{rank});
+}
+
+void HostRanks::kill_rank(int rank) {
+  for (const Worker& worker : workers_) {
+    if (worker.rank == rank) send_to_supervisor(worker, Command::kKill);
+  }
 }
 
 void HostRanks::take_window(const WindowMessage& window) {
@@ -141,7 +159,7 @@ void HostRanks::drop_output() {
 }
 
 bool HostRanks::are_all_over() const {
-  return !workers_.empty() && std::ranges::all_of(workers_, &Worker::is_over);
+  return !job_.is_elastic && !workers_.empty() && std::ranges::all_of(workers_, &Worker::is_over);
 }
 
 bool HostRanks::are_none_left() const {
@@ -186,10 +204,12 @@ void HostRanks::tick(TimePoint now) {
 }
 
 void HostRanks::send_to_supervisors(std::int32_t command) {
-  for (const Worker& worker : workers_) {
-    if (worker.channel)
-      (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
+  for (const Worker& worker : workers_) send_to_supervisor(worker, command);
+}
+
+void HostRanks::send_to_supervisor(const Worker& worker, std::int32_t command) const {
+  if (worker.channel)
+    (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /// From now on the supervisors end their ranks, by force if a rank does not end.
@@ -235,6 +255,10 @@ void HostRanks::take_report(Worker& worker, const Report& report) {
       return this->report(
           fmt::format("rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
                       worker.rank, report.value));
+    case Report::Kind::stopped:
+      return this->report(
+          fmt::format("pid {} has been stopped for {:g} s (DABKE_PEER_TIMEOUT_SECONDS), and is killed",
+                      worker.pid, static_cast<double>(job_.stop_limit_ms) / 1000));
     case Report::Kind::not_started:
     case Report::Kind::exited: break;
   }

@@ -1,5 +1,5 @@
 // The ranks of an agent's host: started below supervisors, reported to the launcher, and ended with all
-// processes that they have started.
+// processes that they have started. In an elastic job a rank's number is that of its worker.
 #pragma once
 
 #include <poll.h>
@@ -26,7 +26,8 @@
 
 namespace dabke::launcher {
 
-/// Started once, by prepare() and start(). The process has one thread.
+/// Started once, by prepare() and start(); an elastic job starts more by start_later(). The process has one
+/// thread.
 class HostRanks {
  public:
   /// Reports ranks into `channel`, which outlives this object. `outputs` are the ranks' stdouts and stderrs,
@@ -40,6 +41,10 @@ class HostRanks {
   void prepare(PrepareMessage job, std::string program, Fd input);
   /// Starts the prepared ranks. After an error, the ranks that were started before still run.
   Status start();
+  /// Starts one more rank. If that fails, reports it as a rank that has not started.
+  void start_later(RankOrder order);
+  /// Kills one rank with all processes that it has started.
+  void kill_rank(int rank);
   /// The command is one of CommandMessage.
   void command(std::int32_t command);
   /// Ends the ranks with all processes that they have started. `command` is Command::kEnd or kKill.
@@ -51,7 +56,7 @@ class HostRanks {
   /// Drops output from now on, because the launcher is gone.
   void drop_output();
 
-  /// True if ranks have been started and the end of each was sent to the launcher.
+  /// True if ranks have been started, no more will be, and the end of each was sent to the launcher.
   bool are_all_over() const;
   /// True if no rank has left a process that this process must handle.
   bool are_none_left() const;
@@ -74,6 +79,7 @@ class HostRanks {
 
   CoreShares core_shares();
   Status start_rank(std::size_t index, const CoreShares& shares);
+  void send_to_supervisor(const Worker& worker, std::int32_t command) const;
   Result<SpawnedWorker> spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends);
   void send_to_supervisors(std::int32_t command);
   void take_reports(Worker& worker);

@@ -29,7 +29,9 @@
 // 12. Signals for the ranks come in `command`. A batch system may signal all processes of a step. The agent
 //     passes a signal that it gets itself on as `signalled`. The launcher decides what it means for the job,
 //     on all hosts.
-// 13. The launcher ends the conversation by closing it, once every rank is over.
+// 13. In an elastic job, `prepare` names no ranks. Each `start_rank` after `go` starts one, and `end_rank`
+//     ends one. The rank numbers in frames are then numbers of workers (launcher/elastic/membership.h).
+// 14. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
 #include <chrono>
@@ -63,6 +65,8 @@ enum class FrameKind : std::uint8_t {
   examine,
   reach,
   measure,
+  start_rank,
+  end_rank,
   // to the launcher
   ready = 32,
   failed,
@@ -111,11 +115,14 @@ struct PrepareMessage {
   bool keeps_own_variables = false;           // the agent's variables that `environment` lacks
   std::int64_t peer_timeout_ms = 0;           // 0: silence means nothing
   std::int64_t grace_ms = 0;                  // from SIGTERM to SIGKILL
+  bool is_elastic = false;                    // ranks come in `start_rank`, also after others have ended
+  // A rank that is stopped for longer is killed; 0: a stopped rank is left alone.
+  std::int64_t stop_limit_ms = 0;
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.command, self.directory, self.environment, self.rendezvous, self.job_id, self.job_key,
        self.variables, self.ranks, self.bind_to, self.verbose, self.stdout_kind, self.carries_input,
-       self.keeps_own_variables, self.peer_timeout_ms, self.grace_ms);
+       self.keeps_own_variables, self.peer_timeout_ms, self.grace_ms, self.is_elastic, self.stop_limit_ms);
   }
 };
 

@@ -61,6 +61,11 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
       found.hosts = given->hosts;
       found.source = given->job;
       found.is_allocated = true;
+    } else if (options.elastic) {
+      const ElasticOptions& elastic = *options.elastic;
+      const int most = std::max({options.num_proc, elastic.min_np, elastic.max_np});
+      if (elastic.discovery_script.empty()) found.hosts = {{this_host_name(), most + elastic.spares}};
+      found.source = elastic.discovery_script.empty() ? "this host" : "--host-discovery-script";
     } else if (options.num_proc == 0) {
       return Status(Code::invalid_argument,
                     "-np is missing: give the number of ranks, as in dabkerun -np 2 ./train");
@@ -70,11 +75,13 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
     }
   }
   // Names of hosts without ranks are not resolved.
-  if (!found.is_allocated) found.hosts = first_hosts(merge_hosts(found.hosts), options.num_proc);
+  if (!found.is_allocated && !options.elastic)
+    found.hosts = first_hosts(merge_hosts(found.hosts), options.num_proc);
   MergedHosts merged = merge_this_host(found.hosts);
   found.hosts = std::move(merged.hosts);
   found.here = std::move(merged.here);
   found.own_names = std::move(merged.names);
+  if (found.here.empty() && options.elastic) found.here = this_host_name();
   DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found, given, environment));
   return found;
 }

@@ -11,9 +11,13 @@
 #include "launcher/cli/started_once.h"
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/process/worker_environment.h"
+#include "runtime/base/text/counted.h"
 
 namespace dabke::launcher {
 namespace {
+
+/// Seconds: a host that has vanished is to be noticed soon, because the others go on without it.
+constexpr double kPeerTimeoutOfElasticJobs = 5;
 
 using MaybeRefusal = std::optional<JobRefusal>;
 
@@ -37,12 +41,16 @@ class JobPlanner {
  private:
   MaybeRefusal find_hosts();
   MaybeRefusal place();
+  MaybeRefusal plan_members();
+  MaybeRefusal read_config();
   MaybeRefusal set_up();
+  bool is_given(const std::string& name, const std::string& horovods) const;
   MaybeRefusal find_program() const;
   MaybeRefusal check_descriptors() const;
   void add_part(const std::vector<RankPlacement>& placements);
   PrepareMessage order_for(const std::vector<RankPlacement>& placements, bool is_here) const;
   std::vector<std::pair<std::string, std::string>> variables() const;
+  std::int64_t peer_timeout_ms() const { return static_cast<std::int64_t>(job.config.peer_timeout * 1000); }
 
   const Options& options_;
   const Surroundings& surroundings_;
@@ -55,7 +63,7 @@ MaybeRefusal JobPlanner::plan() {
         kUsageError,
         "--top needs a terminal on stderr; without a terminal, use --top-port 0 and dabke-timeline top"};
   if (MaybeRefusal refusal = find_hosts()) return refusal;
-  if (MaybeRefusal refusal = place()) return refusal;
+  if (MaybeRefusal refusal = options_.elastic ? plan_members() : place()) return refusal;
   if (options_.launcher == "mpi") {
     job.kind = JobPlan::Kind::mpirun;
     return std::nullopt;
@@ -86,13 +94,63 @@ MaybeRefusal JobPlanner::place() {
                                             static_cast<int>(job.placements.size())));
 }
 
+/// An elastic job places its ranks while it runs.
+MaybeRefusal JobPlanner::plan_members() {
+  const ElasticOptions& given = *options_.elastic;
+  if (options_.dry_run)
+    return JobRefusal{kUsageError,
+                      "--dry-run: the ranks of an elastic job are placed while it runs; leave it out"};
+  if (MaybeRefusal refusal = read_config()) return refusal;
+  if (!is_given("DABKE_PEER_TIMEOUT_SECONDS", "HOROVOD_PEER_TIMEOUT_SECONDS"))
+    job.config.peer_timeout = kPeerTimeoutOfElasticJobs;
+  int slots = 0;
+  for (const Host& host : job.hosts.hosts) slots = add_slots(slots, host.slots);
+  const int needed = std::max(given.min_np, options_.num_proc);
+  const bool are_fixed = given.discovery_script.empty();
+  if (!are_fixed && given.spares > 0 && given.max_np == 0)
+    return JobRefusal{kUsageError, fmt::format("--spares {}: without --max-np, every slot that the script "
+                                               "lists gets a rank; add --max-np",
+                                               given.spares)};
+  if (are_fixed && slots < needed + given.spares)
+    return JobRefusal{kUsageError,
+                      fmt::format("{} ranks{} were requested, but {} has {}", needed,
+                                  given.spares > 0 ? " and " + counted(given.spares, "spare") : "",
+                                  job.hosts.source, counted(slots, "slot"))};
+  ElasticPlan& plan = job.elastic.emplace();
+  plan.limits = {.first_np = needed,
+                 .min_np = given.min_np,
+                 .max_np = given.max_np > 0 ? given.max_np
+                           : are_fixed      ? slots - given.spares
+                                            : kMostRanks,
+                 .spares = given.spares,
+                 .reset_limit = given.reset_limit,
+                 .wait_limit = given.wait_limit,
+                 .least_cooldown = given.least_cooldown,
+                 .most_cooldown = given.most_cooldown};
+  if (!given.discovery_script.empty())
+    plan.discovery = {.script = given.discovery_script, .slots_per_host = std::max(given.slots_per_host, 1)};
+  return std::nullopt;
+}
+
+MaybeRefusal JobPlanner::read_config() {
+  const auto config = config_of(options_, environment_);
+  if (!config.is_ok()) return refuse_usage(config.status());
+  job.config = *config;
+  return std::nullopt;
+}
+
+bool JobPlanner::is_given(const std::string& name, const std::string& horovods) const {
+  return environment_(name) || environment_(horovods) ||
+         std::ranges::find(options_.knobs, name, &std::pair<std::string, std::string>::first) !=
+             options_.knobs.end() ||
+         std::ranges::find(options_.variables, name, &GivenVariable::name) != options_.variables.end();
+}
+
 MaybeRefusal JobPlanner::set_up() {
   const std::string& here = job.hosts.here;
   // On a single host, the ranks themselves report errors in their variables.
   if (!std::ranges::all_of(job.placements, [&](const auto& each) { return each.host == here; })) {
-    const auto config = config_of(options_, environment_);
-    if (!config.is_ok()) return refuse_usage(config.status());
-    job.config = *config;
+    if (MaybeRefusal refusal = read_config()) return refusal;
   }
   const auto shell = shell_of(options_, surroundings_.own_program);
   if (!shell.is_ok()) return JobRefusal{1, shell.status().message()};
@@ -115,12 +173,16 @@ MaybeRefusal JobPlanner::set_up() {
     add_part({rest, end});
     rest = end;
   }
+  if (job.elastic) {
+    job.elastic->order_here = order_for({}, true);
+    job.elastic->order_elsewhere = order_for({}, false);
+  }
   return std::nullopt;
 }
 
 /// Checks that the program exists on this host. The agents of other hosts check it there.
 MaybeRefusal JobPlanner::find_program() const {
-  if (std::ranges::none_of(job.parts, &HostPlan::is_here)) return std::nullopt;
+  if (std::ranges::none_of(job.parts, &HostPlan::is_here) && !job.elastic) return std::nullopt;
   const auto& own = surroundings_.environment;
   const std::string path = variable_in(with_given_variables(own, own, options_.variables), "PATH");
   const std::string& name = options_.command.front();
@@ -139,7 +201,9 @@ MaybeRefusal JobPlanner::check_descriptors() const {
   constexpr rlim_t kOwn = 16;
   // The channel, two streams and a connection to the store; two files.
   const rlim_t of_rank = options_.output_directory.empty() ? 4 : 6;
-  const rlim_t ranks = job.placements.size(), open = surroundings_.inherited_descriptors;
+  const rlim_t ranks =
+                   job.elastic ? static_cast<rlim_t>(job.elastic->limits.first_np) : job.placements.size(),
+               open = surroundings_.inherited_descriptors;
   const rlim_t needed = kOwn + ranks * of_rank;
   if (needed + open <= surroundings_.most_descriptors) return std::nullopt;
   return JobRefusal{
@@ -165,13 +229,15 @@ PrepareMessage JobPlanner::order_for(const std::vector<RankPlacement>& placement
                        .bind_to = options_.bind_to.value_or(BindTo::automatic),
                        .verbose = options_.verbose,
                        .stdout_kind = job.stdout_kind,
-                       .grace_ms = options_.grace.value_or(kGracePeriod).count()};
+                       .grace_ms = options_.grace.value_or(kGracePeriod).count(),
+                       .is_elastic = job.elastic.has_value(),
+                       .stop_limit_ms = job.elastic ? peer_timeout_ms() : 0};
   for (const RankPlacement& placement : placements)
     order.ranks.push_back({placement, variables_of_rank(options_.variables, placement.rank)});
   if (is_here) return order;
   order.keeps_own_variables = true;
   order.directory = surroundings_.directory();
-  order.peer_timeout_ms = static_cast<std::int64_t>(job.config.peer_timeout * 1000);
+  order.peer_timeout_ms = peer_timeout_ms();
   return order;
 }
 
@@ -180,6 +246,8 @@ std::vector<std::pair<std::string, std::string>> JobPlanner::variables() const {
   auto variables = options_.knobs;
   if (!job.timeline.empty()) variables.emplace_back("DABKE_MERGES_TIMELINE", job.timeline);
   if (options_.top) variables.emplace_back("DABKE_TOP", "launcher");
+  if (job.elastic)
+    variables.emplace_back("DABKE_PEER_TIMEOUT_SECONDS", fmt::format("{:g}", job.config.peer_timeout));
   return variables;
 }
 
@@ -195,6 +263,10 @@ std::vector<std::string> JobPlan::names_elsewhere() const {
   std::vector<std::string> names;
   for (const HostPlan& part : parts) {
     if (!part.is_here) names.push_back(part.host);
+  }
+  if (!elastic) return names;
+  for (const Host& host : hosts.hosts) {
+    if (host.name != hosts.here) names.push_back(host.name);
   }
   return names;
 }

@@ -2,6 +2,7 @@
 // nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -11,6 +12,8 @@
 #include "launcher/cli/flags/options.h"
 #include "launcher/cli/job_hosts.h"
 #include "launcher/cli/surroundings.h"
+#include "launcher/elastic/discovery.h"
+#include "launcher/elastic/membership.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/output/worker_output.h"
 #include "launcher/process/output_ends.h"
@@ -29,6 +32,13 @@ struct HostPlan {
   std::vector<RankPlacement> placements() const;
 };
 
+/// The plan of an elastic job, instead of placements and parts. The orders name no ranks.
+struct ElasticPlan {
+  MembershipLimits limits;
+  std::optional<Discovery::Settings> discovery;
+  PrepareMessage order_here, order_elsewhere;
+};
+
 struct JobPlan {
   enum class Kind {
     run,          // by agents
@@ -39,7 +49,8 @@ struct JobPlan {
   JobHosts hosts;
   std::vector<RankPlacement> placements;
   std::vector<HostPlan> parts;  // in the order of ranks
-  Config config;                // the defaults if all ranks are on this host
+  std::optional<ElasticPlan> elastic;
+  Config config;  // the defaults if all ranks are on this host
   RemoteShell shell;
   StdoutKind stdout_kind = StdoutKind::pipe;
   OutputStyle style;

@@ -13,7 +13,6 @@
 #include "launcher/process/program.h"
 #include "launcher/process/supervisor.h"
 #include "runtime/base/settings/config.h"
-#include "runtime/base/text/counted.h"
 #include "runtime/timeline/merge/merge.h"
 
 namespace dabke::launcher {
@@ -44,8 +43,8 @@ Status merge_job(const std::string& timeline, const JobId& job, const timeline::
   DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles files, timeline::JobFiles::find(timeline, job, go_on));
   for (const std::string& note : files.notes()) log_of_timeline(note);
   DABKE_RETURN_IF_ERROR(timeline::merge_records(files, timeline, go_on));
-  log_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it with its findings", timeline,
-                              files.ranks().size(), counted(files.size(), "rank"), own_timeline_tool()));
+  log_of_timeline(fmt::format("'{0}' has {1}; '{2} view {0}' shows it with its findings", timeline,
+                              timeline::extent_text(files), own_timeline_tool()));
   return {};
 }
 

@@ -20,6 +20,7 @@
 #include "launcher/cli/job_timeline.h"
 #include "launcher/cli/launch.h"
 #include "launcher/cli/mpi_launch.h"
+#include "launcher/elastic/meetings.h"
 #include "launcher/job/job.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/worker_environment.h"
@@ -89,6 +90,7 @@ struct JobServices {
   Secrets secrets;
   Input input;
   std::unique_ptr<ReportGatherer> gatherer;
+  std::unique_ptr<Meetings> meetings;  // of an elastic job
   // A rank has written to the store. Only ranks that initialise Dabke do so.
   std::atomic<bool> has_met = false;
   std::unique_ptr<store::RendezvousServer> server;  // its thread uses the members above
@@ -97,11 +99,16 @@ struct JobServices {
 };
 
 /// Opens the services. The store does not serve yet.
-Result<std::unique_ptr<JobServices>> open_services(const Options& options) {
+Result<std::unique_ptr<JobServices>> open_services(const Options& options, bool is_elastic) {
   auto services = std::make_unique<JobServices>();
   DABKE_ASSIGN_OR_RETURN(services->secrets, make_secrets());
-  DABKE_ASSIGN_OR_RETURN(services->input, open_input(options));
+  if (!is_elastic) {
+    DABKE_ASSIGN_OR_RETURN(services->input, open_input(options));
+  }
   DABKE_ASSIGN_OR_RETURN(services->gatherer, ReportGatherer::open());
+  if (is_elastic) {
+    DABKE_ASSIGN_OR_RETURN(services->meetings, Meetings::open(to_hex(services->secrets.id)));
+  }
   DABKE_ASSIGN_OR_RETURN(services->server, store::RendezvousServer::listen(
                                                {"127.0.0.1"}, services->secrets.id, services->secrets.key));
   return services;
@@ -117,13 +124,11 @@ void log_plan(const JobPlan& plan, const JobServices& services) {
 
 /// Completes the order with facts that the plan did not have. Under Slurm the key comes another way. On other
 /// hosts, agents carry the store's connections.
-PrepareMessage order_of(const JobPlan& plan, const HostPlan& part, const JobServices& services,
-                        bool has_input) {
-  PrepareMessage order = part.order;
+PrepareMessage complete(PrepareMessage order, const JobPlan& plan, bool is_here,
+                        const JobServices& services) {
   order.job_id = to_hex(services.secrets.id);
-  if (part.is_here || !plan.hosts.by_slurm) order.job_key = to_hex(services.secrets.key);
-  if (part.is_here) order.rendezvous = services.server->url();
-  order.carries_input = has_input && !part.is_here;
+  if (is_here || !plan.hosts.by_slurm) order.job_key = to_hex(services.secrets.key);
+  if (is_here) order.rendezvous = services.server->url();
   return order;
 }
 
@@ -166,7 +171,8 @@ Status add_hosts(Job& job, const JobPlan& plan, JobServices& services, std::span
     files = files.subspan(own.size());
     const bool has_rank_0 = part.order.ranks.front().placement.rank == 0;
     Fd input = has_rank_0 ? std::move(services.input.of_rank_0) : Fd();
-    PrepareMessage order = order_of(plan, part, services, static_cast<bool>(input));
+    PrepareMessage order = complete(part.order, plan, part.is_here, services);
+    order.carries_input = static_cast<bool>(input) && !part.is_here;
     if (part.is_here) {
       DABKE_RETURN_IF_ERROR(
           add_local_host(job, plan, part, std::move(order), own, std::move(input), inherited));
@@ -177,12 +183,38 @@ Status add_hosts(Job& job, const JobPlan& plan, JobServices& services, std::span
   return {};
 }
 
+/// Adds the agent of this host, and makes the job elastic. The agent is started here, because this process
+/// must not fork later.
+Status add_members(Job& job, const Options& options, const JobPlan& plan, JobServices& services,
+                   const InheritedState& inherited) {
+  const ElasticPlan& elastic = *plan.elastic;
+  const PrepareMessage here = complete(elastic.order_here, plan, true, services);
+  AgentLink& local = job.add_agent(plan.hosts.here, here);
+  DABKE_ASSIGN_OR_RETURN(AgentProcess process, start_local_agent({}, Fd(), inherited));
+  local.start(std::move(process));
+  job.let_members_change(
+      {.limits = elastic.limits,
+       .hosts = plan.hosts.hosts,
+       .discovery = elastic.discovery,
+       .here = plan.hosts.here,
+       .order_elsewhere = complete(elastic.order_elsewhere, plan, false, services),
+       .style = plan.style,
+       .output_directory = options.output_directory,
+       .verbose = options.verbose,
+       .starts_agents_at_once = plan.hosts.by_slurm,
+       .set = [&services](const std::string& key,
+                          std::string value) { services.server->set(key, std::move(value)); }},
+      *services.meetings, local);
+  return {};
+}
+
 Job::Settings settings_of(const Options& options, const JobPlan& plan, const JobServices& services) {
   return {.verbose = options.verbose,
+          .is_elastic = plan.elastic.has_value(),
           .gives_terminals = plan.stdout_kind != StdoutKind::pipe,
           .store = services.server->url(),
           .on_end =
-              [&services, is_first = true](const EndedRank& ended) mutable {
+              [&services, is_first = !plan.elastic](const EndedRank& ended) mutable {
                 services.server->set(services.key(ended_key(ended.rank)), to_text(ended));
                 if (std::exchange(is_first, false))
                   services.server->set(services.key(kFirstEndedKey), to_text(ended));
@@ -196,10 +228,12 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
 Status serve(const JobPlan& plan, JobServices& services) {
   std::vector<std::string> hosts_by_rank;
   for (const RankPlacement& placement : plan.placements) hosts_by_rank.push_back(placement.host);
-  services.server->preset(services.key(bootstrap::kPlacementKey), bootstrap::placement_note(hosts_by_rank));
+  if (!plan.elastic)
+    services.server->preset(services.key(bootstrap::kPlacementKey), bootstrap::placement_note(hosts_by_rank));
   services.server->on_set([&services](const std::string& key, const std::string& value) {
     services.has_met = true;
     services.gatherer->offer(key, value);
+    if (services.meetings) services.meetings->offer(key, value);
   });
   return services.server->start();
 }
@@ -218,8 +252,9 @@ int run_by_agents(const Options& options, const JobPlan& plan, JobServices& serv
       agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm, services.secrets, plan.config);
   if (!starter.is_ok()) return fail(1, starter.status().message());
   Job job(console, signals.get(), policy, starter.take(), settings_of(options, plan, services));
-  if (const Status added = add_hosts(job, plan, services, files, inherited); !added.is_ok())
-    return fail(1, added.message());
+  const Status added = plan.elastic ? add_members(job, options, plan, services, inherited)
+                                    : add_hosts(job, plan, services, files, inherited);
+  if (!added.is_ok()) return fail(1, added.message());
   if (services.input.typed) job.pass_input(*services.input.typed);
   job.watch_reports(*services.gatherer);
   if (const Status served = serve(plan, services); !served.is_ok()) return fail(1, served.message());
@@ -237,7 +272,7 @@ int run_job(const Options& options, const JobPlan& plan, const InheritedState& i
     return print_text(dry_run_text(options, plan.hosts, plan.placements, plan.shell));
   auto files = open_output_files(options.output_directory, plan.placements);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());
-  auto services = open_services(options);
+  auto services = open_services(options, plan.elastic.has_value());
   if (!services.is_ok()) return fail(1, services.status().message());
   if (options.verbose) log_plan(plan, **services);
   return run_by_agents(options, plan, **services, *files, inherited);

@@ -45,8 +45,7 @@ std::vector<bootstrap::Arrival> Meetings::take_arrivals() {
   return std::exchange(arrivals_, {});
 }
 
-void Meetings::publish(const Membership::Action& action,
-                       const std::function<void(const std::string& key, std::string value)>& set) const {
+void Meetings::publish(const Membership::Action& action, const Set& set) const {
   if (const auto* const open = std::get_if<Membership::Open>(&action)) {
     const bootstrap::EpochPlan& plan = open->plan;
     set(prefix_ + bootstrap::plan_key(plan.epoch), to_text(plan));
@@ -59,8 +58,17 @@ void Meetings::publish(const Membership::Action& action,
     set(prefix_ + bootstrap::answer_key(refuse->worker, refuse->visit),
         to_text(Answer{kind, 0, refuse->why}));
   } else if (const auto* const announce = std::get_if<Membership::Announce>(&action)) {
-    set(prefix_ + bootstrap::kChangeKey, std::to_string(announce->change));
+    set(prefix_ + bootstrap::change_key(announce->change), announce->why);
   }
+}
+
+void Meetings::publish_end(bootstrap::WorkerId worker, const EndedRank& ended, const Set& set) const {
+  set(prefix_ + bootstrap::end_key(worker), to_text(ended));
+}
+
+void Meetings::publish_loss(std::uint64_t epoch, const std::string& why, const Set& set) const {
+  auto [key, value] = bootstrap::loss_note(epoch, why);
+  set(prefix_ + key, std::move(value));
 }
 
 }  // namespace dabke::launcher

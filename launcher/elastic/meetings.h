@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/elastic/membership.h"
+#include "runtime/base/ended_rank.h"
 #include "runtime/base/status.h"
 #include "runtime/base/threads/owned.h"
 #include "runtime/bootstrap/elastic/arrival.h"
@@ -17,6 +18,7 @@ namespace dabke::launcher {
 
 class Meetings {
  public:
+  using Set = std::function<void(const std::string& key, std::string value)>;
   /// `job` is the name of the job's part of the store. Fails if no descriptor is left.
   static Result<std::unique_ptr<Meetings>> open(std::string job);
 
@@ -28,8 +30,11 @@ class Meetings {
   std::vector<bootstrap::Arrival> take_arrivals();
   /// Writes what processes must know of the action by `set`, which sets a value in the store. A plan is there
   /// before its answers.
-  void publish(const Membership::Action& action,
-               const std::function<void(const std::string& key, std::string value)>& set) const;
+  void publish(const Membership::Action& action, const Set& set) const;
+  /// Writes how a process has ended.
+  void publish_end(bootstrap::WorkerId worker, const EndedRank& ended, const Set& set) const;
+  /// Writes that a member of the epoch is lost, for those that still form it. `why` names it.
+  void publish_loss(std::uint64_t epoch, const std::string& why, const Set& set) const;
 
  private:
   Meetings(std::string job, Fd event) : prefix_(std::move(job) + '/'), event_(std::move(event)) {}

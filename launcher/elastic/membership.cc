@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/base/text/counted.h"
 
@@ -16,40 +17,29 @@ constexpr int kMostLossesWithoutCommit = 3;
 /// A member of the current epoch that has left it.
 constexpr WorkerId kNobody = -1;
 
-template <class Map>
-TimePoint first_end(const Map& cooling, TimePoint after) {
-  TimePoint first = kNever;
-  for (const auto& [key, cooldown] : cooling) {
-    if (cooldown.until > after) first = std::min(first, cooldown.until);
-  }
-  return first;
-}
-
 }  // namespace
-
-int Membership::rank_of(WorkerId worker) const {
-  const auto found = std::ranges::find(plan_.members, worker, &bootstrap::EpochMember::worker);
-  return found == plan_.members.end() ? -1 : static_cast<int>(found - plan_.members.begin());
-}
 
 void Membership::set_hosts(std::vector<Host> hosts, TimePoint now) {
   hosts_ = std::move(hosts);
+  if (next_worker_ == 0 && !hosts_.empty()) waits_since_.reset();  // from now on for the first processes
   for (auto& [id, worker] : workers_) worker.is_leaving = !is_listed(worker.slot);
   look(now);
 }
 
 void Membership::take_arrival(const bootstrap::Arrival& arrival, TimePoint now) {
   const auto found = workers_.find(arrival.worker);
-  const bool is_current = arrival.epoch == 0 ? !is_member(arrival.worker)
-                                             : arrival.epoch == plan_.epoch && is_member(arrival.worker);
+  const bool is_member = found != workers_.end() && found->second.rank >= 0;
+  const bool is_current = arrival.epoch == 0 ? !is_member : arrival.epoch == plan_.epoch && is_member;
   if (is_over_ || found == workers_.end() || found->second.is_doomed || !is_current) {
-    actions_.push_back(Refuse{arrival.worker, arrival.visit, true,
-                              fmt::format("this process was written off: it comes from epoch {}, and the job "
-                                          "went on without it in epoch {}",
-                                          arrival.epoch, plan_.epoch)});
+    actions_.emplace_back(
+        Refuse{arrival.worker, arrival.visit, true,
+               fmt::format("this process was written off: it comes from epoch {}, and the job "
+                           "went on without it in epoch {}",
+                           arrival.epoch, plan_.epoch)});
     return;
   }
   found->second.waits = arrival;
+  early_failures_ = 0;
   look(now);
 }
 
@@ -58,41 +48,27 @@ void Membership::take_end(WorkerId id, const std::string& failure, TimePoint now
   if (found == workers_.end()) return;
   const Worker worker = found->second;
   workers_.erase(found);
-  const int rank = rank_of(id);
+  const int rank = worker.rank;
   if (failure.empty()) {
     is_finishing_ = is_finishing_ || rank >= 0 || plan_.epoch == 0;
   } else {
     last_failure_ = failure;
+    ++early_failures_;
     if (rank >= 0) lost_.push_back({rank, worker.slot.host, failure});
   }
   // A newcomer that ends before it has come, however it ends, would be started again and again.
-  note_failure(slots_[worker.slot], now);
+  if (!worker.has_left) cooldowns_.note_failure(worker.slot, now);
   look(now);
 }
 
 void Membership::take_host_loss(const std::string& host, TimePoint now) {
-  note_failure(cooling_hosts_[host], now);
+  cooldowns_.note_loss(host, now);
   look(now);
-}
-
-/// The first failure costs the least cooldown, and each further one twice as much.
-void Membership::note_failure(Cooldown& cooldown, TimePoint now) const {
-  Duration length = limits_.least_cooldown;
-  for (int i = 0; i < cooldown.failures && length < limits_.most_cooldown; ++i) length *= 2;
-  cooldown.until = now + std::min(length, limits_.most_cooldown);
-  ++cooldown.failures;
 }
 
 bool Membership::is_listed(const Slot& slot) const {
   return std::ranges::any_of(
       hosts_, [&](const Host& host) { return host.name == slot.host && slot.local_rank < host.slots; });
-}
-
-bool Membership::is_cooling(const Slot& slot, TimePoint now) const {
-  const auto place = slots_.find(slot);
-  const auto host = cooling_hosts_.find(slot.host);
-  return (place != slots_.end() && place->second.until > now) ||
-         (host != cooling_hosts_.end() && host->second.until > now);
 }
 
 bool Membership::is_slot_taken(const Slot& slot) const {
@@ -101,14 +77,14 @@ bool Membership::is_slot_taken(const Slot& slot) const {
 
 int Membership::live_members() const {
   return static_cast<int>(
-      std::ranges::count_if(workers_, [&](const auto& each) { return is_member(each.first); }));
+      std::ranges::count_if(workers_, [](const auto& each) { return each.second.rank >= 0; }));
 }
 
 /// Members that have not come yet. Before the first epoch: all processes that have been started.
 std::vector<WorkerId> Membership::awaited() const {
   std::vector<WorkerId> absent;
   for (const auto& [id, worker] : workers_) {
-    if (!worker.waits && (plan_.epoch == 0 || is_member(id))) absent.push_back(id);
+    if (!worker.waits && (plan_.epoch == 0 || worker.rank >= 0)) absent.push_back(id);
   }
   return absent;
 }
@@ -116,7 +92,7 @@ std::vector<WorkerId> Membership::awaited() const {
 std::vector<WorkerId> Membership::waiting_newcomers() const {
   std::vector<WorkerId> found;
   for (const auto& [id, worker] : workers_) {
-    if (worker.waits && !is_member(id) && !worker.is_leaving) found.push_back(id);
+    if (worker.waits && worker.rank < 0 && !worker.is_leaving) found.push_back(id);
   }
   const auto place = [&](WorkerId id) {
     const Slot& slot = workers_.at(id).slot;
@@ -140,15 +116,15 @@ std::vector<WorkerId> Membership::next_members() const {
 }
 
 bool Membership::must_meet() const {
-  return plan_.epoch == 0 || !lost_.empty() || std::ranges::any_of(workers_, [&](const auto& each) {
-           return each.second.waits && is_member(each.first);
+  return plan_.epoch == 0 || !lost_.empty() || std::ranges::any_of(workers_, [](const auto& each) {
+           return each.second.waits && each.second.rank >= 0;
          });
 }
 
 /// Members whose slot is no longer listed.
 int Membership::leaving_members() const {
   return static_cast<int>(std::ranges::count_if(
-      workers_, [&](const auto& each) { return each.second.is_leaving && is_member(each.first); }));
+      workers_, [](const auto& each) { return each.second.is_leaving && each.second.rank >= 0; }));
 }
 
 /// True if a member is to leave, and somebody else may go on.
@@ -180,10 +156,10 @@ void Membership::start_workers(TimePoint now) {
           std::ranges::count_if(workers_, [](const auto& each) { return !each.second.is_leaving; });
       if (staying >= limits_.max_np + limits_.spares) return;
       const Slot slot{host.name, local_rank};
-      if (is_slot_taken(slot) || is_cooling(slot, now)) continue;
+      if (is_slot_taken(slot) || cooldowns_.is_cooling(slot, now)) continue;
       const WorkerId id = next_worker_++;
       workers_[id].slot = slot;
-      actions_.push_back(Start{id, slot});
+      actions_.emplace_back(Start{id, slot});
     }
   }
 }
@@ -193,7 +169,7 @@ void Membership::start_workers(TimePoint now) {
 void Membership::let_leavers_go() {
   std::optional<std::uint64_t> newest, kept;
   for (const auto& [id, worker] : workers_) {
-    if (!worker.waits || !is_member(id)) continue;
+    if (!worker.waits || worker.rank < 0) continue;
     newest = std::max(newest, worker.waits->commit);
     if (!worker.is_leaving) kept = std::max(kept, worker.waits->commit);
   }
@@ -214,10 +190,11 @@ void Membership::let_leavers_go() {
 
 void Membership::dismiss(WorkerId id) {
   Worker& worker = workers_.at(id);
-  actions_.push_back(Refuse{id, worker.waits->visit, false,
-                            fmt::format("host {} is no longer listed for this job", worker.slot.host)});
+  actions_.emplace_back(Refuse{id, worker.waits->visit, false,
+                               fmt::format("host {} is no longer listed for this job", worker.slot.host)});
   worker.waits.reset();
-  plan_.members[static_cast<std::size_t>(rank_of(id))].worker = kNobody;
+  worker.has_left = true;
+  plan_.members[static_cast<std::size_t>(std::exchange(worker.rank, -1))].worker = kNobody;
 }
 
 void Membership::meet(TimePoint now) {
@@ -230,8 +207,8 @@ void Membership::meet(TimePoint now) {
     if (!is_late) return;
     for (const WorkerId id : absent) {
       if (std::exchange(workers_.at(id).is_doomed, true)) continue;
-      actions_.push_back(
-          Kill{id, fmt::format("it did not come to the meeting within {} s (--elastic-timeout)",
+      actions_.emplace_back(
+          Kill{id, fmt::format("did not come to the meeting within {} s (--elastic-timeout)",
                                std::chrono::ceil<std::chrono::seconds>(limits_.wait_limit).count())});
     }
     return;
@@ -259,7 +236,7 @@ bool Membership::is_change_allowed(const bootstrap::EpochPlan& plan) {
     }
   }
   if (limits_.reset_limit && plan.epoch - 1 > static_cast<std::uint64_t>(*limits_.reset_limit)) {
-    end(true, fmt::format("the job has changed {} (--reset-limit)", counted(plan.epoch - 1, "time")));
+    end(true, fmt::format("--reset-limit {} allows no further change of the ranks", *limits_.reset_limit));
     return false;
   }
   return true;
@@ -269,24 +246,34 @@ void Membership::open(const std::vector<WorkerId>& members) {
   Open opened;
   bootstrap::EpochPlan& plan = opened.plan;
   plan.epoch = plan_.epoch + 1;
+  plan.change = change_;
   plan.lost = std::exchange(lost_, {});
   for (const WorkerId id : members) {
     Worker& worker = workers_.at(id);
     const bootstrap::Arrival& arrival = *worker.waits;
     plan.members.push_back({.worker = id,
-                            .former_rank = rank_of(id),
+                            .former_rank = worker.rank,
                             .local_rank = worker.slot.local_rank,
                             .commit = arrival.commit,
                             .process = arrival.process,
-                            .host = worker.slot.host});
+                            .host = worker.slot.host,
+                            .process_sets = arrival.process_sets});
     opened.visits.push_back(arrival.visit);
   }
+  for (const int holder : plan.holders()) {
+    const Worker& worker = workers_.at(members[static_cast<std::size_t>(holder)]);
+    opened.repeated_steps = std::max(opened.repeated_steps, worker.waits->repeated_steps);
+  }
   if (!is_change_allowed(plan)) return;
-  for (const WorkerId id : members) workers_.at(id).waits.reset();
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    Worker& worker = workers_.at(members[rank]);
+    worker.waits.reset();
+    worker.rank = static_cast<int>(rank);
+  }
   plan_ = plan;
   is_announced_ = false;
   waits_since_.reset();
-  actions_.push_back(std::move(opened));
+  actions_.emplace_back(std::move(opened));
   announce();
 }
 
@@ -306,7 +293,7 @@ void Membership::announce() {
     return;
   }
   is_announced_ = true;
-  actions_.push_back(Announce{++change_, std::move(why)});
+  actions_.emplace_back(Announce{++change_, std::move(why)});
 }
 
 void Membership::check_end() {
@@ -314,7 +301,11 @@ void Membership::check_end() {
     const bool waits_in_vain =
         is_finishing_ && std::ranges::any_of(workers_, [](const auto& each) { return !!each.second.waits; });
     if (waits_in_vain) return end(true, "a process ended with status 0 before init, and others wait for it");
-    if (next_worker_ == 0 || !workers_.empty()) return;
+    // A program that fails everywhere before init, as for a missing module, is not started again and again.
+    const bool is_hopeless =
+        early_failures_ >= limits_.first_np &&
+        std::ranges::none_of(workers_, [](const auto& each) { return !!each.second.waits; });
+    if (next_worker_ == 0 || (!workers_.empty() && !is_hopeless)) return;
     if (last_failure_.empty()) return end(false, "");
     return end(true, "no process has come as far as init; the last failure: " + last_failure_);
   }
@@ -326,14 +317,31 @@ void Membership::check_end() {
 
 void Membership::end(bool is_failure, std::string why) {
   is_over_ = true;
-  actions_.push_back(End{is_failure, std::move(why)});
+  actions_.emplace_back(End{is_failure, std::move(why)});
+}
+
+std::string Membership::summary(TimePoint now) const {
+  std::string text = counted(live_members(), "rank");
+  const auto others = [&](auto is_counted) {
+    return std::ranges::count_if(
+        workers_, [&](const auto& each) { return each.second.rank < 0 && is_counted(each.second); });
+  };
+  const auto note = [&](std::int64_t count, const char* word) {
+    if (count > 0) text += fmt::format("; {} {}", counted(count, "process"), word);
+  };
+  note(others([](const Worker& each) { return each.waits.has_value(); }), "waiting");
+  note(others([](const Worker& each) { return !each.waits; }), "starting");
+  note(leaving_members(), "leaving");
+  const std::vector<std::string> cooling = cooldowns_.texts(now);
+  if (!cooling.empty()) text += fmt::format("; left out: {}", fmt::join(cooling, ", "));
+  return text;
 }
 
 void Membership::tick(TimePoint now) { look(now); }
 
 TimePoint Membership::deadline() const {
   if (is_over_) return kNever;
-  TimePoint next = std::min(first_end(slots_, looked_at_), first_end(cooling_hosts_, looked_at_));
+  TimePoint next = cooldowns_.first_end_after(looked_at_);
   if (waits_since_ && *waits_since_ + limits_.wait_limit > looked_at_)
     next = std::min(next, *waits_since_ + limits_.wait_limit);
   return next;

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/elastic/cooldowns.h"
 #include "launcher/hosts/hosts.h"
 #include "runtime/base/clock.h"
 #include "runtime/bootstrap/elastic/arrival.h"
@@ -29,13 +30,6 @@
 namespace dabke::launcher {
 
 using bootstrap::WorkerId;
-
-/// A place for a process: a host, and a local rank there.
-struct Slot {
-  std::string host;
-  int local_rank = 0;
-  friend auto operator<=>(const Slot&, const Slot&) = default;
-};
 
 struct MembershipLimits {
   int first_np = 1;  // members that the first epoch waits for
@@ -50,39 +44,41 @@ class Membership {
  public:
   /// Start a process for the slot.
   struct Start {
-    WorkerId worker;
+    WorkerId worker = 0;
     Slot slot;
   };
   /// Kill the process. It counts as lost when its end is reported.
   struct Kill {
-    WorkerId worker;
+    WorkerId worker = 0;
     std::string why;
   };
   /// Publish the plan, and answer its members.
   struct Open {
     bootstrap::EpochPlan plan;
     std::vector<std::uint64_t> visits;  // that the plan answers, by rank
+    std::uint64_t repeated_steps = 0;   // the most that a holder of the newest commit has to repeat
   };
   /// Announce to the members of the current epoch that the job changes: the number is one more each time.
   struct Announce {
-    std::uint64_t change;
+    std::uint64_t change = 0;
     std::string why;
   };
   /// Answer an arrival: this process is not part of the job any more.
   struct Refuse {
-    WorkerId worker;
-    std::uint64_t visit;
-    bool is_failure;
+    WorkerId worker = 0;
+    std::uint64_t visit = 0;
+    bool is_failure = false;
     std::string why;
   };
   /// The job is over.
   struct End {
-    bool is_failure;
+    bool is_failure = false;
     std::string why;
   };
   using Action = std::variant<Start, Kill, Open, Announce, Refuse, End>;
 
-  explicit Membership(MembershipLimits limits) : limits_(limits) {}
+  explicit Membership(MembershipLimits limits)
+      : limits_(limits), cooldowns_(limits.least_cooldown, limits.most_cooldown) {}
 
   /// The hosts that may be used from now on, in the order in which slots are filled.
   void set_hosts(std::vector<Host> hosts, TimePoint now);
@@ -98,25 +94,19 @@ class Membership {
   /// The actions since the last call, in order.
   std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
   bool is_over() const { return is_over_; }
+  /// "3 ranks; 1 process waits, 1 starts; left out: host a:0 for 8 s", for live statistics.
+  std::string summary(TimePoint now) const;
 
  private:
   struct Worker {
     Slot slot;
-    std::optional<bootstrap::Arrival> waits;  // came, and has no answer yet
-    bool is_leaving = false;                  // its slot is no longer listed
-    bool is_doomed = false;                   // it was killed, and its end is not reported yet
-  };
-  /// Why a slot or a host is not used for a while.
-  struct Cooldown {
-    int failures = 0;
-    TimePoint until{};
+    int rank = -1;                             // in the current epoch; -1: it is not a member
+    std::optional<bootstrap::Arrival> waits;   // came, and has no answer yet
+    bool is_leaving = false;                   // its slot is no longer listed
+    bool is_doomed = false, has_left = false;  // killed, or left in good order; its end is not reported yet
   };
 
-  int rank_of(WorkerId worker) const;
-  bool is_member(WorkerId worker) const { return rank_of(worker) >= 0; }
-  void note_failure(Cooldown& cooldown, TimePoint now) const;
   bool is_listed(const Slot& slot) const;
-  bool is_cooling(const Slot& slot, TimePoint now) const;
   bool is_slot_taken(const Slot& slot) const;
   int live_members() const;
   std::vector<WorkerId> awaited() const;
@@ -139,13 +129,14 @@ class Membership {
   const MembershipLimits limits_;
   std::vector<Host> hosts_;
   std::map<WorkerId, Worker> workers_;  // whose process lives
-  std::map<Slot, Cooldown> slots_;
-  std::map<std::string, Cooldown> cooling_hosts_;
+  Cooldowns cooldowns_;
   WorkerId next_worker_ = 0;
-  bootstrap::EpochPlan plan_{.epoch = 0, .members = {}, .lost = {}};  // the current epoch; 0: none yet
-  std::vector<bootstrap::LostMember> lost_;                           // of the current epoch
-  bool is_finishing_ = false;                                         // a member has ended with status 0
+  bootstrap::EpochPlan plan_{
+      .epoch = 0, .change = 0, .members = {}, .lost = {}};  // the current epoch; 0: none yet
+  std::vector<bootstrap::LostMember> lost_;                 // of the current epoch
+  bool is_finishing_ = false;                               // a member has ended with status 0
   std::string last_failure_;
+  int early_failures_ = 0;  // while no process has come yet
   std::optional<std::uint64_t> commit_at_loss_;
   int losses_without_commit_ = 0;
   std::uint64_t change_ = 0;

@@ -56,8 +56,8 @@ std::optional<int> parse_slots(std::string_view text) {
 }
 
 /// Parses "name", "name:slots", "[address]" or "[address]:slots".
-std::optional<Host> parse_host(std::string_view text) {
-  Host host;
+std::optional<Host> parse_host(std::string_view text, int without_number = 1) {
+  Host host{.name = {}, .slots = without_number};
   std::string_view slots;
   if (text.starts_with('[')) {
     const auto close = text.find(']');
@@ -197,7 +197,7 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
   }
 }
 
-Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path) {
+Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path, int slots) {
   std::vector<Host> hosts;
   int number = 0;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin every file with it
@@ -210,7 +210,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     const auto space = line.find_first_of(" \t");
-    auto host = parse_host(line.substr(0, space));
+    auto host = parse_host(line.substr(0, space), slots);
     if (host && space != std::string_view::npos && !take_settings(line.substr(space), *host)) host.reset();
     if (!host) {
       return Status(

@@ -26,8 +26,8 @@ struct Host {
 /// into the error.
 Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view source);
 /// Parses lines "name slots=N", "name:N" or "name". A max_slots=N has no effect. Empty lines and text after
-/// '#' are ignored. `path` goes into the error.
-Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path);
+/// '#' are ignored. `path` goes into the error. A host without a number has `slots` slots.
+Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path, int slots = 1);
 /// `source` (a flag or a variable) goes into the error, before the path.
 Result<std::vector<Host>> read_hostfile(const std::string& path, std::string_view source);
 

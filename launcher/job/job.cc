@@ -22,12 +22,14 @@ Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarte
       failure_(policy),
       output_(console, log_,
               [this](Rank speaker, std::string_view line) { failure_.take_error_line(speaker, line); }),
-      agents_(std::move(starter), {settings_.start_timeout_s, settings_.store}, log_, ranks_, *this),
+      agents_(std::move(starter), {settings_.start_timeout_s, settings_.store, settings_.is_elastic}, log_,
+              ranks_, *this),
       ending_(agents_, settings_.grace),
-      failures_(failure_, log_, ranks_, agents_, ending_),
+      failures_(
+          failure_, log_, [this] { return members_ ? members_->current_ranks() : ranks_; }, agents_, ending_),
       terminals_(settings_.gives_terminals, ranks_, output_),
       signals_(signals, {settings_.verbose, settings_.grace, settings_.grace_after_term},
-               {log_, ranks_, output_, agents_, ending_, failure_, terminals_}) {
+               {log_, output_, agents_, ending_, failure_, terminals_, [this] { return is_over(); }}) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of a killed agent
 }
 
@@ -41,17 +43,25 @@ void Job::watch_reports(ReportGatherer& gatherer) {
   failures_.watch(gatherer);
 }
 
+void Job::let_members_change(JobMembers::Settings members, Meetings& meetings, AgentLink& local) {
+  members_.emplace(std::move(members), meetings, local,
+                   JobMembers::Job{log_, ranks_, output_, agents_, ending_});
+}
+
 int Job::run() {
+  if (members_) members_->begin(Clock::now());
   agents_.start();
-  while (ranks_.are_any_left() || output_.is_waiting()) turn();
+  while (!is_over() || output_.is_waiting()) turn();
   console_.pin({});
   return agents_.refused_with() ? *agents_.refused_with() : conclude();
 }
 
+bool Job::is_over() const { return (!members_ || members_->is_over()) && !ranks_.are_any_left(); }
+
 /// Prints the verdict. Returns the exit code.
 int Job::conclude() {
   failures_.conclude(Clock::now());
-  const Outcome outcome = launcher::conclude(explained_ends(), signals_.interrupted_by());
+  const Outcome outcome = this->outcome();
   if (is_reader_gone_) return 128 + SIGPIPE;
   if (outcome.first_failed_rank) output_.log_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) log_.log(line);
@@ -62,6 +72,11 @@ int Job::conclude() {
   if (outcome.exit_code != 0) return outcome.exit_code;
   if (output_.is_dropped() && signals_.last()) return 128 + *signals_.last();
   return output_.is_lost() || output_.is_dropped() || is_copy_lost ? 1 : 0;
+}
+
+Outcome Job::outcome() const {
+  if (members_ && !signals_.interrupted_by()) return members_->conclude();
+  return launcher::conclude(explained_ends(), signals_.interrupted_by());
 }
 
 std::vector<RankEnd> Job::explained_ends() const {
@@ -82,7 +97,9 @@ void Job::turn() {
 
 TimePoint Job::next_deadline() const {
   const TimePoint typed = input_ != nullptr ? input_->looks_again_at() : kNever;
-  return std::min({agents_.deadline(), output_.deadline(), failures_.deadline(), ending_.deadline(), typed});
+  const TimePoint change = members_ ? members_->deadline() : kNever;
+  return std::min(
+      {agents_.deadline(), output_.deadline(), failures_.deadline(), ending_.deadline(), typed, change});
 }
 
 void Job::add_poll_entries(std::vector<pollfd>& entries) {
@@ -91,6 +108,7 @@ void Job::add_poll_entries(std::vector<pollfd>& entries) {
   agents_.add_poll_entries(entries);
   if (input_carrier_) input_carrier_->add_poll_entries(entries);
   output_.add_poll_entries(entries);
+  if (members_) members_->add_poll_entries(entries);
   if (input_ != nullptr) input_->add_poll_entries(entries);
   console_.add_poll_entries(entries);
 }
@@ -107,6 +125,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
   }
   agents_.handle(entries);
   output_.handle(ready);
+  if (members_) members_->handle(entries, Clock::now());
   for (const pollfd& entry : entries) {
     if (input_carrier_) input_carrier_->handle(entry);
     if (input_ != nullptr) input_->handle(entry);
@@ -121,7 +140,9 @@ void Job::take_figures() {
   if (!figures || !ranks_.are_any_left()) return;
   figures_.take(std::move(*figures));
   const TerminalSize size = terminal_size(STDERR_FILENO);
-  console_.pin(figures_.lines(size.columns - 1, size.rows / 2));
+  std::vector<std::string> lines = figures_.lines(size.columns - 1, size.rows / 2);
+  if (members_) lines.insert(lines.begin(), members_->summary(Clock::now()).substr(0, size.columns - 1));
+  console_.pin(std::move(lines));
 }
 
 void Job::check_time() {
@@ -131,8 +152,17 @@ void Job::check_time() {
   agents_.tick();
   const TimePoint now = Clock::now();  // losing an agent takes time
   check_reader(now);
+  if (members_) members_->tick(now);
   failures_.tick(now);
+  if (members_ && ending_.is_under_way()) give_up_unstarted();
   ending_.tick(now);
+}
+
+/// In an elastic job that ends, processes whose agents are not ready will not be started.
+void Job::give_up_unstarted() {
+  for (const JobRank& rank : ranks_.all()) {
+    if (rank.agent->phase < AgentLink::Phase::running && !rank.is_over) take_over(rank);
+  }
 }
 
 /// Ends a job whose output has no reader. A job that was signalled to end waits only a limited time for a
@@ -151,9 +181,16 @@ void Job::take_end(const JobRank& rank, RankEnd end) {
   end.rank = rank.rank();
   end.host = rank.placement.host;
   end.pid = rank.pid;
-  if (settings_.verbose) log_.log(fmt::format("rank {} {}", end.rank, describe(end)));
+  if (settings_.verbose) log_.log(fmt::format("{} {} {}", noun(), end.rank, describe(end)));
   ranks_.set_ended(end.rank);
-  if (settings_.on_end) settings_.on_end({end.rank, ranks_.size(), end.pid, exit_code_of(end), end.host});
+  if (members_) {
+    const int number = members_->rank_of(end.rank);
+    members_->take_end(rank, end, Clock::now());
+    if (!signals_.interrupted_by() || number < 0) return;
+    end.rank = number;
+  }
+  if (settings_.on_end && !members_)
+    settings_.on_end({end.rank, ranks_.size(), end.pid, exit_code_of(end), end.host});
   failure_.take_end(std::move(end), Clock::now());
 }
 
@@ -167,7 +204,7 @@ void Job::rank_started(const AgentLink& agent, const StartedMessage& started) {
   if (rank == nullptr) return;
   ranks_.set_started(started.rank, started.pid, started.supervisor);
   if (settings_.verbose)
-    log_.log(fmt::format("rank {} runs on host {} as pid {}", started.rank, agent.host(), started.pid));
+    log_.log(fmt::format("{} {} runs on host {} as pid {}", noun(), started.rank, agent.host(), started.pid));
 }
 
 void Job::rank_ended(const AgentLink& agent, const EndedMessage& ended) {
@@ -210,7 +247,14 @@ void Job::input_taken() {
 }
 
 void Job::signalled(const AgentLink& agent, const SignalledMessage& signalled) {
+  if (members_ && signalled.signal == SIGTERM && !signals_.interrupted_by())
+    return members_->host_leaves(agent, Clock::now());
   signals_.take(agent, signalled);
+}
+
+void Job::agent_ready(const AgentLink& agent) {
+  if (members_) members_->agent_ready(agent);
+  terminals_.resize();
 }
 
 void Job::start_failed(const AgentLink& agent) {
@@ -236,6 +280,7 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
                       .is_of_srun = is_srun_lost});
     if (!agent.is_local()) take_over(rank);
   }
+  if (members_) members_->agent_lost(agent, Clock::now());
 }
 
 }  // namespace dabke::launcher

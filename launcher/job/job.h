@@ -8,6 +8,7 @@
 //   JobSignals                       the signals
 //   JobFailures with FailureWatch    failures and hangs
 //   JobEnding                        the end of the ranks
+//   JobMembers                       in an elastic job: processes that come and go
 #pragma once
 
 #include <poll.h>
@@ -28,6 +29,7 @@
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/job_ending.h"
 #include "launcher/job/job_log.h"
+#include "launcher/job/job_members.h"
 #include "launcher/job/job_output.h"
 #include "launcher/job/job_ranks.h"
 #include "launcher/job/signals/job_signals.h"
@@ -48,6 +50,7 @@ class Job final : private AgentReports {
  public:
   struct Settings {
     bool verbose = false;
+    bool is_elastic = false;
     bool gives_terminals = false;  // to ranks, as their stdout
     std::string store;             // its address, for agents that carry connections to it
     // Empty: not called.
@@ -68,6 +71,9 @@ class Job final : private AgentReports {
   }
   /// Called in the order of ranks.
   void add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style);
+  /// Makes the job elastic: `members` starts its ranks, and no rank is added. Before run(). `local` is the
+  /// agent of this host.
+  void let_members_change(JobMembers::Settings members, Meetings& meetings, AgentLink& local);
   /// Runs until every rank has ended and its output is written. Returns dabkerun's exit code.
   int run();
   /// Enables verdicts about hanging ranks, and shows the job's figures when they come. Before run().
@@ -85,10 +91,15 @@ class Job final : private AgentReports {
   void take_figures();
   void check_time();
   void check_reader(TimePoint now);
+  bool is_over() const;
   int conclude();
+  Outcome outcome() const;
   std::vector<RankEnd> explained_ends() const;
+  /// The word for a number in JobRanks. A process of an elastic job has a rank only while it is a member.
+  const char* noun() const { return members_ ? "process" : "rank"; }
   void take_end(const JobRank& rank, RankEnd end);
   void take_over(const JobRank& rank);
+  void give_up_unstarted();
 
   void rank_started(const AgentLink& agent, const StartedMessage& started) override;
   void rank_ended(const AgentLink& agent, const EndedMessage& ended) override;
@@ -99,6 +110,7 @@ class Job final : private AgentReports {
   void input_taken() override;
   void signalled(const AgentLink& agent, const SignalledMessage& signalled) override;
   void all_ready() override { terminals_.resize(); }
+  void agent_ready(const AgentLink& agent) override;
   void start_failed(const AgentLink& agent) override;
   void agent_lost(const AgentLink& agent, const std::vector<std::string>& lines, bool is_srun_lost) override;
 
@@ -113,6 +125,7 @@ class Job final : private AgentReports {
   JobFailures failures_;
   RankTerminals terminals_;
   JobSignals signals_;
+  std::optional<JobMembers> members_;  // of an elastic job
   std::optional<InputCarrier> input_carrier_;
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;

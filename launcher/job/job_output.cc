@@ -38,7 +38,8 @@ void JobOutput::add(Rank rank, RankOutputs outputs, OutputStyle style) {
                                            style_on(STDOUT_FILENO, style)),
                     .error_output = WorkerOutput(std::move(outputs.error_output), rank,
                                                  Console::Stream::error, style_on(STDERR_FILENO, style)),
-                    .last_lines = {}});
+                    .last_lines = {},
+                    .name = std::to_string(rank)});
   Streams& streams = place->second;
   streams.output.copy_to(std::move(outputs.output_file));
   streams.error_output.copy_to(std::move(outputs.error_file));
@@ -51,6 +52,13 @@ void JobOutput::add(Rank rank, RankOutputs outputs, OutputStyle style) {
   });
   streams.error_output.shorten_by(
       [this, rank](std::string_view line) { return texts_.shown(line, rank, Clock::now()); });
+}
+
+void JobOutput::rename(Rank rank, const std::string& name, const std::string& note) {
+  Streams& streams = streams_.at(rank);
+  streams.name = name;
+  streams.output.rename(name, note);
+  streams.error_output.rename(name, note);
 }
 
 bool JobOutput::is_waiting() const {
@@ -128,12 +136,14 @@ void JobOutput::take_console_error() {
 std::vector<std::string> JobOutput::last_lines(Rank rank) const { return streams_.at(rank).last_lines.all(); }
 
 void JobOutput::log_last_lines(Rank rank) const {
-  const LastLines& last_lines = streams_.at(rank).last_lines;
+  const Streams& streams = streams_.at(rank);
+  const LastLines& last_lines = streams.last_lines;
   const std::vector<std::string> lines = last_lines.all();
   const bool are_in_view =
       streams_.size() == 1 || (console_.is_one() && log_.lines() - last_lines.begin_at() <= kLinesInView);
   if (lines.empty() || are_in_view) return;
-  log_.log(fmt::format("the last {} that rank {} wrote:", lines.size() == 1 ? "line" : "lines", rank));
+  log_.log(
+      fmt::format("the last {} that rank {} wrote:", lines.size() == 1 ? "line" : "lines", streams.name));
   for (const std::string& line : lines) log_.log("| " + line);
 }
 

@@ -41,6 +41,8 @@ class JobOutput {
   JobOutput& operator=(const JobOutput&) = delete;
 
   void add(Rank rank, RankOutputs outputs, OutputStyle style);
+  /// Shows the lines of this rank under another name from now on. `note` is a line for its files.
+  void rename(Rank rank, const std::string& name, const std::string& note);
 
   /// True if some stream is open, or output waits for the console.
   bool is_waiting() const;
@@ -86,6 +88,7 @@ class JobOutput {
   struct Streams {
     WorkerOutput output, error_output;
     LastLines last_lines;
+    std::string name;
     bool is_rank_over = false;
   };
 

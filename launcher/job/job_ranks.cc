@@ -6,9 +6,9 @@
 
 namespace dabke::launcher {
 
-void JobRanks::add(RankPlacement placement, AgentLink* agent) {
-  assert(ranks_.empty() || ranks_.back().rank() < placement.rank);
-  ranks_.push_back({.placement = std::move(placement), .agent = agent});
+void JobRanks::add(JobRank rank) {
+  assert(ranks_.empty() || ranks_.back().rank() < rank.rank());
+  ranks_.push_back(std::move(rank));
 }
 
 const JobRank* JobRanks::find(const AgentLink& agent, int rank) const {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent_protocol/protocol.h"
@@ -30,7 +31,10 @@ struct JobRank {
 class JobRanks {
  public:
   /// Called in the order of ranks.
-  void add(RankPlacement placement, AgentLink* agent);
+  void add(RankPlacement placement, AgentLink* agent) {
+    add({.placement = std::move(placement), .agent = agent});
+  }
+  void add(JobRank rank);
 
   std::span<const JobRank> all() const { return ranks_; }
   int size() const { return static_cast<int>(ranks_.size()); }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -34,16 +35,17 @@ const char* name_of(Console::Stream stream) { return stream == Console::Stream::
 
 /// Gives neighbouring ranks different colours. Red is for errors. No colour is hard to see on a light or a
 /// dark background.
-std::string prefix_of(int rank, Console::Stream stream, bool is_coloured) {
-  const std::string prefix = fmt::format("[{}]<{}>:", rank, name_of(stream));
+std::string prefix_of(std::string_view name, Console::Stream stream, std::optional<int> colour) {
+  const std::string prefix = fmt::format("[{}]<{}>:", name, name_of(stream));
   constexpr std::array kColours{36, 32, 35, 34, 33};
-  if (!is_coloured) return prefix;
-  return fmt::format("\x1b[{}m{}\x1b[0m", kColours[static_cast<std::size_t>(rank) % kColours.size()], prefix);
+  if (!colour) return prefix;
+  return fmt::format("\x1b[{}m{}\x1b[0m", kColours[static_cast<std::size_t>(*colour) % kColours.size()],
+                     prefix);
 }
 
 /// The columns that write() puts before each line.
-std::size_t indent_of(int rank, Console::Stream stream, const OutputStyle& style) {
-  const std::size_t prefix = style.prefix ? prefix_of(rank, stream, false).size() : 0;
+std::size_t indent_of(std::string_view name, Console::Stream stream, const OutputStyle& style) {
+  const std::size_t prefix = style.prefix ? prefix_of(name, stream, std::nullopt).size() : 0;
   if (!style.timestamps) return prefix;
   return time_text().size() + std::max<std::size_t>(prefix, 1);
 }
@@ -58,19 +60,46 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+Result<Fd> open_in(const std::string& directory, const std::string& folder, std::string_view name, int how) {
+  const std::filesystem::path place = std::filesystem::path(directory) / folder;
+  std::error_code error;
+  std::filesystem::create_directories(place, error);
+  const std::string path = place / name;
+  Fd file(error ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666));
+  if (!file) {
+    return Status(Code::invalid_argument,
+                  fmt::format("--output-filename {}: cannot write {}: {}", directory, path,
+                              error ? error.message() : std::generic_category().message(errno)));
+  }
+  return file;
+}
+
 }  // namespace
 
 WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style)
     : pipe_(std::move(pipe)),
       stream_(stream),
       writer_(2 * rank + (stream == Console::Stream::out ? 1 : 2)),
+      colour_(rank),
       style_(style),
-      name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
-      prefix_(style.prefix ? prefix_of(rank, stream, style.is_coloured) : ""),
-      indent_(indent_of(rank, stream, style)),
       splitter_(style.prefix || style.timestamps ? LineSplitter::Ends::completed
                                                  : LineSplitter::Ends::as_they_are),
-      unfinished_wait_(kUnfinishedLineWait) {}
+      unfinished_wait_(kUnfinishedLineWait) {
+  set_name(std::to_string(rank));
+}
+
+void WorkerOutput::set_name(const std::string& name) {
+  name_ = fmt::format("rank {}'s {}", name, name_of(stream_));
+  prefix_ = style_.prefix
+                ? prefix_of(name, stream_, style_.is_coloured ? std::optional(colour_) : std::nullopt)
+                : "";
+  indent_ = indent_of(name, stream_, style_);
+}
+
+void WorkerOutput::rename(const std::string& name, const std::string& note) {
+  set_name(name);
+  if (file_ && !write_all(file_.get(), note + "\n")) copy_trouble_ = std::generic_category().message(errno);
+}
 
 std::size_t WorkerOutput::read(Console& console) {
   std::array<char, 64 << 10> chunk;
@@ -168,18 +197,11 @@ void WorkerOutput::show(Console& console) {
 
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name) {
   const auto width = fmt::format("{}", size - 1).size();
-  const std::filesystem::path folder =
-      std::filesystem::path(directory) / fmt::format("rank.{:0{}}", rank, width);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::string path = folder / name;
-  Fd file(error ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) {
-    return Status(Code::invalid_argument,
-                  fmt::format("--output-filename {}: cannot write {}: {}", directory, path,
-                              error ? error.message() : std::generic_category().message(errno)));
-  }
-  return file;
+  return open_in(directory, fmt::format("rank.{:0{}}", rank, width), name, O_TRUNC);
+}
+
+Result<Fd> open_slot_file(const std::string& directory, const std::string& slot, std::string_view name) {
+  return open_in(directory, slot, name, O_APPEND);
 }
 
 }  // namespace dabke::launcher

@@ -30,6 +30,10 @@ class WorkerOutput {
   /// Stores every byte in `file`, too, unchanged and without prefixes.
   void copy_to(Fd file) { file_ = std::move(file); }
 
+  /// From now on lines are those of `name`: the number of a rank, or the slot of a process that has none yet.
+  /// `note` is a line for the file alone.
+  void rename(const std::string& name, const std::string& note);
+
   /// Returns why the file lacks a part of the output; empty if it has all.
   const std::string& copy_trouble() const { return copy_trouble_; }
 
@@ -62,6 +66,7 @@ class WorkerOutput {
   void release(Console& console);
 
  private:
+  void set_name(const std::string& name);
   void write(Console& console, std::string_view line, std::size_t shown);
   void print(Console& console, std::string_view line, std::size_t shown);
   void show(Console& console);
@@ -71,10 +76,11 @@ class WorkerOutput {
   Fd file_;
   Console::Stream stream_;
   Console::Writer writer_;
+  int colour_;
   OutputStyle style_;
-  std::string name_;    // "rank 0's stdout"
-  std::string prefix_;  // "[0]<stdout>:", or empty
-  std::size_t indent_;  // columns before each line
+  std::string name_;        // "rank 0's stdout"
+  std::string prefix_;      // "[0]<stdout>:", or empty
+  std::size_t indent_ = 0;  // columns before each line
   std::string copy_trouble_;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
@@ -87,5 +93,7 @@ class WorkerOutput {
 /// Opens DIR/rank.<rank>/<name>, where the rank is padded with zeros to the width of the last; makes the
 /// directories.
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name);
+/// Opens DIR/<slot>/<name> to append to it; makes the directories.
+Result<Fd> open_slot_file(const std::string& directory, const std::string& slot, std::string_view name);
 
 }  // namespace dabke::launcher

@@ -29,6 +29,7 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
                        .error_output = request.error_output,
                        .channel = theirs.get(),
                        .grace = request.grace,
+                       .stop_limit = request.stop_limit,
                        .inherited = inherited};
   const pid_t pid = ::fork();
   if (pid == 0) supervise(worker);

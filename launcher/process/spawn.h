@@ -27,7 +27,7 @@ struct SpawnRequest {
   int rank = 0;
   int input = -1;  // the rank's stdin; -1: /dev/null
   int output = -1, error_output = -1;
-  std::chrono::milliseconds grace = kGracePeriod;
+  std::chrono::milliseconds grace = kGracePeriod, stop_limit{};  // as in WorkerProcess
 };
 
 /// The calling process must have one thread: a lock that another thread holds at the fork stays locked in the

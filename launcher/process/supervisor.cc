@@ -93,6 +93,7 @@ class Supervisor {
   Supervisor(const WorkerProcess& worker, int signals, int exec_failure, pid_t program)
       : channel_(worker.channel),
         grace_(worker.grace),
+        stop_limit_(worker.stop_limit),
         signals_(signals),
         exec_failure_(exec_failure),
         program_(program) {}
@@ -117,11 +118,15 @@ class Supervisor {
   bool reap() {
     for (;;) {
       int status = 0;
-      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
       if (pid == 0) return !given_up_;
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0) return false;
-      if (pid == program_) program_ended(status);
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+        if (pid == program_) program_stopped(WIFSTOPPED(status));
+      } else if (pid == program_) {
+        program_ended(status);
+      }
     }
   }
 
@@ -138,12 +143,22 @@ class Supervisor {
     if (!end_at_ && !is_asked_to_end_) end_at_ = Clock::now() + kAfterglow;
   }
 
+  void program_stopped(bool is_stopped) {
+    stopped_until_.reset();
+    if (is_stopped && !is_stopped_ && stop_limit_ > 0ms) stopped_until_ = Clock::now() + stop_limit_;
+  }
+
   /// Does what is due: waiting signals, SIGTERM at end_at_, SIGKILL from kill_at_ on.
   void advance() {
     const TimePoint now = Clock::now();
     while (!waiting_.empty() && now >= waiting_.front().time) {
       send_to_program(waiting_.front().signal);
       waiting_.erase(waiting_.begin());
+    }
+    if (stopped_until_ && now >= *stopped_until_) {
+      stopped_until_.reset();
+      report(Report::Kind::stopped, 0);
+      end_at_ = kill_at_ = now;
     }
     if (end_at_ && !kill_at_ && now >= *end_at_) {
       kill_at_ = now + grace_;
@@ -184,6 +199,7 @@ class Supervisor {
       deadline = *end_at_;
     }
     if (!waiting_.empty()) deadline = std::min(deadline, waiting_.front().time);
+    if (stopped_until_) deadline = std::min(deadline, *stopped_until_);
     pollfd entries[] = {{signals_, POLLIN, 0}, {agent_gone_ ? -1 : channel_, POLLIN, 0}};
     if (::poll(entries, 2, poll_timeout_ms(deadline)) <= 0) return;
     if (entries[0].revents != 0) take_signal();
@@ -253,6 +269,7 @@ class Supervisor {
 
   const int channel_;
   const std::chrono::milliseconds grace_;
+  const std::chrono::milliseconds stop_limit_;
   const int signals_;
   const int exec_failure_;
   pid_t program_;       // -1 once it has ended
@@ -261,6 +278,7 @@ class Supervisor {
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
   std::optional<TimePoint> kill_at_;
+  std::optional<TimePoint> stopped_until_;  // when a stopped program is killed
   std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;

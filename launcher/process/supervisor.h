@@ -10,11 +10,13 @@
 //    agent sees as end of file.
 // 5. Ending: SIGTERM to every descendant, and after the grace period SIGKILL, until the kernel reports that
 //    there are no children.
-// 6. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. If this
+// 6. If there is a limit for a stopped program, a program that is stopped for longer by somebody else is
+//    killed.
+// 7. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. If this
 //    process receives such a signal, its rank has received it, too. The signal also leads to a command of the
 //    launcher. The supervisor then skips that command. The command may also come first, so it is delayed by a
 //    second.
-// 7. A signal that other senders send only to this process (pkill, which finds it by its name) is ignored. To
+// 8. A signal that other senders send only to this process (pkill, which finds it by its name) is ignored. To
 //    signal a job, users signal dabkerun.
 #pragma once
 
@@ -66,6 +68,7 @@ struct Report {
     not_started,  // value: errno
     exited,       // value: as from waitpid
     left_behind,  // value: number of processes that survived SIGKILL
+    stopped,      // the program was stopped for too long, and is killed
   };
   Kind kind = Kind::started;
   std::int32_t value = 0;
@@ -95,6 +98,7 @@ struct WorkerProcess {
   int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
   int channel = -1;
   std::chrono::milliseconds grace = kGracePeriod;  // from SIGTERM to SIGKILL
+  std::chrono::milliseconds stop_limit{};          // of a stopped program; 0: none
   InheritedState inherited;
 };
 

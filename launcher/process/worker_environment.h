@@ -17,6 +17,8 @@ struct JobFacts {
   std::string job_key;
   // Variables from flags, and variables with which dabkerun describes itself.
   std::vector<std::pair<std::string, std::string>> variables;
+  // Ranks get their numbers when they meet; placement.rank is the number of the worker.
+  bool is_elastic = false;
 };
 
 /// Sets a variable in `environment` (NAME=value each).

@@ -27,6 +27,8 @@ class AgentStarter {
   /// Starts queued agents, as many at the same time as is allowed. The error names the one that cannot be
   /// started.
   Status start(const Links& links);
+  /// False once srun has started all agents: it starts no further one.
+  bool can_start_more() const { return !dialled_ || !dialled_->is_started(); }
   /// Abandons agents that have not arrived.
   void give_up();
   void add_poll_entries(std::vector<pollfd>& entries) const;

@@ -16,7 +16,9 @@
 #include "runtime/bootstrap/mpi_place.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/place.h"
+#include "runtime/bootstrap/place_in_epoch.h"
 #include "runtime/bootstrap/pmi2_start.h"
+#include "runtime/bootstrap/process_sets_in_epoch.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/modules/module_loader.h"
 #include "runtime/store/checked_store.h"
@@ -127,10 +129,16 @@ Result<Rendezvous> open_rendezvous(const PlaceInJob& place, TimePoint deadline) 
   return found;
 }
 
+/// `plan` is null unless the job is elastic. A process then has another rank in each epoch.
 std::function<std::optional<int>(Rank, TimePoint)> exit_statuses(
-    std::shared_ptr<store::Store> job, const std::vector<links::ProcessIdentity>& processes) {
-  return [job = std::move(job), processes](Rank rank, TimePoint deadline) -> std::optional<int> {
-    const auto record = job->get(ended_key(rank), deadline);
+    std::shared_ptr<store::Store> job, const std::vector<links::ProcessIdentity>& processes,
+    const EpochPlan* plan) {
+  std::vector<std::string> keys;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank)
+    keys.push_back(plan != nullptr ? end_key(plan->members[rank].worker)
+                                   : ended_key(static_cast<Rank>(rank)));
+  return [job = std::move(job), processes, keys](Rank rank, TimePoint deadline) -> std::optional<int> {
+    const auto record = job->get(keys[static_cast<std::size_t>(rank)], deadline);
     const auto ended = record.is_ok() ? read_ended_rank(*record) : std::nullopt;
     if (!ended || ended->pid != processes[static_cast<std::size_t>(rank)].pid) return std::nullopt;
     return ended->status;
@@ -168,6 +176,47 @@ void warn_of_misspelt_variables(const Config& config) {
   for (const std::string& line : lines) log.warning("{}", line);
 }
 
+/// Enters the epoch in which all ranks have met. `job` is the job's part of the store.
+Result<Bootstrapped> enter(PlaceInJob place, std::optional<EpochPlan> plan, const store::JobSecret& secret,
+                           const std::shared_ptr<store::Store>& job, const Config& config,
+                           TimePoint deadline) {
+  if (place.rank == 0) sweep(*job, place.roster->epoch);
+
+  Bootstrapped joined;
+  joined.mpi = place.mpi;
+  joined.gathers_dumps = place.gathers_dumps;
+  joined.merges_timeline = place.merges_timeline;
+  const auto epoch = store::with_prefix(job, std::to_string(place.roster->epoch));
+  World& world = joined.world;
+  world.job_id = secret.id;
+  world.job_key = secret.key;
+  world.epoch = place.roster->epoch;
+  world.rank = place.rank;
+  world.size = place.size;
+  world.hosts = std::move(place.roster->hosts);
+  const HostPlacement placement =
+      place.placement ? *place.placement : placement_among(world.hosts, place.rank);
+  world.local_rank = placement.local_rank;
+  world.local_size = placement.local_size;
+  world.cross_rank = placement.cross_rank;
+  world.cross_size = placement.cross_size;
+  world.is_homogeneous = equally_filled(world.hosts);
+  joined.plan = std::move(plan);
+  if (place.gathers_dumps && !place.roster->processes.empty())
+    joined.exit_status_of =
+        exit_statuses(job, place.roster->processes, joined.plan ? &*joined.plan : nullptr);
+  joined.store = store::watch_init(epoch, world, std::move(place.roster->processes));
+  auto agreement = agree_on_address(world, config, *joined.store, deadline);
+  if (!agreement.is_ok()) {
+    store::report_init_failure(*joined.store, world.rank, agreement.status());
+    return agreement.status();
+  }
+  AgreedAddress agreed = agreement.take();
+  world.address = std::move(agreed.address);
+  joined.network = std::move(agreed.table);
+  return joined;
+}
+
 /// Meets the other ranks, unless they have met already.
 Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint deadline,
                           const std::weak_ptr<WaitCheck>& check) {
@@ -184,39 +233,16 @@ Result<Bootstrapped> join(PlaceInJob place, const Config& config, TimePoint dead
     if (!met.is_ok() && met.status().code() == Code::peer_lost) log.error("{}", met.status().message());
     DABKE_ASSIGN_OR_RETURN(place.roster, std::move(met));
   }
-  if (place.rank == 0) sweep(*job, place.roster->epoch);
+  return enter(std::move(place), {}, rendezvous.secret, job, config, deadline);
+}
 
-  Bootstrapped joined;
-  joined.mpi = place.mpi;
-  joined.gathers_dumps = place.gathers_dumps;
-  joined.merges_timeline = place.merges_timeline;
-  const auto epoch = store::with_prefix(job, std::to_string(place.roster->epoch));
-  World& world = joined.world;
-  world.job_id = rendezvous.secret.id;
-  world.job_key = rendezvous.secret.key;
-  world.epoch = place.roster->epoch;
-  world.rank = place.rank;
-  world.size = place.size;
-  world.hosts = std::move(place.roster->hosts);
-  const HostPlacement placement =
-      place.placement ? *place.placement : placement_among(world.hosts, place.rank);
-  world.local_rank = placement.local_rank;
-  world.local_size = placement.local_size;
-  world.cross_rank = placement.cross_rank;
-  world.cross_size = placement.cross_size;
-  world.is_homogeneous = equally_filled(world.hosts);
-  if (place.gathers_dumps && !place.roster->processes.empty())
-    joined.exit_status_of = exit_statuses(job, place.roster->processes);
-  joined.store = store::watch_init(epoch, world, std::move(place.roster->processes));
-  auto agreement = agree_on_address(world, config, *joined.store, deadline);
-  if (!agreement.is_ok()) {
-    store::report_init_failure(*joined.store, world.rank, agreement.status());
-    return agreement.status();
-  }
-  AgreedAddress agreed = agreement.take();
-  world.address = std::move(agreed.address);
-  joined.network = std::move(agreed.table);
-  return joined;
+/// Elastic jobs start without MPI.
+Status refuse_mpi(std::string_view what) {
+  return {
+      Code::unsupported,
+      fmt::format("{} does not work in an elastic job, because MPI ends with the first rank that is lost; "
+                  "leave it out, or start with dabkerun without --min-np",
+                  what)};
 }
 
 }  // namespace
@@ -227,6 +253,13 @@ Log log_of_rank(const Config& config, Rank rank) {
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm,
                                const std::weak_ptr<WaitCheck>& check) {
+  if (is_elastic(environment)) {
+    if (mpi_comm != nullptr) return refuse_mpi("mpi_comm");
+    Visit visit;
+    DABKE_ASSIGN_OR_RETURN(auto met, bootstrap(config, environment, visit, check));
+    if (auto* const joined = std::get_if<Bootstrapped>(&met)) return std::move(*joined);
+    return Status(Code::shut_down, std::get<LeftInOrder>(met).why);
+  }
   const TimePoint deadline = deadline_after(config.start_timeout);
   PlaceInJob place;
   if (mpi_comm == nullptr) {
@@ -240,6 +273,12 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const ExchangeGroup& group, const std::weak_ptr<WaitCheck>& check) {
+  if (is_elastic(environment)) {
+    return fail_by_exchange(
+        group, {Code::unsupported,
+                "exchange does not work in an elastic job, because its processes change; leave it out, or "
+                "start with dabkerun without --min-np"});
+  }
   DABKE_ASSIGN_OR_RETURN(ExchangeStart start, start_by_exchange(config, group, host_name(environment)));
   PlaceInJob place;
   place.rank = start.rank;
@@ -247,6 +286,48 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
   take_store(place, start.store);
   place.roster = Roster{start.epoch, std::move(start.hosts)};
   return join(std::move(place), config, deadline_after(config.start_timeout), check);
+}
+
+Result<std::variant<Bootstrapped, LeftInOrder>> bootstrap(const Config& config,
+                                                          const Environment& environment, Visit& visit,
+                                                          const std::weak_ptr<WaitCheck>& check) {
+  using Joined = std::variant<Bootstrapped, LeftInOrder>;
+  if (const auto setting = setting_that_uses_mpi(config)) return refuse_mpi(*setting);
+  DABKE_ASSIGN_OR_RETURN(PlaceInJob place, place_from_environment(environment));
+  DABKE_RETURN_IF_ERROR(parse_process_sets(config.process_sets, kMostProcesses).status());
+  if (visit.number == 0 && place.worker == 0) warn_of_misspelt_variables(config);
+  DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous,
+                         open_rendezvous(place, deadline_after(config.start_timeout)));
+  const std::string id = to_hex(rendezvous.secret.id);
+  const auto job = store::with_prefix(store::with_check(rendezvous.store, check, place.size), id);
+  const Arrival arrival{
+      .worker = *place.worker,
+      .visit = ++visit.number,
+      .epoch = visit.epoch,
+      .commit = visit.commit,
+      .repeated_steps = visit.repeated_steps,
+      .host = place.host,
+      .process = links::identity_of_this_process(),
+      .process_sets = process_sets_to_text(process_sets_of(config, kMostProcesses), visit.process_sets)};
+  DABKE_ASSIGN_OR_RETURN(auto met, come_to_meeting(*job, arrival, kNever));
+  if (auto* const left = std::get_if<LeftInOrder>(&met)) return Joined(std::move(*left));
+  auto& [plan, rank] = std::get<EpochPlace>(met);
+  visit.epoch = plan.epoch;
+  visit.process_sets = process_sets_in(plan, visit.process_sets);
+  DABKE_RETURN_IF_ERROR(check_process_sets(plan));
+  place.rank = rank;
+  place.size = static_cast<int>(plan.members.size());
+  place.placement = placement_in(plan, rank);
+  place.roster = roster_of(plan);
+  const TimePoint deadline = deadline_after(config.start_timeout);
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped joined,
+                         enter(place, std::move(plan), rendezvous.secret, job, config, deadline));
+  joined.process_sets = visit.process_sets;
+  if (place.rank == 0) {
+    DABKE_ASSIGN_OR_RETURN(const Rendezvous own, open_rendezvous(place, deadline));
+    joined.announcements = store::with_prefix(own.store, id);
+  }
+  return Joined(std::move(joined));
 }
 
 Status leave_epoch(const Bootstrapped& joined) {

@@ -12,6 +12,10 @@
 //   DABKE_HOSTNAME                       this host's name for the others; gethostname() unless set
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
 //   DABKE_MERGES_TIMELINE=trace.json     dabkerun merges this timeline's records into one trace at the end
+//   DABKE_ELASTIC_WORKER                 the number of this process in an elastic job, never used twice
+//
+// In an elastic job, rank, size and placement come from the plan of each epoch (elastic/meeting.h), and the
+// variables above that have them are not read. MPI takes no part: it ends with the first rank that is lost.
 //
 // If only DABKE_RENDEZVOUS is set, rank and size come from the variables of another launcher: torchrun, Slurm
 // or MPI (runtime/bootstrap/other_launchers.h). Init fails if such a launcher has started several processes
@@ -33,13 +37,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "runtime/base/log.h"
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/threads/wait_check.h"
 #include "runtime/base/world.h"
+#include "runtime/bootstrap/elastic/meeting.h"
 #include "runtime/bootstrap/exchange_start.h"
+#include "runtime/call/process_set_list.h"
 #include "runtime/modules/mpi_session.h"
 #include "runtime/store/store.h"
 
@@ -55,7 +62,21 @@ struct Bootstrapped {
   /// if there is no report by the deadline, or if the report is about another process. Empty if no launcher
   /// reports. Waits for the store; from any thread.
   std::function<std::optional<int>(Rank rank, TimePoint deadline)> exit_status_of;
-  std::string merges_timeline;  // the timeline whose records dabkerun merges; empty: none
+  std::string merges_timeline;         // the timeline whose records dabkerun merges; empty: none
+  std::optional<EpochPlan> plan = {};  // of an elastic job
+  FirstSets process_sets = {};         // of an elastic job
+  /// On rank 0 of an elastic job: the job's part of the store, where changes are announced. Nothing else uses
+  /// this connection.
+  std::shared_ptr<store::Store> announcements = {};
+};
+
+/// The way of a process of an elastic job from epoch to epoch.
+struct Visit {
+  std::uint64_t number = 0;                  // meetings to which it has come
+  std::uint64_t epoch = 0;                   // the last epoch in which it had a place; 0: it is new
+  std::optional<std::uint64_t> commit = {};  // the number of its newest commit; none: it has no state
+  std::uint64_t repeated_steps = 0;          // training steps since that commit that were lost
+  FirstSets process_sets = {};               // that it has in `epoch`
 };
 
 /// A log with the settings of `config`.
@@ -73,6 +94,15 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 /// the group's allgather does.
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const ExchangeGroup& group, const std::weak_ptr<WaitCheck>& check = {});
+
+/// Joins the next epoch of an elastic job. Counts the visit, and notes the epoch and its process sets as soon
+/// as this process has a place in it, even if the start fails after that. Waits for the place as
+/// long as dabkerun lets it.
+///   errors  aborted, if the job went on without this process; mismatch of process sets; unsupported, if a
+///           setting needs MPI
+Result<std::variant<Bootstrapped, LeftInOrder>> bootstrap(const Config& config,
+                                                          const Environment& environment, Visit& visit,
+                                                          const std::weak_ptr<WaitCheck>& check = {});
 
 /// Called at the end of a clean epoch, once this rank will not read the store again. Never waits for other
 /// ranks, and at most a second for the store. The last rank to leave removes the epoch's entries from the

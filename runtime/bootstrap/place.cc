@@ -10,10 +10,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/bootstrap/elastic/words.h"
 #include "runtime/bootstrap/other_launchers.h"
 
 namespace dabke::bootstrap {
 namespace {
+
+constexpr const char* kWorkerVariable = "DABKE_ELASTIC_WORKER";
 
 struct Number {
   std::string name;
@@ -70,49 +73,31 @@ Result<std::optional<HostPlacement>> placement_from(const Environment& environme
   return std::optional(HostPlacement{numbers[0].value, numbers[1].value, numbers[2].value, numbers[3].value});
 }
 
-}  // namespace
-
-std::optional<Variable> look_up(const Environment& environment, std::string_view name) {
-  for (const std::string_view vendor : {"DABKE_", "HOROVOD_"}) {
-    const std::string full = fmt::format("{}{}", vendor, name);
-    if (auto value = environment(full); value && !value->empty()) return Variable{full, std::move(*value)};
+Status take_secret(const Environment& environment, PlaceInJob& given) {
+  const auto secret = [&](const char* name) -> std::optional<Variable> {
+    auto value = environment(name);
+    return value && !value->empty() ? std::optional(Variable{name, *value}) : std::nullopt;
+  };
+  given.job_id = secret("DABKE_JOB_ID");
+  given.job_key = secret("DABKE_JOB_KEY");
+  if (given.job_id.has_value() != given.job_key.has_value()) {
+    return Status(Code::invalid_argument, fmt::format("{} is set but {} is not; set both, or neither",
+                                                      given.job_id ? "DABKE_JOB_ID" : "DABKE_JOB_KEY",
+                                                      given.job_id ? "DABKE_JOB_KEY" : "DABKE_JOB_ID"));
   }
-  return std::nullopt;
+  return {};
 }
 
-Result<std::string> host_name(const Environment& environment) {
-  std::string host;
-  std::string source = "gethostname()";
-  if (const auto given = look_up(environment, "HOSTNAME")) {
-    host = given->value;
-    source = given->name;
-  } else {
-    char buffer[256] = "";
-    if (::gethostname(buffer, sizeof buffer - 1) != 0) return system_error("gethostname", errno);
-    host = buffer;
-  }
-  const auto bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; };
-  if (!host.empty() && std::ranges::none_of(host, bad)) return host;
-  return Status(
-      Code::invalid_argument,
-      fmt::format("{} gives '{}', which is not a host name; set DABKE_HOSTNAME to a name without spaces",
-                  source, host));
-}
-
-Result<PlaceInJob> place_from_environment(const Environment& environment) {
-  PlaceInJob given;
+/// Rank and size, as a launcher has set them.
+Status take_rank(const Environment& environment, PlaceInJob& given) {
   DABKE_ASSIGN_OR_RETURN(auto rank, number(environment, "RANK", 0));
   DABKE_ASSIGN_OR_RETURN(auto size, number(environment, "SIZE", 1));
-  given.rendezvous = environment("DABKE_RENDEZVOUS");
-  if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
   if (given.rendezvous && !rank && !size) {  // the place to meet was not set by a launcher of ours
     if (const auto other = find_other_launcher(environment); other && other->size_is_known) {
       rank = Number{other->name, other->rank};
       size = Number{other->name, other->size};
     }
   }
-  given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
-  given.merges_timeline = environment("DABKE_MERGES_TIMELINE").value_or("");
   if (rank && !size) {
     return Status(
         Code::invalid_argument,
@@ -142,18 +127,70 @@ Result<PlaceInJob> place_from_environment(const Environment& environment) {
             size->name, given.size));
   }
   DABKE_ASSIGN_OR_RETURN(given.placement, placement_from(environment, given.size));
-  DABKE_ASSIGN_OR_RETURN(given.host, host_name(environment));
-  const auto secret = [&](const char* name) -> std::optional<Variable> {
-    auto value = environment(name);
-    return value && !value->empty() ? std::optional(Variable{name, *value}) : std::nullopt;
-  };
-  given.job_id = secret("DABKE_JOB_ID");
-  given.job_key = secret("DABKE_JOB_KEY");
-  if (given.job_id.has_value() != given.job_key.has_value()) {
-    return Status(Code::invalid_argument, fmt::format("{} is set but {} is not; set both, or neither",
-                                                      given.job_id ? "DABKE_JOB_ID" : "DABKE_JOB_KEY",
-                                                      given.job_id ? "DABKE_JOB_KEY" : "DABKE_JOB_ID"));
+  return take_secret(environment, given);
+}
+
+/// The place of a process that dabkerun has started for an elastic job. It has a number instead of a rank.
+Status take_worker(const Environment& environment, PlaceInJob& given) {
+  const std::string text = environment(kWorkerVariable).value_or("");
+  given.worker = number_of<WorkerId>(text);
+  if (!given.worker || *given.worker < 0) {
+    return {Code::invalid_argument,
+            fmt::format("{} is '{}', but must be a number that dabkerun has given; unset it, or start with "
+                        "dabkerun --min-np",
+                        kWorkerVariable, text)};
   }
+  DABKE_RETURN_IF_ERROR(take_secret(environment, given));
+  if (given.rendezvous && given.job_id) return {};
+  return {
+      Code::invalid_argument,
+      fmt::format("{} is set but not {}; start with dabkerun --min-np, which sets all of them",
+                  kWorkerVariable, given.rendezvous ? "DABKE_JOB_ID and DABKE_JOB_KEY" : "DABKE_RENDEZVOUS")};
+}
+
+}  // namespace
+
+std::optional<Variable> look_up(const Environment& environment, std::string_view name) {
+  for (const std::string_view vendor : {"DABKE_", "HOROVOD_"}) {
+    const std::string full = fmt::format("{}{}", vendor, name);
+    if (auto value = environment(full); value && !value->empty()) return Variable{full, std::move(*value)};
+  }
+  return std::nullopt;
+}
+
+Result<std::string> host_name(const Environment& environment) {
+  std::string host;
+  std::string source = "gethostname()";
+  if (const auto given = look_up(environment, "HOSTNAME")) {
+    host = given->value;
+    source = given->name;
+  } else {
+    char buffer[256] = "";
+    if (::gethostname(buffer, sizeof buffer - 1) != 0) return system_error("gethostname", errno);
+    host = buffer;
+  }
+  const auto bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; };
+  if (!host.empty() && std::ranges::none_of(host, bad)) return host;
+  return Status(
+      Code::invalid_argument,
+      fmt::format("{} gives '{}', which is not a host name; set DABKE_HOSTNAME to a name without spaces",
+                  source, host));
+}
+
+bool is_elastic(const Environment& environment) {
+  const auto worker = environment(kWorkerVariable);
+  return worker && !worker->empty();
+}
+
+Result<PlaceInJob> place_from_environment(const Environment& environment) {
+  PlaceInJob given;
+  given.rendezvous = environment("DABKE_RENDEZVOUS");
+  if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
+  given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
+  given.merges_timeline = environment("DABKE_MERGES_TIMELINE").value_or("");
+  DABKE_RETURN_IF_ERROR(is_elastic(environment) ? take_worker(environment, given)
+                                                : take_rank(environment, given));
+  DABKE_ASSIGN_OR_RETURN(given.host, host_name(environment));
   return given;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
+#include "runtime/bootstrap/elastic/arrival.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/modules/mpi_session.h"
@@ -38,7 +39,12 @@ struct PlaceInJob {
   bool gathers_dumps = false;
   std::string merges_timeline;
   std::optional<Roster> roster;  // set if the ranks have met already
+  /// Set in an elastic job: rank, size and placement come from the plan of an epoch.
+  std::optional<WorkerId> worker;
 };
+
+/// True if dabkerun has started this process for an elastic job.
+bool is_elastic(const Environment& environment);
 
 /// This host's name for the others: DABKE_HOSTNAME, or gethostname().
 Result<std::string> host_name(const Environment& environment);

@@ -59,6 +59,9 @@ class Coordinator final : private DriverOwner {
   bool change_timeline(wire::TimelineChange change, std::uint64_t from) {
     return post(ChangeTimeline{std::move(change), from});
   }
+  /// Rank 0 only: so many changes of the job's hosts have been announced. All ranks get the number with the
+  /// next operation of the world.
+  void announce_changes(std::uint64_t changes) { post(ChangesAnnounced{changes}); }
   /// Notes that the trace of the timeline that stopped on this path is made; see TimelineSwitch::follow().
   void timeline_merged(std::string path) { post(ReleaseTimeline{std::move(path)}); }
   /// Leaves the job, runs what was ordered, and closes the links. Returns when the threads have ended. Needs

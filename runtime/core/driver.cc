@@ -33,6 +33,14 @@ std::string status_text(int status) {
   return fmt::format("status {}{}", status, signal == nullptr ? "" : fmt::format(" (SIG{})", signal));
 }
 
+/// How a rank has ended that left without a goodbye.
+std::string end_of(const std::string& name, int status, const Config& config) {
+  if (status != 0) return fmt::format("{} ended with {}", name, status_text(status));
+  return fmt::format(
+      "{} ended with status 0 without {}; do all ranks run the same number of steps? See join()", name,
+      shutdown_name(config));
+}
+
 /// "its process 4711 is stopped", for a neighbour on this host; empty for others.
 std::string process_of(const control::ControlChannel& channel, Rank rank) {
   const int pid = channel.process_of(rank);
@@ -42,10 +50,10 @@ std::string process_of(const control::ControlChannel& channel, Rank rank) {
 negotiation::Negotiator::Options negotiator_options(const World& world, const Config& config,
                                                     const BatchSizes& sizes,
                                                     const control::ControlChannel& channel,
-                                                    std::vector<std::vector<Rank>> static_sets) {
+                                                    FirstSets first_sets) {
   negotiation::Negotiator::Options options;
   options.rank = world.rank;
-  options.static_sets = std::move(static_sets);
+  options.first_sets = std::move(first_sets);
   options.duplicates_are_errors = config.duplicate_names == DuplicateNames::error;
   options.sequencer.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
                               !config.disable_group_fusion};
@@ -84,7 +92,7 @@ Driver::Driver(CoordinatorParts& parts, control::ControlChannel& channel, Inbox&
       log_(parts.reports.log),
       negotiator_(negotiator_options(parts.world, parts.config,
                                      batch_sizes(parts.backends, parts.process_sets), channel,
-                                     std::move(parts.static_sets))),
+                                     std::move(parts.first_sets))),
       names_(parts.config.duplicate_names == DuplicateNames::error ? std::make_unique<NamesInUse>()
                                                                    : nullptr),
       lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
@@ -172,6 +180,8 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
       negotiator_.gather_figures();
     } else if (auto* taker = std::get_if<TakeFigures>(&command)) {
       taker->answer->set_value(reports_.job_figures(now));
+    } else if (const auto* announced = std::get_if<ChangesAnnounced>(&command)) {
+      negotiator_.announce_change(announced->changes);
     } else if (const auto* ended = std::get_if<ExitStatus>(&command)) {
       peer_ended(ended->rank, ended->status);
     } else if (const auto* places = std::get_if<ThreadPlaces>(&command)) {
@@ -233,16 +243,9 @@ void Driver::peer_ended(Rank peer, std::optional<int> status) {
   auto lost = lost_peers_.take(peer);
   if (!lost) return;
   lost_peers_due_.set(lost_peers_.deadline());
-  Status cause = std::move(lost->cause);
-  if (status == 0) {
-    cause = {cause.code(),
-             fmt::format("{} ended with status 0 without {}; do all ranks run the same number of "
-                         "steps? See join()",
-                         world_.name_of(peer), shutdown_name(config_))};
-  } else if (status) {
-    cause = {cause.code(), fmt::format("{} ended with {}", world_.name_of(peer), status_text(*status))};
-  }
-  negotiator_.peer_lost(peer, cause);
+  negotiator_.peer_lost(peer, status
+                                  ? Status(lost->cause.code(), end_of(world_.name_of(peer), *status, config_))
+                                  : lost->cause);
 }
 
 void Driver::give_up_lost_peers(TimePoint now) {
@@ -259,6 +262,7 @@ void Driver::perform(std::vector<negotiation::Action> actions, TimePoint now) {
     } else if (auto* done = std::get_if<negotiation::CompleteAction>(&action)) {
       std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
       call->first().value = done->value;
+      call->first().changes = done->changes;
       note_departure(done->status);
       for (const OperationRef& one : call->operations()) reports_.refused(*one->request, done->status);
       complete(std::move(call), done->status);
@@ -288,7 +292,7 @@ void Driver::perform(std::vector<negotiation::Action> actions, TimePoint now) {
 }
 
 void Driver::change_process_set(const negotiation::ProcessSetAction& action) {
-  if (!action.ranks.empty()) return process_sets_.add(action.id, action.ranks);
+  if (!action.ranks.empty()) return process_sets_.add({action.id, action.ranks, action.is_among_members});
   auto release = std::make_unique<lanes::Run>();
   release->process_set = process_sets_.find(action.id);
   process_sets_.remove(action.id);

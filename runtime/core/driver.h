@@ -34,7 +34,7 @@ struct CoordinatorParts {
   const Backends& backends;
   OpenDevice open_device;  // empty if there are no devices
   ProcessSetTable& process_sets;
-  std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
+  FirstSets first_sets;  // in `process_sets` already
   JobReports::Parts reports;
 };
 

@@ -52,9 +52,14 @@ struct ChangeTimeline {
 struct ReleaseTimeline {
   std::string path;
 };
+/// So many changes of the job's hosts have been announced; on the root.
+struct ChangesAnnounced {
+  std::uint64_t changes;
+};
 /// A Status as a command: the job is to end with that cause.
-using Command = std::variant<OperationRef, WantedHint, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
-                             Describe, ThreadPlaces, GatherFigures, TakeFigures, ExitStatus>;
+using Command =
+    std::variant<OperationRef, WantedHint, Status, ChangeTimeline, ReleaseTimeline, AskForDumps, Describe,
+                 ThreadPlaces, GatherFigures, TakeFigures, ExitStatus, ChangesAnnounced>;
 
 /// May be used from any thread, except the functions of the driver.
 class Inbox {

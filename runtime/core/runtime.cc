@@ -22,6 +22,15 @@ namespace {
 constexpr Duration kDescribeTime = std::chrono::seconds(1);
 constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 
+/// The members of this epoch of an elastic job, for the files of the timeline.
+std::optional<timeline::EpochRoster> roster_of(const std::optional<bootstrap::EpochPlan>& plan) {
+  if (!plan) return std::nullopt;
+  timeline::EpochRoster roster;
+  for (const auto& member : plan->members) roster.members.push_back({member.former_rank, member.host});
+  for (const auto& lost : plan->lost) roster.lost.push_back({lost.rank, lost.host, lost.why});
+  return roster;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<control::ControlChannel>> Runtime::make_channel(const BackendContext& context) {
@@ -67,7 +76,8 @@ Runtime::Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, Pro
                  bootstrapped_.exit_status_of}),
       process_sets_(world().rank, world().size),
       active_timeline_(std::move(process.timeline)),
-      timeline_(config_, world(), bootstrapped_.merges_timeline, *active_timeline_, log_) {}
+      timeline_(config_, world(), bootstrapped_.merges_timeline, *active_timeline_, log_,
+                roster_of(bootstrapped_.plan)) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
@@ -75,10 +85,12 @@ Status Runtime::start(const Factories& factories) {
   const BackendContext context{world(), config_,           bootstrapped_.store, *fork_guard_,
                                log_,    bootstrapped_.mpi, heap_.get()};
   DABKE_RETURN_IF_ERROR(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
-  DABKE_ASSIGN_OR_RETURN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
-  for (std::size_t i = 0; i < static_sets.size(); ++i) {
-    process_sets_.add(static_cast<ProcessSetId>(i + 1), static_sets[i]);
+  FirstSets first_sets = bootstrapped_.process_sets;
+  if (!bootstrapped_.plan) {
+    DABKE_ASSIGN_OR_RETURN(auto configured, parse_process_sets(config_.process_sets, world().size));
+    for (auto& ranks : configured) first_sets.sets.push_back({first_sets.next_id++, std::move(ranks)});
   }
+  process_sets_.begin(first_sets);
   DABKE_ASSIGN_OR_RETURN(backends_, factories.backends(context));
   DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
   const Status traced = timeline_.start_with_job();
@@ -90,7 +102,7 @@ Status Runtime::start(const Factories& factories) {
                                                           backends_,
                                                           factories.open_device,
                                                           process_sets_,
-                                                          std::move(static_sets),
+                                                          std::move(first_sets),
                                                           {config_, world().hosts, statistics_, profile_,
                                                            recorder_, reporter_, log_, timeline_}}));
   timeline_.listen(
@@ -114,6 +126,12 @@ Status Runtime::start(const Factories& factories) {
             {world(), config_.top, bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, *fork_guard_,
              log_, [this] { coordinator_->gather_figures(); },
              [this](Duration limit) { return coordinator_->figures(limit); }}));
+  }
+  if (bootstrapped_.announcements != nullptr) {
+    DABKE_ASSIGN_OR_RETURN(
+        change_watch_,
+        ChangeWatch::open(bootstrapped_.announcements, bootstrapped_.plan->change,
+                          [this](std::uint64_t changes) { coordinator_->announce_changes(changes); }));
   }
   if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
@@ -201,6 +219,7 @@ Status Runtime::run(const OperationRef& operation) {
   DABKE_RETURN_IF_ERROR(submit(operation, Coordinator::Wake::left_to_help));
   coordinator_->help(*operation, kNever, nullptr, Coordinator::Wake::left_to_help);
   operation->wait_until(kNever);
+  received(*operation);
   return operation->status();
 }
 
@@ -213,6 +232,17 @@ void Runtime::hold_memory(Operation& operation) {
     if (output == input) continue;
     if (auto use = heap_->use(output)) operation.uses.push_back(std::move(use));
   }
+}
+
+void Runtime::see_changes(std::uint64_t changes) {
+  std::uint64_t seen = changes_.load(std::memory_order_relaxed);
+  while (seen < changes && !changes_.compare_exchange_weak(seen, changes, std::memory_order_relaxed)) {
+  }
+}
+
+std::uint64_t Runtime::announced_changes() const {
+  const std::uint64_t before = bootstrapped_.plan ? bootstrapped_.plan->change : 0;
+  return std::max(changes_.load(std::memory_order_relaxed), before) - before;
 }
 
 void Runtime::abort(std::string reason) {
@@ -236,10 +266,11 @@ void Runtime::print_profile() const {
   std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
 }
 
-Status Runtime::shut_down() noexcept {
+Status Runtime::shut_down(JobEnd end) noexcept {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
   live_statistics_server_.reset();
+  change_watch_.reset();
   if (bootstrapped_.mpi != nullptr) bootstrapped_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
   // A store that does not answer delays neither a report that is on its way to it, nor the steps below.
@@ -250,7 +281,7 @@ Status Runtime::shut_down() noexcept {
   // This only tidies up, so an error of the store does not matter.
   (void)without_exceptions([&] { return bootstrap::leave_epoch(bootstrapped_); });
   return without_exceptions([&]() -> Status {
-    timeline_.close();
+    timeline_.close(end == JobEnd::shutdown);
     return {};
   });
 }

@@ -2,12 +2,15 @@
 // as tests do.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/core/change_watch.h"
 #include "runtime/core/coordinator.h"
 #include "runtime/diagnosis/dump_signal.h"
 #include "runtime/diagnosis/live/live_statistics_server.h"
@@ -24,6 +27,9 @@ struct ProcessParts {
   std::shared_ptr<reports::ActiveTimeline> timeline = std::make_shared<reports::ActiveTimeline>();
   std::weak_ptr<WaitCheck> init_check;  // of the opening thread, as long as it waits for other ranks
 };
+
+/// The reason why a runtime ends.
+enum class JobEnd : std::uint8_t { shutdown, next_epoch };
 
 class Runtime {
  public:
@@ -53,6 +59,8 @@ class Runtime {
   const ProcessSetTable& process_sets() const { return process_sets_; }
   const reports::Statistics& statistics() const { return statistics_; }
   const reports::Profile& profile() const { return profile_; }
+  /// The plan of this epoch; nothing unless the job is elastic.
+  const std::optional<bootstrap::EpochPlan>& plan() const { return bootstrapped_.plan; }
   std::vector<std::string_view> backend_names() const;
   /// Null unless MPI has started the job.
   const modules::MpiSession* mpi() const { return bootstrapped_.mpi; }
@@ -81,6 +89,13 @@ class Runtime {
   void stop_waiting_for(const Operation& operation) {
     if (operation.take_from_waiter()) coordinator_->wake();
   }
+  /// Called when the program receives the end of an operation: it may see the changes that the operation
+  /// carries. Not earlier, because ranks must see them at the same place of the program.
+  void received(const Operation& operation) {
+    if (operation.changes != 0) see_changes(operation.changes);
+  }
+  /// The changes of the job's hosts that the program may see, without those before this epoch.
+  std::uint64_t announced_changes() const;
   /// Ends every pending and later operation of every rank with this reason.
   void abort(std::string reason);
   /// Documented in timeline_switch.h.
@@ -91,14 +106,15 @@ class Runtime {
   Status dump(const std::string& path);
   /// Makes every rank write a dump to its usual place.
   void ask_for_dumps(std::string reason) { coordinator_->ask_for_dumps(std::move(reason)); }
-  /// Leaves the job. Returns when all threads have ended and the timeline is written.
-  Status shut_down() noexcept;
+  /// Leaves the job, or this epoch of it. Returns when all threads have ended and the timeline is written.
+  Status shut_down(JobEnd end = JobEnd::shutdown) noexcept;
 
  private:
   Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, ProcessParts process);
   Status start(const Factories& factories);
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
+  void see_changes(std::uint64_t changes);
   void fail_init(const Status& why);
   void end_with_mpi(std::string_view setting);
   void print_profile() const;
@@ -119,6 +135,8 @@ class Runtime {
   const std::shared_ptr<reports::ActiveTimeline> active_timeline_;
   reports::TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::atomic<std::uint64_t> changes_{0};      // that the program may see
+  std::unique_ptr<ChangeWatch> change_watch_;  // on rank 0 of an elastic job
   std::unique_ptr<diagnosis::DumpSignal> dump_signal_;
   std::unique_ptr<diagnosis::LiveStatisticsServer>
       live_statistics_server_;  // on rank 0, if live statistics may be read

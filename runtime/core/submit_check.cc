@@ -237,11 +237,12 @@ Status check_outputs_apart(std::span<const OperationRef> operations) {
 Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes::Lanes& lanes) {
   const auto set = sets.find(operation.request->process_set);
   if (!set || set->rank < 0) {
-    return {Code::unknown_process_set,
-            set ? fmt::format("{}: this rank is not in process set {}, which has ranks {}",
-                              name_of_call(*operation.request), set->id, ranks_to_string(set->ranks))
-                : fmt::format("{}: process set {} does not exist; create it with dabke_add_process_set",
-                              name_of_call(*operation.request), operation.request->process_set)};
+    return {
+        Code::unknown_process_set,
+        set ? fmt::format("{}: this rank is not in process set {}, which has ranks {}",
+                          name_of_call(*operation.request), set->id, ranks_to_string(set->ranks))
+            : fmt::format("{}: {}; create a set with dabke_add_process_set", name_of_call(*operation.request),
+                          sets.missing(operation.request->process_set).message())};
   }
   DABKE_RETURN_IF_ERROR(SubmitCheck(operation, *set, lanes).run());
   provide_outputs(operation, lanes);

@@ -30,7 +30,7 @@
 
 namespace dabke::links {
 
-inline constexpr std::uint32_t kWireVersion = 9;
+inline constexpr std::uint32_t kWireVersion = 10;
 
 class Handshake {
  public:

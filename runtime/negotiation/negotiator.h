@@ -84,6 +84,11 @@ class Negotiator {
   void change_timeline(wire::TimelineChange change, std::uint64_t from, TimePoint now) {
     timelines_.ask(std::move(change), from, now);
   }
+  /// Root only: so many changes of the job's hosts have been announced, counted through the whole job. All
+  /// ranks get the number with the next operation of the world.
+  void announce_change(std::uint64_t changes) {
+    if (orders_here()) state_.sequencer->announce_change(changes);
+  }
   /// Root only: no timeline starts on this path until it is released.
   void hold_timeline(const std::string& path) { timelines_.hold(path); }
   void release_timeline(const std::string& path, TimePoint now) { timelines_.release(path, now); }

@@ -43,7 +43,8 @@ bool OrderFollower::concerns(const wire::Order& order, int reporter) const {
     case wire::Order::Kind::left:
     case wire::Order::Kind::learned:
     case wire::Order::Kind::release:
-    case wire::Order::Kind::timeline: return true;
+    case wire::Order::Kind::timeline:
+    case wire::Order::Kind::change: return true;
     default: break;
   }
   if (order.request) return state_.collector.concerns(order.request->process_set, reporter);
@@ -97,6 +98,7 @@ void OrderFollower::apply(wire::Order& order, ExecuteAction& execute, TimePoint 
     case wire::Order::Kind::release: return apply_release(order, now);
     case wire::Order::Kind::timeline:
       return outbox_.add(TimelineAction{{order.starts, order.marks_cycles, std::move(order.text)}});
+    case wire::Order::Kind::change: state_.changes = std::max(state_.changes, order.changes); return;
   }
 }
 
@@ -145,8 +147,12 @@ void OrderFollower::run(wire::Order& order, TensorEntry& entry, ExecuteAction& e
       const bool spread = i < order.batch_by_tensor.size();
       execute.tensors.push_back({spread ? order.batch_by_tensor[i] : order.batch, index, i});
     }
-    OrderedRequest ordered{order.number, mine.token, std::move(order.request), std::move(mine.request),
-                           order.contributors};
+    OrderedRequest ordered{order.number,
+                           mine.token,
+                           std::move(order.request),
+                           std::move(mine.request),
+                           order.contributors,
+                           state_.changes_for(entry.process_set)};
     if (mine.token == Token::none) ordered.request = without_rows(ordered.agreed);
     execute.requests.push_back(std::move(ordered));
   }
@@ -160,7 +166,7 @@ void OrderFollower::complete(wire::Order& order, TensorEntry& entry, TimePoint n
   if (adds_set(order.request->kind) && !is_known) {
     state_.sets.add(order.new_set, order.request->ranks);
     state_.collector.add_set(order.new_set, order.request->ranks);
-    outbox_.add(ProcessSetAction{order.new_set, order.request->ranks});
+    outbox_.add(ProcessSetAction{order.new_set, order.request->ranks, is_among_members(order.request->kind)});
   } else if (removes_set(order.request->kind) && is_known) {
     const ProcessSetId gone = order.new_set;
     endings_.fail_set(gone, [gone](const std::string& what) {
@@ -174,7 +180,7 @@ void OrderFollower::complete(wire::Order& order, TensorEntry& entry, TimePoint n
     reporter_.remove_set(gone);
     outbox_.add(ProcessSetAction{gone, {}});
   }
-  endings_.complete(mine.token, {}, order.new_set);
+  endings_.complete(mine.token, {}, order.new_set, state_.changes_for(entry.process_set));
   state_.tensors.tidy(entry);
 }
 
@@ -183,7 +189,7 @@ void OrderFollower::complete_join(const wire::Order& order) {
   state_.collector.forget_joins(set);
   const auto join = state_.joins.find(set);
   if (join == state_.joins.end()) return;
-  endings_.complete(join->second.token, {}, order.rank);
+  endings_.complete(join->second.token, {}, order.rank, state_.changes_for(set));
   state_.joins.erase(join);
 }
 

@@ -4,9 +4,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/backend.h"
+#include "runtime/base/status.h"
+#include "runtime/call/process_set_list.h"
 
 namespace dabke {
 
@@ -14,16 +17,28 @@ class ProcessSetTable {
  public:
   ProcessSetTable(Rank rank, int world_size);
 
-  void add(ProcessSetId id, const std::vector<Rank>& ranks);
+  /// Adds the sets with which an epoch begins, and notes those that were lost. Called once.
+  void begin(const FirstSets& first);
+  void add(const FirstSet& set);
   void remove(ProcessSetId id);
   /// Returns null if there is no such set. A set without this rank has rank -1.
   std::shared_ptr<const ProcessSetInfo> find(ProcessSetId id) const;
   std::vector<ProcessSetId> ids() const;
+  /// The error for a set that find() does not return.
+  Status missing(ProcessSetId id) const;
+  /// The sets besides the world, for the next epoch.
+  FirstSets all() const;
 
  private:
   Rank rank_;
   mutable std::mutex mutex_;
-  std::map<ProcessSetId, std::shared_ptr<const ProcessSetInfo>> sets_;
+  struct Entry {
+    std::shared_ptr<const ProcessSetInfo> info;
+    bool is_among_members = false;
+  };
+  std::map<ProcessSetId, Entry> sets_;
+  std::map<ProcessSetId, std::string> lost_;  // the reason
+  ProcessSetId next_id_ = 1;
 };
 
 }  // namespace dabke

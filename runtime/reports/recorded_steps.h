@@ -13,10 +13,11 @@ class RecordedSteps {
  public:
   enum class Then : std::uint8_t { nothing, start, stop };
 
-  explicit RecordedSteps(StepRange steps) : steps_(steps) {}
+  /// `is_first`: no step was marked before. Later epochs of an elastic job go on with later steps.
+  explicit RecordedSteps(StepRange steps, bool is_first = true) : steps_(steps), is_first_(is_first) {}
 
   /// True if the timeline starts before any step has ended.
-  bool starts_with_job() const { return steps_.first < 2; }
+  bool starts_with_job() const { return is_first_ && steps_.first < 2; }
   /// Returns what to do when rank 0 has ended a step. Not every step needs a mark.
   Then ended(std::uint64_t step) {
     if (is_over_) return Then::nothing;
@@ -32,6 +33,7 @@ class RecordedSteps {
 
  private:
   const StepRange steps_;
+  const bool is_first_;
   bool has_started_ = false;
   bool is_over_ = false;
 };

@@ -11,15 +11,29 @@
 #include "runtime/timeline/merge/merge.h"
 
 namespace dabke::reports {
+namespace {
+
+timeline::TimelineOrigin origin_of(const World& world, std::optional<timeline::EpochRoster> roster) {
+  const auto rank = static_cast<std::size_t>(world.rank);
+  return {world.job_id,
+          world.epoch,
+          world.rank,
+          world.size,
+          rank < world.hosts.size() ? world.hosts[rank] : "",
+          std::move(roster)};
+}
+
+}  // namespace
 
 TimelineSwitch::TimelineSwitch(const Config& config, const World& world, std::string merges,
-                               ActiveTimeline& active, Log log)
+                               ActiveTimeline& active, Log log, std::optional<timeline::EpochRoster> roster)
     : world_(world),
       active_(active),
       log_(std::move(log)),
       config_(config),
       format_(config.records_timeline() ? TimelineFormat::records : TimelineFormat::horovod),
-      merged_elsewhere_(std::move(merges)) {}
+      merged_elsewhere_(std::move(merges)),
+      origin_(origin_of(world, std::move(roster))) {}
 
 TimelineSwitch::~TimelineSwitch() {
   active_.watch_steps(nullptr);
@@ -35,7 +49,7 @@ Status TimelineSwitch::start_with_job() {
     return {};
   }
   if (const auto range = step_range(config_.timeline_steps)) {
-    const RecordedSteps steps(*range);
+    const RecordedSteps steps(*range, !is_later_epoch());
     const bool starts = steps.starts_with_job();
     if (world_.rank == 0) {
       steps_.emplace(steps);
@@ -46,7 +60,7 @@ Status TimelineSwitch::start_with_job() {
       return {};
     }
   }
-  return writes_here() ? open(configured()) : Status();
+  return writes_here() ? open(configured(), false) : Status();
 }
 
 void TimelineSwitch::listen(Ask ask, OnMerged on_merged) {
@@ -157,7 +171,7 @@ void TimelineSwitch::drop_ended() {
   });
 }
 
-Status TimelineSwitch::open(const wire::TimelineChange& change) {
+Status TimelineSwitch::open(const wire::TimelineChange& change, bool is_late) {
   if (current_) {
     return {Code::invalid_argument, fmt::format("cannot start timeline '{}': '{}' is being written; stop it "
                                                 "first, and if every rank calls, pass the same path on all",
@@ -171,15 +185,15 @@ Status TimelineSwitch::open(const wire::TimelineChange& change) {
           error.message());
     });
   };
-  const auto rank = static_cast<std::size_t>(world_.rank);
+  timeline::TimelineOrigin origin = origin_;
+  if (origin.roster) origin.roster->is_late = is_late;
   DABKE_ASSIGN_OR_RETURN(
       auto opened,
       timeline::Timeline::open({.path = change.path,
                                 .mark_cycles = change.marks_cycles,
                                 .begins_new_file = still_writes(change.path),
                                 .format = format_,
-                                .origin = {world_.job_id, world_.epoch, world_.rank, world_.size,
-                                           rank < world_.hosts.size() ? world_.hosts[rank] : ""},
+                                .origin = std::move(origin),
                                 .on_error = warn,
                                 .max_bytes = static_cast<std::uint64_t>(config_.timeline_max_bytes),
                                 .on_full =
@@ -206,7 +220,7 @@ std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& p
   current_is_merged_ = std::make_shared<std::atomic<bool>>(false);
   return [this, path, absolute = failed ? path : absolute.string(),
           is_merged = current_is_merged_](const Status& written) {
-    if (written.is_ok()) (void)attempt([&] { merge(absolute); });
+    if (written.is_ok() && !goes_on_) (void)attempt([&] { merge(absolute); });
     *is_merged = true;
     (void)attempt([&] { note_merged(path); });
   };
@@ -214,7 +228,7 @@ std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& p
 
 void TimelineSwitch::merge(const std::string& path) const {
   std::vector<std::string> notes;
-  const Status merged = timeline::merge_closed_records(path, world_.job_id, world_.size, notes);
+  const Status merged = timeline::merge_closed_records(path, origin_, notes);
   for (const std::string& note : notes) log_.warning("timeline: {}", note);
   if (merged.is_ok()) return log_.info("timeline: '{}' has all ranks", path);
   log_.warning("timeline: {}; {}", merged.message(), timeline::how_to_merge(path));
@@ -244,8 +258,8 @@ bool TimelineSwitch::still_writes(const std::string& path) {
 /// warning, since the program may still create the directory.
 void TimelineSwitch::warn_of_path() const {
   if (!writes_here()) return;
-  const Status found = timeline::Timeline::check(
-      {.path = config_.timeline, .format = format_, .origin = {.rank = world_.rank}});
+  const Status found =
+      timeline::Timeline::check({.path = config_.timeline, .format = format_, .origin = origin_});
   if (!found.is_ok())
     log_.warning(
         "{}; correct that before the first step of DABKE_TIMELINE_STEPS={}, or no timeline is written",
@@ -301,11 +315,15 @@ void TimelineSwitch::job_is_over(const Status& cause) noexcept {
     over_ = cause.is_ok() ? Status(Code::shut_down, "the job is over") : copy_of(cause);
   }
   changed_.notify_all();
+  if (!origin_.roster || !current_ || format_ != TimelineFormat::records) return;
+  (void)attempt([&] { current_->leave(cause); });
 }
 
-void TimelineSwitch::close() {
+void TimelineSwitch::close(bool is_last_epoch) {
+  goes_on_ = !is_last_epoch;
   active_.watch_steps(nullptr);
-  warn_of_no_steps();
+  // Other epochs may have recorded the steps.
+  if (is_last_epoch && !is_later_epoch()) warn_of_no_steps();
   steps_.reset();
   const auto running = current_;
   set_current(nullptr);

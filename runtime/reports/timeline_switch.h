@@ -40,10 +40,10 @@ class TimelineSwitch {
   /// Called when the trace at `path` was made or could not be made, on the thread that made it.
   using OnMerged = std::function<void(std::string path)>;
 
-  /// All arguments but the log must outlive this object. `merges` is the path of the timeline whose
-  /// trace another process makes.
+  /// Config, world and active timeline must outlive this object. `merges` is the path of the timeline whose
+  /// trace another process makes. `roster` is given in an elastic job.
   TimelineSwitch(const Config& config, const World& world, std::string merges, ActiveTimeline& active,
-                 Log log);
+                 Log log, std::optional<timeline::EpochRoster> roster = {});
   ~TimelineSwitch();
   TimelineSwitch(const TimelineSwitch&) = delete;
   TimelineSwitch& operator=(const TimelineSwitch&) = delete;
@@ -62,8 +62,9 @@ class TimelineSwitch {
   ///   errors  the first error of writing
   Status stop();
   /// Closes the timeline when no thread drives any more. A write error is only a warning,
-  /// and does not fail the job.
-  void close();
+  /// and does not fail the job. If another epoch follows, rank 0 does not merge a timeline that is being
+  /// written, because the others would wait for that.
+  void close(bool is_last_epoch = true);
 
   // ---- called by the driver
   const std::shared_ptr<timeline::Timeline>& current() const { return current_; }
@@ -89,6 +90,8 @@ class TimelineSwitch {
   };
 
   bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
+  /// True in an epoch of an elastic job in which the program goes on with steps of earlier epochs.
+  bool is_later_epoch() const { return origin_.roster && origin_.epoch > 1; }
   wire::TimelineChange configured() const { return {true, config_.timeline_mark_cycles, config_.timeline}; }
   Status call(const wire::TimelineChange& change);
   /// Requests a change without waiting for its result.
@@ -103,7 +106,8 @@ class TimelineSwitch {
   void warn_of_path() const;
   void warn_of_no_steps() const;
   Status end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock);
-  Status open(const wire::TimelineChange& change);
+  /// `is_late`: the epoch has begun before this recording.
+  Status open(const wire::TimelineChange& change, bool is_late = true);
   void set_current(std::shared_ptr<timeline::Timeline> timeline);
   void drop_ended();
 
@@ -113,6 +117,7 @@ class TimelineSwitch {
   const Config& config_;
   const TimelineFormat format_;
   const std::string merged_elsewhere_;
+  const timeline::TimelineOrigin origin_;
   // For rank 0 if it writes only some steps. Protected by the lock of ActiveTimeline's watcher.
   std::optional<RecordedSteps> steps_;
   std::optional<std::uint64_t> last_step_;
@@ -121,6 +126,7 @@ class TimelineSwitch {
   // Used by the driver if this rank merges: true if note_merged() was called or will be at
   // once, perhaps before a stop.
   std::shared_ptr<std::atomic<bool>> current_is_merged_;
+  std::atomic<bool> goes_on_{false};  // see close()
 
   std::mutex calls_;  // held during a call, so that there is one at a time
   std::mutex mutex_;  // protects all members below

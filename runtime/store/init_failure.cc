@@ -29,9 +29,12 @@ void report_init_failure(Store& store, Rank rank, const Status& why) {
   store.init_is_over();
   // Two ranks that fail at the same moment are both first, and either will do.
   if (store.get(kFirstKey, Clock::now()).is_ok()) return;
-  const Status found = init_failure_of(fmt::format("rank {}", rank), why);
-  (void)store.set(
-      kFirstKey, fmt::format("{}\n{}", static_cast<int>(found.code()), found.message().substr(0, kMostText)));
+  const auto [key, value] = init_failure_note(init_failure_of(fmt::format("rank {}", rank), why));
+  (void)store.set(key, value);
+}
+
+std::pair<std::string, std::string> init_failure_note(const Status& why) {
+  return {kFirstKey, fmt::format("{}\n{}", static_cast<int>(why.code()), why.message().substr(0, kMostText))};
 }
 
 Status init_failure_of(const std::string& name, const Status& why) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -18,6 +19,9 @@ namespace dabke::store {
 /// Leaves the reason why init failed on this rank, for ranks that wait for it. The first failure is left for
 /// all ranks.
 void report_init_failure(Store& store, Rank rank, const Status& why);
+/// The key in the store of an epoch under which the first failure is left for all ranks, and the value that
+/// leaves `why` there.
+std::pair<std::string, std::string> init_failure_note(const Status& why);
 /// Leaves the ranks for which this rank has waited in vain, before it reads what the others have left.
 void report_vain_wait(Store& store, Rank rank, const Status& why);
 

@@ -73,22 +73,29 @@ struct Target {
   std::string_view path;  // kValuePath or kCounterPath; empty: neither
   std::string key;
   std::chrono::milliseconds wait{0};
+  std::int64_t amount = 1;
 };
+
+/// The number of a query `name=number`; nothing if the query is another one.
+std::optional<std::int64_t> parameter_of(std::string_view query, std::string_view name) {
+  if (!query.starts_with(name) || !query.substr(name.size()).starts_with('=')) return std::nullopt;
+  query.remove_prefix(name.size() + 1);
+  std::int64_t number = 0;
+  std::from_chars(query.data(), query.data() + query.size(), number);
+  return number;
+}
 
 Target parse_target(std::string_view text) {
   Target target;
   const auto question = text.find('?');
   if (question != std::string_view::npos) {
-    std::string_view query = text.substr(question + 1);
+    const std::string_view query = text.substr(question + 1);
     text = text.substr(0, question);
-    if (query.starts_with(protocol::kWaitParameter) &&
-        query.substr(protocol::kWaitParameter.size()).starts_with('=')) {
-      query.remove_prefix(protocol::kWaitParameter.size() + 1);
-      std::int64_t wait_ms = 0;
-      std::from_chars(query.data(), query.data() + query.size(), wait_ms);
-      target.wait = std::clamp(std::chrono::milliseconds(wait_ms), std::chrono::milliseconds(0),
+    if (const auto wait_ms = parameter_of(query, protocol::kWaitParameter)) {
+      target.wait = std::clamp(std::chrono::milliseconds(*wait_ms), std::chrono::milliseconds(0),
                                protocol::kLongestWait);
     }
+    target.amount = parameter_of(query, protocol::kAmountParameter).value_or(1);
   }
   for (const auto path : {protocol::kValuePath, protocol::kCounterPath}) {
     if (!text.starts_with(path)) continue;
@@ -184,7 +191,7 @@ class RendezvousServer::Loop {
   void send_some(Position at);
   void notify_waiters(const std::string& key);
   void reply_or_give_up(Position at, int status, std::string_view body);
-  void end_overdue();
+  void end_overdue(TimePoint looked);
   void set_deadline(Position at, Duration wait);
   void stop_waiting(Position at);
   void give_up(Position at);
@@ -257,7 +264,10 @@ RendezvousServer::Loop::~Loop() {
 
 void RendezvousServer::Loop::run() {
   std::array<epoll_event, 64> events;
+  TimePoint looked{};    // when this thread began to look at all connections
+  std::size_t seen = 0;  // events since then
   while (true) {
+    if (seen == 0) looked = Clock::now();
     TimePoint next = deadlines_.empty() ? kNever : deadlines_.begin()->first;
     if (accepts_again_at_ != TimePoint{}) next = std::min(next, accepts_again_at_);
     const int count =
@@ -268,7 +278,12 @@ void RendezvousServer::Loop::run() {
       if (number == kStop) return;
       serve_one(number);
     }
-    end_overdue();
+    seen += static_cast<std::size_t>(std::max(count, 0));
+    // epoll_wait reports ready descriptors in turn, so after so many events none has been left out.
+    if (count < static_cast<int>(events.size()) || seen > connections_.size() + listeners_.size() + 2) {
+      end_overdue(looked);
+      seen = 0;
+    }
     if (accepts_again_at_ != TimePoint{} && Clock::now() >= accepts_again_at_) {
       accepts_again_at_ = {};
       listen_for(EPOLLIN);
@@ -434,7 +449,7 @@ bool RendezvousServer::Loop::act(Position at) {
     return true;
   }
   if (is_value || request.method() != "POST") return false;
-  const auto count = table_.increment(target.key);
+  const auto count = table_.add(target.key, target.amount);
   reply(at, count ? protocol::kOk : protocol::kNotACounter, count ? std::to_string(*count) : "");
   notify_waiters(target.key);
   return true;
@@ -516,9 +531,10 @@ void RendezvousServer::Loop::close_after_answer(Position at) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
 }
 
-void RendezvousServer::Loop::end_overdue() {
-  const TimePoint now = Clock::now();
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+/// Ends what was overdue already when this thread last asked for events. This thread may be late itself, as
+/// after a pause of its host: then it first serves whatever has come, and its clients take their answers.
+void RendezvousServer::Loop::end_overdue(TimePoint looked) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= looked) {
     const auto at = connections_.find(deadlines_.begin()->second);
     if (at->second.state == Connection::State::waiting) {
       stop_waiting(at);

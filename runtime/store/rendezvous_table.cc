@@ -9,14 +9,15 @@ const std::string* RendezvousTable::get(const std::string& key) const {
   return found == values_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::uint64_t> RendezvousTable::increment(const std::string& key) {
-  std::uint64_t count = 0;
+std::optional<std::int64_t> RendezvousTable::add(const std::string& key, std::int64_t amount) {
+  std::int64_t count = 0;
   if (const std::string* const value = get(key)) {
     const char* const last = value->data() + value->size();
     const auto [end, error] = std::from_chars(value->data(), last, count);
     if (error != std::errc() || end != last) return std::nullopt;
   }
-  values_[key] = std::to_string(++count);
+  if (__builtin_add_overflow(count, amount, &count)) return std::nullopt;
+  values_[key] = std::to_string(count);
   return count;
 }
 

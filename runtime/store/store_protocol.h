@@ -4,8 +4,8 @@
 //      PUT    <value path><key>                body = value; 200
 //      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 after n ms; n is at most
 //                                              kLongestWait
-//      POST   <counter path><key>              200 with the new count as decimal text; 409 if the key holds
-//                                              other text
+//      POST   <counter path><key>?amount=<n>   adds n, or 1 without the parameter; 200 with the new count as
+//                                              decimal text; 409 if the key holds other text
 //      DELETE <value path><prefix>             removes prefix and all below prefix/; an empty prefix removes
 //                                              all; 200
 //    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, except '/'.
@@ -35,6 +35,7 @@ namespace dabke::store::protocol {
 inline constexpr std::string_view kValuePath = "/dabke/1/value/";
 inline constexpr std::string_view kCounterPath = "/dabke/1/counter/";
 inline constexpr std::string_view kWaitParameter = "wait_ms";
+inline constexpr std::string_view kAmountParameter = "amount";
 
 inline constexpr std::string_view kJobHeader = "X-Dabke-Job";
 inline constexpr std::string_view kNonceHeader = "X-Dabke-Nonce";

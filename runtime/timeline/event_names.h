@@ -63,6 +63,8 @@ enum TraceShape : std::uint8_t { kAllRanks = 1, kHorovod = 2 };
   X(error,        "error",        kAllRanks | kHorovod)                         \
   X(count,        "count",        kAllRanks | kHorovod)                         \
   X(why,          "why",          kAllRanks)                                    \
+  X(epoch,        "epoch",        kAllRanks)                                    \
+  X(change,       "change",       kAllRanks)                                    \
   X(value,        "value",        kAllRanks)                                    \
   X(name,         "name",         kAllRanks | kHorovod)                         \
   X(labels,       "labels",       kAllRanks)                                    \
@@ -149,6 +151,11 @@ inline constexpr std::string_view kNegotiatePrefix = "NEGOTIATE_";
 /// The first part of a step's name, in the trace of all ranks; its number follows. A step lasts from mark to
 /// mark.
 inline constexpr std::string_view kStepPrefix = "step ";
+/// The process of the whole job in the trace of all ranks, if the job is elastic.
+inline constexpr std::string_view kJobProcess = "job";
+/// The first part of the name of a change of an elastic job's ranks. The number of the epoch that begins and
+/// what has changed follow: "epoch 2: rank 0 (host a) was killed ...".
+inline constexpr std::string_view kChangePrefix = "epoch ";
 
 /// Returns the name of a batch's activity; none for a run, which the backend names.
 constexpr std::optional<Event> event_of(Record::What what) {

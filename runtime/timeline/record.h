@@ -54,7 +54,9 @@ namespace dabke::timeline {
   X(wait,      16,  "a thread of the application waits for tensors to end",                                 \
       "begins and ends; `thread`: that thread")                                                             \
   X(wait_for_data, 17, "a device waits for a batch's inputs",                                               \
-      "begins and ends")
+      "begins and ends")                                                                                    \
+  X(leave,     18,  "the rank leaves an epoch of an elastic job",                                           \
+      "`number`: the text of the error that ends the epoch, or 0; `bytes`: its status code")
 // clang-format on
 
 struct Record {

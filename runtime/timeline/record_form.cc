@@ -48,6 +48,11 @@ constexpr Field kFields[] = {
 
 }  // namespace
 
+std::string suffix_of(const TimelineOrigin& origin) {
+  const bool is_later = origin.roster && origin.epoch > 1;
+  return fmt::format("{}.rank{}", is_later ? fmt::format(".epoch{}", origin.epoch) : "", origin.rank);
+}
+
 ClockIdentity clock_identity() {
   ClockIdentity identity;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");

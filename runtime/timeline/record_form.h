@@ -4,6 +4,8 @@
 //   block   a BlockHead, then `bytes` of content, a multiple of 8
 //     origin   the first block, once: an OriginHead, the host's name, the boot id,
 //              zeros up to a multiple of 8
+//     epoch    the second block in a file of version 2, once: the text of an EpochRoster
+//              (epoch_roster.h), zeros up to a multiple of 8
 //     names    `count` times a NameHead with its characters and zeros up to a multiple of 8;
 //              each kind of name is numbered 1, 2, ...
 //     records  `count` Records; an earlier block has all names that they refer to by number
@@ -14,12 +16,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/world.h"
+#include "runtime/timeline/epoch_roster.h"
 #include "runtime/timeline/name_table.h"
 #include "runtime/timeline/record.h"
 
@@ -27,6 +31,8 @@ namespace dabke::timeline {
 
 inline constexpr std::array<char, 8> kRecordMagic = {'D', 'A', 'B', 'K', 'E', 'R', 'E', 'C'};
 inline constexpr std::uint32_t kRecordVersion = 1;
+/// The version of a file with an `epoch` block, which each rank of an elastic job writes. All else is equal.
+inline constexpr std::uint32_t kElasticVersion = 2;
 /// The length of the longest name, of any kind.
 inline constexpr std::uint64_t kLongestName = std::uint64_t{1} << 24;
 
@@ -36,7 +42,7 @@ struct FilePreface {
   std::uint32_t record_bytes = sizeof(Record);
 };
 
-enum class BlockKind : std::uint32_t { origin = 1, names, records, end, failure };
+enum class BlockKind : std::uint32_t { origin = 1, names, records, end, failure, epoch };
 
 struct BlockHead {
   BlockKind kind = BlockKind::end;
@@ -52,7 +58,12 @@ struct TimelineOrigin {
   Rank rank = 0;
   int size = 1;
   std::string host;
+  std::optional<EpochRoster> roster = {};  // of an elastic job
 };
+
+/// The end of the name of a rank's file, after the name of the timeline: ".rank3". In a later epoch of an
+/// elastic job it is ".epoch2.rank3", so that the records of every epoch stay.
+std::string suffix_of(const TimelineOrigin& origin);
 
 struct OriginHead {
   std::int64_t monotonic_ns = 0;  // CLOCK_MONOTONIC when the file was opened

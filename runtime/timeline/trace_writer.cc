@@ -103,6 +103,7 @@ void TraceWriter::take(const Record& record) {
     case Record::What::submit:
     case Record::What::clock:
     case Record::What::lost:
+    case Record::What::leave:
     case Record::What::wait: break;
   }
 }

@@ -652,6 +652,31 @@ static void process_sets(void) {
   CHECK(dabke_process_set_size(7, &number) == DABKE_ERROR_UNKNOWN_PROCESS_SET);
 }
 
+static void a_job_that_is_not_elastic_has_one_epoch(void) {
+  dabke_epoch_options options = DABKE_EPOCH_OPTIONS_INIT;
+  dabke_epoch epoch = DABKE_EPOCH_INIT;
+  dabke_epoch unsized;
+  CHECK(dabke_is_elastic() == 0);
+  CHECK(dabke_next_epoch(NULL, NULL) == DABKE_ERROR_UNSUPPORTED);
+  CHECK_SAYS("dabkerun --min-np");
+  CHECK(dabke_current_epoch(&epoch) == DABKE_ERROR_NOT_INITIALIZED);
+  CHECK(dabke_announced_changes() == 0);
+  CHECK(dabke_init(NULL) == DABKE_OK);
+  CHECK(dabke_current_epoch(&epoch) == DABKE_OK);
+  CHECK(epoch.epoch >= 1 && epoch.rank == 0 && epoch.size == 1 && epoch.former_ranks[0] == -1);
+  CHECK(epoch.has_commit == 0 && epoch.holder_count == 0 && epoch.lost_count == 0 && epoch.left_why == NULL);
+  options.has_commit = 1;
+  CHECK(dabke_next_epoch(&options, &epoch) == DABKE_ERROR_UNSUPPORTED);
+  options.struct_size = 1;
+  CHECK(dabke_next_epoch(&options, &epoch) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("dabke_epoch_options.struct_size");
+  unsized.struct_size = 0;
+  CHECK(dabke_current_epoch(&unsized) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_current_epoch(NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_barrier(NULL) == DABKE_OK); /* the job goes on */
+  CHECK(dabke_shutdown() == DABKE_OK);
+}
+
 static void what_is_to_come_says_so(void) {
   float x = 0;
   int64_t one = 1;
@@ -913,6 +938,7 @@ int main(void) {
   memory_belongs_to_the_parent_of_a_fork();
   handles_outlive_shutdown();
   outputs_outlive_their_handle_as_dlpack();
+  a_job_that_is_not_elastic_has_one_epoch();
   dumps_and_stacks();
   printf("%d checks, %d failed\n", checks, failures);
   return failures != 0;

@@ -215,7 +215,7 @@ def test_lanes_by_tensor_put_all_ranks_of_a_tensor_below_each_other(page, trace)
     load(page, trace)
     page.find_element(By.CSS_SELECTOR, "#grouping option[value=tensor]").click()
     rows = page.execute_script("return dabke.lanes.rows.map(row => [row.head, row.label])")
-    first = 1 + [head for head, _ in rows].index("tensor layer1.weights")
+    first = 1 + [head for head, _ in rows].index("tensor layer1.weights.gradients")
     assert [label for _, label in rows[first : first + 4]] == ["rank 0", "rank 1", "rank 2", "rank 3"]
 
 
@@ -415,7 +415,8 @@ def test_lanes_without_tensors_show_steps_batches_and_threads_of_each_rank(page,
     rows = page.execute_script("return dabke.lanes.rows.map(row => [row.head, row.label])")
     labels = [label for _, label in rows]
     assert [head for head, _ in rows if head] == ["rank 0", "rank 1", "rank 2", "rank 3"]
-    assert labels.count("steps") == labels.count("batches") == 4 and "tensor layer1.weights" not in labels
+    assert labels.count("steps") == labels.count("batches") == 4
+    assert "tensor layer1.weights.gradients" not in labels
 
 
 def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page, trace, tmp_path):
@@ -1248,6 +1249,37 @@ def test_a_finding_leads_to_its_evidence(page, tmp_path):
     assert page.execute_script("return dabke.lanes.trace.order[dabke.lanes.selected]") == 2
     begin, end = view(page)
     assert 900 < begin < 1000 and 1010 < end < 1100
+
+
+def test_a_change_of_the_ranks_is_a_band_above_them_and_a_finding_leads_to_it(page, tmp_path):
+    path = tmp_path / "elastic.json"
+    job = 1_000_000_000
+    band = "epoch 2: rank 1 (host a) was killed by SIGKILL (signal 9); 1 of 2 ranks go on"
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "rank 0"}},
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 2, "args": {"name": "lane"}},
+        {"ph": "M", "name": "process_name", "pid": job, "args": {"name": "job"}},
+        {"ph": "M", "name": "thread_name", "pid": job, "tid": 1, "args": {"name": "changes"}},
+        {**whole(band, 20, 970, epoch=2, change=band), "pid": job},
+        {**whole("ALLREDUCE", 0, 10, order=1, epoch=1), "tid": 2},
+        {**whole("ALLREDUCE", 1000, 10, order=1, epoch=2), "tid": 2},
+    ]
+    finding = {
+        "title": "Changes of the ranks cost 970 us",
+        "severity": "high",
+        "evidence": [{"rank": -1, "start_us": 20, "end_us": 990, "tensor": "", "order": 0}],
+    }
+    path.write_text(json.dumps({"traceEvents": events, "otherData": {"report": {"findings": [finding]}}}))
+    load(page, path)
+    heads = page.execute_script("return dabke.lanes.rows.filter(row => row.head).map(row => row.head)")
+    assert heads == ["job", "rank 0"]
+    assert "the ranks change" in page.find_element(By.ID, "legend").text
+    page.find_element(By.CSS_SELECTOR, ".finding").click()
+    selection = page.find_element(By.ID, "selection").text
+    assert band in selection and "job · changes" in selection
+    # The two batches have one order, in two epochs.
+    page.execute_script("dabke.lanes.select(dabke.lanes.trace.order.indexOf(1))")
+    assert not page.find_elements(By.CSS_SELECTOR, "#selection tr")
 
 
 def tensor_of_two_ranks(path, findings=()):

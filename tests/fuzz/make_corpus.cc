@@ -63,6 +63,10 @@ class Recording {
     negotiator(rank).change_timeline({starts, false, starts ? "trace" : ""}, from, now_);
     settle();
   }
+  void announce_change(unsigned changes) {
+    note(0, Event::change, {static_cast<char>(changes)});
+    negotiator(0).announce_change(changes);
+  }
   void leave(Rank rank) {
     note(rank, Event::leave, {});
     negotiator(rank).leave(now_);
@@ -209,6 +213,13 @@ void record_all(const fs::path& corpus) {
       timelines.submit_everywhere(0);
       timelines.change_timeline(0, false, from + 1);
     }
+  }
+  {
+    Recording changes(corpus, "changes", 0);
+    changes.submit_everywhere(0);
+    changes.announce_change(3);
+    changes.submit_everywhere(0);
+    changes.submit_everywhere(6);  // a barrier
   }
   {
     Recording stalls(corpus, "stalls", 2 | 4 | 8 | 16);

@@ -60,6 +60,7 @@ class Job {
       case Event::peer_lost:
         return negotiator_.peer_lost(neighbours_[input_.below(neighbours_.size())],
                                      {Code::peer_lost, "gone"});
+      case Event::change: return negotiator_.announce_change(input_.byte());
       case Event::timeline: {
         const unsigned byte = input_.byte();
         return negotiator_.change_timeline({(byte & 1) != 0, false, (byte & 1) != 0 ? "trace" : ""},

@@ -23,6 +23,7 @@ enum class Event : std::uint8_t {
   dumps,
   peer_lost,
   timeline,  // whether it starts, and the number of the request
+  change,    // the number of announced changes
   count,
 };
 

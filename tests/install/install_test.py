@@ -105,7 +105,15 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.pkg_config("--libs-only-l"), ["-ldabke"])
 
     def test_the_public_headers_are_installed_and_no_others(self):
-        self.assertEqual(sorted(os.listdir(self.headers)), ["dabke.h", "dabke.hpp", "dlpack.h"])
+        headers = ["dabke.h", "dabke.hpp", "dlpack.h", "elastic.hpp"]
+        self.assertEqual(sorted(os.listdir(self.headers)), headers)
+
+    def test_each_cpp_header_compiles_by_itself_as_users_include_it(self):
+        for header in glob.glob(f"{self.headers}/*.hpp"):
+            source = os.path.join(self.folder.name, "alone.cpp")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(f"#include <dabke/{os.path.basename(header)}>\nint main() {{}}\n")
+            self.build(["c++"], source, "alone", CPP_FLAGS)
 
     def test_the_smallest_c11_program_builds_outside_the_tree_and_runs(self):
         source = os.path.join(self.folder.name, "hello.c")

@@ -30,6 +30,7 @@
  *
  * The model leaves out:
  *   - signatures, mismatches and errors by order, broadcast roots, stalls and inquiries, groups, bytes
+ *   - announced changes of the job's hosts: an order that only sets a number, which later orders carry
  *   - how the step learner finds its batches (here the root may learn one at any moment)
  *   - the errors about a rank that has left: Departure is kept beside the state, and no message carries it
  *   - the time for which the coordinator delays the end of a link, up to 0.9 s, until it has the exit status

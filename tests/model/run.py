@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Explores every state of negotiation.pml with Spin, for one small job of three ranks at a time, and of
-room.pml and baton.pml.
+room.pml, baton.pml and elastic.pml.
 
     tests/model/run.py [--large] [NAME...]
 
@@ -211,6 +211,24 @@ SCENARIOS = {
         ("chain",),
         model="baton.pml",
     ),
+    "elastic": Scenario(
+        [],
+        [
+            "all end",
+            "an epoch begins without rank 0",
+            "an epoch begins with a member that is dead",
+            "an operation ends well though a rank is gone",
+            "a survivor lacks the newest commit",
+            "a process is lost after it has come to the meeting",
+            "a process that was written off wakes",
+            "a process wakes before it is written off",
+            "a process is told that it was written off",
+            "the training ends without rank 0",
+        ],
+        ("chain",),
+        many=True,
+        model="elastic.pml",
+    ),
     # Longer jobs.
     "order-long": Scenario(["LAZY", "NAMES 3", TWICE, "PRIORITY"], [COMPLETE], large=True),
     "cache-long": Scenario(
@@ -282,6 +300,12 @@ MISTAKES = [
         "a helper gives the baton back without a look at what was submitted",
     ),
     Mistake("MISTAKE_LOOKS_ONCE_BEFORE_SLEEP", "baton", "who has said that it sleeps does not look again"),
+    Mistake("MISTAKE_LINKS_OUTLIVE_EPOCHS", "elastic", "a message of an epoch is read in the next one"),
+    Mistake("MISTAKE_IGNORES_ROSTER", "elastic", "a survivor with an older commit takes itself for a holder"),
+    Mistake("MISTAKE_ANSWER_OF_ANOTHER_VISIT", "elastic", "a process reads the answer to its visit before"),
+    Mistake("MISTAKE_OPENS_WITHOUT_THE_LATE", "elastic", "an epoch begins without a survivor that is late"),
+    Mistake("MISTAKE_LETS_THE_WRITTEN_OFF_IN", "elastic", "a process that was written off is awaited again"),
+    Mistake("MISTAKE_LOSS_UNNOTICED", "elastic", "a rank does not notice that another one is lost"),
     Mistake("MISTAKE_LOST_PARENT_IGNORED", "crash-root", "a rank that has lost its parent fails nothing"),
 ]
 

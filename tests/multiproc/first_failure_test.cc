@@ -11,6 +11,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
@@ -45,7 +46,7 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
     LauncherRun launcher({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, "loop"});
     REQUIRE(launcher.wait_for_output("is ready", size));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));  // anywhere in a collective
-    ::kill(pid_of(launcher, victim), signal);
+    send_signal(pid_of(launcher, victim), signal);
     const Finished job = launcher.finish();
     CAPTURE(i, size, signal, victim, job.error);
     CHECK(job.exit_code == (signal == SIGUSR1 ? 7 : 128 + signal));

@@ -11,6 +11,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
@@ -142,7 +143,7 @@ TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
   LauncherRun job = start("late", 20, place);
   REQUIRE(job.wait_for_output("ready "));
   const pid_t pid = job.number_after("ready ");
-  ::kill(pid, SIGSTOP);
+  send_signal(pid, SIGSTOP);
   const Finished ended = job.finish();
   CAPTURE(ended.error);
   CHECK_THAT(ended.error, Contains("rank 1 does not answer: its process is stopped"));
@@ -154,9 +155,9 @@ TEST_CASE("what a rank tells of itself too late for the verdict makes another on
   LauncherRun launcher = start("late", 0, place);
   REQUIRE(launcher.wait_for_output("[2]<stdout>:waiting "));
   const pid_t pid = launcher.number_after("[2]<stdout>:waiting ");
-  ::kill(pid, SIGSTOP);
+  send_signal(pid, SIGSTOP);
   REQUIRE(launcher.wait_for_error("rank 2 does not answer: its process is stopped"));
-  ::kill(pid, SIGCONT);
+  send_signal(pid, SIGCONT);
   CHECK(launcher.wait_for_error("waits for rank 1: ranks 0,2 have been waiting for "));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
@@ -187,7 +188,7 @@ TEST_CASE("a rank that is stopped while data moves is named, and the job ends") 
     jobs.emplace_back(new LauncherRun(start("moving", 12, place, {"DABKE_CPU_OPERATIONS=" + backend})));
     REQUIRE(jobs.back()->wait_for_output("ready ", 3));
     pids.push_back(jobs.back()->number_after("[" + std::to_string(late) + "]<stdout>:ready "));
-    ::kill(pids.back(), SIGSTOP);
+    send_signal(pids.back(), SIGSTOP);
   }
   for (const Rank late : {0, 1}) {
     const pid_t pid = pids[static_cast<std::size_t>(late)];
@@ -209,7 +210,7 @@ TEST_CASE("a stopped rank that goes on only to be ended is told as the others sa
   const TemporaryDirectory place;
   LauncherRun job = start("late-stubborn", 12, place);  // lives on after SIGCONT, and reports
   REQUIRE(job.wait_for_output("waiting ", 2));
-  ::kill(job.number_after("[0]<stdout>:waiting "), SIGSTOP);
+  send_signal(job.number_after("[0]<stdout>:waiting "), SIGSTOP);
   const Finished ended = job.finish();
   CAPTURE(ended.out, ended.error);
   CHECK(ended.exit_code == 3);
@@ -223,7 +224,7 @@ TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait,
   LauncherRun job = start("late", 12, place, {"DABKE_TEST_RANKS_PER_HOST=2"}, 4);
   REQUIRE(job.wait_for_output("waiting ", 3));
   const pid_t pid = job.number_after("[" + std::to_string(stopped) + "]<stdout>:waiting ");
-  ::kill(pid, SIGSTOP);
+  send_signal(pid, SIGSTOP);
   const Finished ended = job.finish();
   CAPTURE(stopped, ended.out, ended.error);
   CHECK(ended.exit_code == 3);
@@ -246,7 +247,7 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
   LauncherRun job = start("late", 0, place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
   REQUIRE(job.wait_for_output("ready "));
   REQUIRE(job.wait_for_output("waiting", 2));
-  ::kill(job.number_after("ready "), SIGUSR2);
+  send_signal(job.number_after("ready "), SIGUSR2);
   REQUIRE(job.wait_for_error("what the ranks were doing is in "));
   const auto dumps =
       dumps_in(place);  // read before the end: ranks that lose a neighbour then write dumps as well

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tests/facts.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
@@ -91,11 +92,11 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
 
 LauncherRun::~LauncherRun() {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
+  send_signal(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }
 
-void LauncherRun::signal(int signal) const { ::kill(pid_, signal); }
+void LauncherRun::signal(int signal) const { send_signal(pid_, signal); }
 
 bool LauncherRun::read_some(std::chrono::milliseconds limit) {
   std::array<pollfd, 2> entries{{{out_.get(), POLLIN, 0}, {error_.get(), POLLIN, 0}}};
@@ -150,15 +151,32 @@ pid_t parent_of(pid_t pid) {
   return state.size() > 2 ? std::atoi(state.c_str() + 2) : -1;
 }
 
+namespace {
+
+bool has_variable(const std::filesystem::path& process, const std::string& variable) {
+  std::ifstream environment(process / "environ", std::ios::binary);
+  for (std::string each; std::getline(environment, each, '\0');) {
+    if (each == variable) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<pid_t> processes_with(const std::string& variable) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream environment(entry.path() / "environ", std::ios::binary);
-    for (std::string each; std::getline(environment, each, '\0');) {
-      if (each == variable) found.push_back(std::atoi(entry.path().filename().c_str()));
-    }
+    if (has_variable(entry.path(), variable)) found.push_back(std::atoi(entry.path().filename().c_str()));
   }
   return found;
+}
+
+pid_t worker_with(const std::string& variable, int worker) {
+  for (const pid_t pid : processes_with(variable)) {
+    if (has_variable("/proc/" + std::to_string(pid), "DABKE_ELASTIC_WORKER=" + std::to_string(worker)))
+      return pid;
+  }
+  return 0;
 }
 
 bool is_gone(pid_t pid) {

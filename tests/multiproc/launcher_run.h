@@ -43,9 +43,9 @@ class LauncherRun {
   /// ended without that.
   bool wait_for_output(const std::string& text, int times = 1) { return wait_for(result_.out, text, times); }
   bool wait_for_error(const std::string& text, int times = 1) { return wait_for(result_.error, text, times); }
-  /// The number that follows `text` in stdout. Wait for that text first.
+  /// The number that follows `text` in stdout. Wait for that text first; throws if it is not there.
   int number_after(const std::string& text) const {
-    return std::stoi(result_.out.substr(result_.out.find(text) + text.size()));
+    return std::stoi(result_.out.substr(result_.out.find(text)).substr(text.size()));
   }
   /// Closes the reading end of dabkerun's stdout.
   void close_output() { out_ = Fd(); }
@@ -68,6 +68,9 @@ std::string make_remote_shell(const TemporaryDirectory& directory);
 pid_t parent_of(pid_t pid);
 /// Processes whose program was started with `variable` ("NAME=value") in its environment.
 std::vector<pid_t> processes_with(const std::string& variable);
+/// The one of them that dabkerun has started as this worker of an elastic job; 0: there is none. Tests
+/// run at the same time, so the variable must be one of this job alone.
+pid_t worker_with(const std::string& variable, int worker);
 /// True if the process is gone, or is a zombie that has not been reaped.
 bool is_gone(pid_t pid);
 /// True if the process is gone before the time is over.

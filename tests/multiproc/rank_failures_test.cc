@@ -9,6 +9,7 @@
 
 #include "tests/multiproc/rank_processes.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 
@@ -53,7 +54,7 @@ TEST_CASE("survivors of a killed rank learn of it, by name, also when its forked
     const std::string output = ranks.output(2);
     const pid_t child = std::stoi(output.substr(output.find("child ") + 6));
     CHECK_FALSE(is_gone(child));  // otherwise the test would have shown nothing
-    ::kill(child, SIGKILL);
+    send_signal(child, SIGKILL);
   }
 }
 

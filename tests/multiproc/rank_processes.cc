@@ -6,29 +6,33 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/facts.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(5);
 
-pid_t start(const std::vector<std::string>& environment, const std::string& what, const std::string& output) {
+pid_t spawn(std::string program, std::string argument, const std::vector<std::string>& environment,
+            const std::string& output) {
   std::vector<char*> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) variables.push_back(*entry);
   for (const std::string& entry : environment) variables.push_back(const_cast<char*>(entry.c_str()));
   variables.push_back(nullptr);
-  std::string program = RANK_WORKER, argument = what;
   char* arguments[] = {program.data(), argument.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
                                    0600);
   pid_t pid = -1;
-  posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, variables.data());
+  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, variables.data());
   posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot start " + program + ": " + std::strerror(error));
   return pid;
 }
 
@@ -36,11 +40,16 @@ pid_t start(const std::vector<std::string>& environment, const std::string& what
 
 RankProcesses::RankProcesses(int size, const std::string& what) {
   for (int rank = 0; rank < size; ++rank) {
-    const std::vector<std::string> environment{"DABKE_RANK=" + std::to_string(rank),
-                                               "DABKE_SIZE=" + std::to_string(size),
-                                               "DABKE_RENDEZVOUS=file:" + place_.path()};
-    ranks_.push_back({start(environment, what, place_.path() + "/" + file(rank)), -1});
+    start(RANK_WORKER, what,
+          {"DABKE_RANK=" + std::to_string(rank), "DABKE_SIZE=" + std::to_string(size),
+           "DABKE_RENDEZVOUS=file:" + place_.path()});
   }
+}
+
+void RankProcesses::start(const std::string& program, const std::string& argument,
+                          const std::vector<std::string>& environment) {
+  const std::string output = place_.path() + "/" + file(static_cast<int>(ranks_.size()));
+  ranks_.push_back({spawn(program, argument, environment, output), -1});
 }
 
 RankProcesses::~RankProcesses() {
@@ -52,7 +61,7 @@ RankProcesses::~RankProcesses() {
 }
 
 void RankProcesses::signal(int rank, int signal) const {
-  ::kill(ranks_[static_cast<std::size_t>(rank)].pid, signal);
+  send_signal(ranks_[static_cast<std::size_t>(rank)].pid, signal);
 }
 
 std::string RankProcesses::output(int rank) const { return place_.text_of(file(rank)); }

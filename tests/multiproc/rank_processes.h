@@ -14,10 +14,16 @@ namespace dabke::test {
 
 class RankProcesses {
  public:
+  RankProcesses() = default;
+  /// A job whose ranks meet in a directory.
   RankProcesses(int size, const std::string& what);
   /// Kills the ranks that still run.
   ~RankProcesses();
 
+  /// Starts one more process, whose number is the next rank's. `environment` is "NAME=value" and so on.
+  void start(const std::string& program, const std::string& argument,
+             const std::vector<std::string>& environment);
+  int pid(int rank) const { return ranks_[static_cast<std::size_t>(rank)].pid; }
   void signal(int rank, int signal) const;
   /// True if the rank has printed `text`; waits up to 300 s.
   bool wait_for_output(int rank, const std::string& text) const;

@@ -1,8 +1,24 @@
 """Writes the outcome of each test to $DABKE_TEST_OUTCOMES for run.py: one file per rank of a job, or one
-file."""
+file.
+
+A test with the mark `two_ranks` is left out of jobs with more ranks, unless DABKE_TEST_MATRIX=full: it shows
+there what it shows with two.
+"""
 
 import json
 import os
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "two_ranks: jobs with more ranks leave this test out")
+
+
+def pytest_collection_modifyitems(config, items):
+    if int(os.environ.get("DABKE_SIZE", "1")) <= 2 or os.environ.get("DABKE_TEST_MATRIX") == "full":
+        return
+    dropped = [item for item in items if item.get_closest_marker("two_ranks")]
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if item not in dropped]
 
 
 def note(report):

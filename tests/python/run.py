@@ -37,6 +37,10 @@ PYTEST = [
     "--tb=short",
     f"--confcutdir={HERE}",
 ]
+IN_JOB, KERAS_JOB = [str(HERE / "in_job")], [str(HERE / "keras_job")]
+# The frameworks besides PyTorch, whose names are in the names of their tests' files.
+FRAMEWORKS = ("tensorflow", "keras", "jax")
+ANY_FRAMEWORK = " or ".join(FRAMEWORKS)  # as pytest's -k has it
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
 # At least two files run in parallel: each test starts some processes, which wait for one another.
 AT_ONCE = ["-n", str(max(2, (os.cpu_count() or 1) // 2)), "--dist", "loadfile"]
@@ -98,10 +102,16 @@ class Counts:
         return [self.numbers[each] for each in ("passed", "failed", "skipped")]
 
 
-def in_job(counts, dabkerun, ranks, arguments, tests_of="in_job", label="python", more_env=()):
+def files_of_frameworks():
+    """Each rank imports the files that it collects, so it gets no others."""
+    files = sorted((HERE / "in_job").glob("test_*.py"))
+    return [str(file) for file in files if any(each in file.name for each in FRAMEWORKS)]
+
+
+def in_job(counts, dabkerun, ranks, arguments, tests=IN_JOB, label="python", more_env=()):
     with tempfile.TemporaryDirectory() as folder:
         code = run_limited(
-            [dabkerun, "-np", str(ranks), *PYTEST, str(HERE / tests_of), *arguments],
+            [dabkerun, "-np", str(ranks), *PYTEST, *tests, *arguments],
             {**os.environ, "DABKE_TEST_OUTCOMES": folder, **dict(more_env)},
         )
         seen = [outcomes_in(Path(folder) / str(rank)) for rank in range(ranks)]
@@ -113,8 +123,6 @@ def in_job(counts, dabkerun, ranks, arguments, tests_of="in_job", label="python"
     )
 
 
-# An expression for the tests of the frameworks besides PyTorch, by the names of their files.
-FRAMEWORKS = "tensorflow or keras or jax"
 # The numbers of ranks for each of Keras's backends. Imports of TensorFlow and JAX take seconds.
 KERAS_JOBS = {"torch": (1, 2, 4), "jax": (2,), "tensorflow": (2,)}
 OF_TRAINING = ["-k", "test_training or test_loss_scale"]
@@ -128,11 +136,17 @@ def keras_jobs(counts, dabkerun, arguments):
         if importlib.util.find_spec(backend) is None:
             counts.add(f"keras on {backend}", {"keras_job": ("skipped", "")}, 0)
             continue
-        env = {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        path = os.pathsep.join([str(HERE / "one_backend"), os.environ.get("PYTHONPATH", "")])
+        env = {
+            "KERAS_BACKEND": backend,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
         is_full = os.environ.get("DABKE_TEST_MATRIX") == "full"
         for ranks in KERAS_JOBS["torch"] if is_full else numbers:
             chosen = [] if ranks == 2 or "-k" in arguments else OF_TRAINING
-            in_job(counts, dabkerun, ranks, [*chosen, *arguments], "keras_job", f"keras on {backend}", env)
+            in_job(counts, dabkerun, ranks, [*chosen, *arguments], KERAS_JOB, f"keras on {backend}", env)
 
 
 def programs(counts, dabkerun, arguments):
@@ -158,12 +172,13 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
-    of_frameworks = {"none": ["-k", f"not ({FRAMEWORKS})"], "only": ["-k", FRAMEWORKS]}.get(
+    of_frameworks = {"none": ["-k", f"not ({ANY_FRAMEWORK})"], "only": ["-k", ANY_FRAMEWORK]}.get(
         options.frameworks, []
     )
     if options.only in (None, "in_job"):
+        of_job = files_of_frameworks() if options.frameworks == "only" else IN_JOB
         for ranks in options.np or ((2, 4) if options.frameworks == "only" else (2, 3, 4)):
-            in_job(counts, options.dabkerun, ranks, [*of_frameworks, *arguments])
+            in_job(counts, options.dabkerun, ranks, [*of_frameworks, *arguments], of_job)
     if options.only in (None, "keras_job") and options.frameworks != "none":
         keras_jobs(counts, options.dabkerun, arguments)
     if options.only in (None, "programs"):

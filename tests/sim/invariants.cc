@@ -47,7 +47,7 @@ void Invariants::check_order(Rank rank, const negotiation::OrderedRequest& order
   last_number = ordered.number;
   const int members = members_of(rank, *ordered.agreed);
   const auto [entry, fresh] =
-      agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors});
+      agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors, ordered.changes});
   const Agreed& agreed = entry->second;
   const bool same = fresh || (agreed.request->name == ordered.agreed->name &&
                               agreed.request->process_set == ordered.agreed->process_set &&
@@ -59,11 +59,22 @@ void Invariants::check_order(Rank rank, const negotiation::OrderedRequest& order
                     ordered.number, agreed.request->name, agreed.request->process_set, agreed.contributors,
                     ordered.agreed->name, ordered.agreed->process_set, ordered.contributors, rank));
   }
+  check_changes(rank, ordered, agreed.changes);
   if (++entry->second.seen == members) agreed_.erase(entry);
   if (ordered.token != negotiation::Token::none && !difference(*ordered.agreed, *ordered.request).empty()) {
     throw Violation(fmt::format("rank {} runs '{}' with another signature than it submitted", rank,
                                 ordered.agreed->name));
   }
+}
+
+void Invariants::check_changes(Rank rank, const negotiation::OrderedRequest& ordered, std::uint64_t agreed) {
+  const bool is_of_world = ordered.agreed->process_set == kWorldSet;
+  std::uint64_t& last = ranks_[at(rank)].changes;
+  if (ordered.changes != agreed || ordered.changes < (is_of_world ? last : 0)) {
+    throw Violation(fmt::format("order {} carries {} changes on rank {}, {} elsewhere, after one with {}",
+                                ordered.number, ordered.changes, rank, agreed, last));
+  }
+  if (is_of_world) last = ordered.changes;
 }
 
 void Invariants::check_batches(Rank rank, const negotiation::ExecuteAction& action) {

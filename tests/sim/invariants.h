@@ -1,5 +1,6 @@
 // The invariants of a negotiation, checked at every order that a rank executes.
-//   1. An order means the same on every rank that executes it, and agrees with the rank's own request.
+//   1. An order means the same on every rank that executes it, and agrees with the rank's own request. It
+//      carries the same number of announced changes, never fewer than the order before it.
 //   2. The numbers of a rank's orders only go up.
 //   3. A rank executes only orders of its own process sets, and a set has the same ranks everywhere.
 //   4. Every member of a set runs its tensors in the same batches, in the order of their first tensors.
@@ -38,11 +39,13 @@ class Invariants {
   struct OfRank {
     std::uint64_t last_number = 0;
     TensorOfOrder last_batch;
+    std::uint64_t changes = 0;         // of the last order of the world
     std::map<ProcessSetId, int> sets;  // the rank's sets, with their sizes
   };
   struct Agreed {
     RequestRef request;
     int contributors;
+    std::uint64_t changes;
     int seen = 0;
   };
   struct RunBatch {
@@ -52,6 +55,7 @@ class Invariants {
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
   int members_of(Rank rank, const Request& request) const;
   void check_order(Rank rank, const negotiation::OrderedRequest& ordered);
+  void check_changes(Rank rank, const negotiation::OrderedRequest& ordered, std::uint64_t agreed);
   void check_batches(Rank rank, const negotiation::ExecuteAction& action);
   void check_batch(Rank rank, const BatchOfTensors& batch, int members);
 

@@ -59,6 +59,19 @@ TEST_CASE("a simulation notices an order that is not what the rank submitted") {
                     Contains("another signature than it submitted"));
 }
 
+TEST_CASE("a simulation notices announced changes that differ between ranks, and those that are taken back") {
+  Invariants invariants = of_three_ranks();
+  OrderedRequest ordered = order_of(1, request_of("x"));
+  ordered.changes = 2;
+  invariants.execute(0, action_of({{ordered, 0}}));
+  ordered.changes = 1;
+  CHECK_THROWS_WITH(invariants.execute(1, action_of({{ordered, 0}})),
+                    Contains("order 1 carries 1 changes on rank 1, 2 elsewhere"));
+  ordered = order_of(2, request_of("x"));
+  ordered.changes = 1;
+  CHECK_THROWS_WITH(invariants.execute(0, action_of({{ordered, 0}})), Contains("after one with 2"));
+}
+
 TEST_CASE("a simulation notices numbers that do not go up") {
   Invariants invariants = of_three_ranks();
   invariants.execute(0, action_of({{order_of(2, request_of("x")), 0}}));

@@ -1,4 +1,5 @@
-// sim: runs random jobs and checks the invariants of the negotiation, or prints the table of how it scales.
+// sim: runs random jobs and checks the invariants of the negotiation, or of elastic jobs, or prints the table
+// of how the negotiation scales.
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "tests/sim/elastic/elastic_jobs.h"
 #include "tests/sim/scaling.h"
 #include "tests/sim/workload.h"
 
@@ -45,6 +47,7 @@ int main(int argc, char** argv) {
   unsigned fixed_seeds = kFixedSeeds;
   double events = 0;
   int scaling = 0, scaling_from = 16;
+  bool is_elastic = false;
   app.add_option("--seed", seed, "Run the job of this seed alone, and say what it was.");
   app.add_option("--fixed", fixed_seeds, "How many of the fixed seeds to begin with.");
   app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")
@@ -52,6 +55,9 @@ int main(int argc, char** argv) {
   app.add_option("--for", for_seconds, "Seconds to go on with new random seeds after the fixed ones.");
   app.add_option("--events", events, "Go on with new random seeds for so many events at least, such as 1e8.")
       ->check(CLI::Range(0.0, 1e15));
+  app.add_flag("--elastic", is_elastic,
+               "Instead, simulate elastic jobs: the job of --seed, or with --events the jobs of all seeds "
+               "from there on.");
   app.add_option("--scaling", scaling,
                  "Instead, print the table of what negotiation costs, up to so many ranks.");
   app.add_option("--scaling-from", scaling_from,
@@ -60,6 +66,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (scaling > 0) return dabke::test::print_scaling(scaling_from, scaling);
+  if (is_elastic) return dabke::test::run_elastic_jobs(seed == 0 ? 1 : seed, events);
   std::uint64_t simulated = 0;
   if (seed != 0) return run(seed, ranks, true, simulated) ? 0 : 1;
 

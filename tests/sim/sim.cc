@@ -23,9 +23,7 @@ void Sim::forget_traffic() {
   for (Node& node : nodes_) node.traffic = {};
 }
 
-void Sim::schedule(TimePoint when, std::function<void()> run) {
-  queue_.push({when, sequence_++, std::move(run)});
-}
+void Sim::schedule(TimePoint when, std::function<void()> run) { queue_.schedule(when, std::move(run)); }
 
 void Sim::after(Duration delay, std::function<void()> then) { schedule(now() + delay, std::move(then)); }
 
@@ -54,6 +52,13 @@ void Sim::leave(Rank rank) {
   if (is_dead(rank)) return;
   simulation_.negotiator(rank).leave(now());
   settle(rank);
+}
+
+void Sim::announce_change(std::uint64_t changes) {
+  constexpr Rank kRoot = negotiation::Negotiator::kRoot;
+  if (is_dead(kRoot)) return;
+  simulation_.negotiator(kRoot).announce_change(changes);
+  settle(kRoot);
 }
 
 void Sim::kill(Rank rank) {
@@ -175,12 +180,9 @@ Sim::Done Sim::take_done(Rank rank, negotiation::Token token) {
 
 void Sim::run(Duration limit) {
   const TimePoint end = now() + limit;
-  while (!queue_.empty() && queue_.top().at <= end) {
-    Event event = std::move(const_cast<Event&>(queue_.top()));
-    queue_.pop();
-    simulation_.advance_to(std::max(now(), event.at));
-    ++events_;
-    event.run();
+  while (queue_.next_at() != kNever && queue_.next_at() <= end) {
+    simulation_.advance_to(std::max(now(), queue_.next_at()));
+    queue_.run_next();
   }
 }
 

@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/sim/event_queue.h"
 #include "tests/sim/simulation.h"
 
 namespace dabke::test {
@@ -70,7 +70,7 @@ class Sim final : private ActionSink {
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
   const std::shared_ptr<const negotiation::Topology>& topology() const { return simulation_.topology(); }
   std::uint64_t warnings() const { return simulation_.warnings(); }
-  std::uint64_t events() const { return events_; }
+  std::uint64_t events() const { return queue_.events(); }
   std::uint64_t orders(Rank rank) const { return nodes_[at(rank)].executed; }
   std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
   const std::string& last_warning() const { return simulation_.last_warning(); }
@@ -79,6 +79,8 @@ class Sim final : private ActionSink {
   void submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done);
   void want(Rank rank, ProcessSetId set, const std::string& name);
   void leave(Rank rank);
+  /// So many changes of the job's hosts have been announced.
+  void announce_change(std::uint64_t changes);
   void kill(Rank rank);
   void after(Duration delay, std::function<void()> then);
 
@@ -89,14 +91,6 @@ class Sim final : private ActionSink {
   std::size_t pending() const { return simulation_.invariants().tokens().count(); }
 
  private:
-  struct Event {
-    TimePoint at;
-    std::uint64_t sequence;
-    std::function<void()> run;
-    bool operator>(const Event& other) const {
-      return std::pair(at, sequence) > std::pair(other.at, other.sequence);
-    }
-  };
   using Done = std::function<void(const Completed&)>;
   struct Node {
     std::uint64_t executed = 0;
@@ -128,9 +122,7 @@ class Sim final : private ActionSink {
   std::vector<RootInput>* recording_ = nullptr;
   Simulation simulation_;
   std::mt19937 random_;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t events_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  EventQueue queue_;
   std::vector<Node> nodes_;
 };
 

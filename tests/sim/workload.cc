@@ -11,6 +11,7 @@ namespace dabke::test {
 namespace {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
@@ -394,6 +395,9 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
       }
     });
   }
+  for (std::uint64_t change = 1, last = static_cast<std::uint64_t>(pick(0, 3)); change <= last; ++change)
+    sim.after(milliseconds(5 * change) + microseconds(pick(0, 4000)),
+              [&sim, change] { sim.announce_change(change); });
   result.text =
       fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks, options.ranks_per_host,
                   options.radix, options.negotiator.sequencer.cache_capacity,

@@ -42,6 +42,7 @@ export class Builder {
     this.name = [];
     this.detail = [];
     this.order = [];
+    this.epoch = [];
     this.bytes = [];
     this.lastRank = [];
     this.lastBy = [];
@@ -135,6 +136,7 @@ export class Builder {
     this.name.push(this.names.number(name));
     this.detail.push(this.details.number(detail));
     this.order.push(number(args.order));
+    this.epoch.push(number(args.epoch) || 0);
     this.bytes.push(number(args.bytes));
     this.lastRank.push(number(args.last_rank ?? -1));
     this.lastBy.push(number(args.last_by_us));
@@ -194,6 +196,7 @@ export class Builder {
       begin: take(Float64Array, this.begin), end: take(Float64Array, this.end),
       row: take(Uint32Array, this.row), name: take(Uint32Array, this.name),
       detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
+      epoch: take(Float64Array, this.epoch),
       bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank),
       lastBy: take(Float64Array, this.lastBy),
       depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,

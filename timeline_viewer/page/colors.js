@@ -16,6 +16,7 @@ const KINDS = [
   [/^[A-Z]+_(ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER|RUN)/, '#56b4e9', 'data moves', 'run'],
   [/^\d+$/, '#f0e442', 'a rank is ready', ''],  // of Horovod's timelines
   [/^(step \d|STEP|CYCLE_START)/, '#c3c8d0', 'step', ''],
+  [/^epoch \d+: /, '#009e73', 'the ranks change', ''],
   [/^/, '', '', 'program'],
 ];
 const MOST_NAMES = 6;  // names of the program in the legend

@@ -11,7 +11,7 @@ import {showPlots} from './plots.js';
 import {find, goToNext, matcher} from './search.js';
 import {steerTime} from './steer.js';
 import {Steps} from './steps.js';
-import {processIn} from './tracks.js';
+import {jobIn, processIn} from './tracks.js';
 
 const at = id => document.getElementById(id);
 const lanes = new Lanes(at('lanes'), {
@@ -193,15 +193,16 @@ function look(begin, end) {
   lanes.look(begin - margin, end + margin);
 }
 
-/// `i` is the number of the report with this evidence.
+/// `i` is the number of the report with this evidence. Without a rank (-1), it is about the whole job.
 function showEvidence({rank, start_us, end_us, tensor, order}, i) {
   const {trace} = lanes, {name, shift} = jobOf(i), begin = start_us + shift, end = end_us + shift;
   if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
   look(begin, end);
+  const isOfJob = rank === -1, process = isOfJob ? jobIn(name) : processIn(name, `rank ${rank}`);
   const fits = i => trace.begin[i] <= end && trace.end[i] >= begin &&
-    (order == null || trace.order[i] === order);
+    (isOfJob || order == null || trace.order[i] === order);
   for (const row of trace.rows) {
-    if (row.process !== processIn(name, `rank ${rank}`) || (tensor != null && row.name !== tensor)) continue;
+    if (row.process !== process || (!isOfJob && tensor != null && row.name !== tensor)) continue;
     for (const lane of row.lanes)
       for (let i = lane.from; i < lane.to; i++) if (fits(i)) return lanes.select(i);
   }

@@ -59,18 +59,19 @@ function packed({begin, end, name}) {
 /// Returns a span for each batch that this rank was the last for. It lasts from the time when all others were
 /// ready until this rank's own submit.
 function lateSpans(trace, rows, rank) {
+  const keyOf = i => `${trace.epoch[i]}/${trace.order[i]}`;
   const submitted = new Map(), batches = [], made = noSpans();
   for (const row of rows) {
     for (const {from, to} of row.lanes) {
       for (let i = from; i < to; i++) {
         if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_'))
-          submitted.set(trace.order[i], trace.begin[i]);
+          submitted.set(keyOf(i), trace.begin[i]);
         if (trace.lastRank[i] === rank && trace.lastBy[i] > 0) batches.push(i);
       }
     }
   }
   for (const i of batches) {
-    const end = submitted.get(trace.order[i]) ?? trace.begin[i];
+    const end = submitted.get(keyOf(i)) ?? trace.begin[i];
     made.begin.push(end - trace.lastBy[i]);
     made.end.push(end);
     made.name.push(-1);

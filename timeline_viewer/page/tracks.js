@@ -16,12 +16,16 @@ export function rankIn(process) {
 
 export const isRank = process => rankIn(process) !== undefined;
 
-/// Returns 'counter', 'steps', 'batches', 'tensor' or 'thread'. `negotiates` is true if one of its
+/// Returns the name of the process of the whole job, in an elastic job. `file` is as in processIn().
+export const jobIn = file => processIn(file, 'job');
+
+/// Returns 'counter', 'changes', 'steps', 'batches', 'tensor' or 'thread'. `negotiates` is true if one of its
 /// events is a negotiation.
 export function kindOfTrack({process, name, tid, counter, negotiates}) {
   if (counter) return 'counter';
   // Horovod's timelines have a process for each tensor.
   if (tid === undefined) return negotiates ? 'tensor' : 'thread';
+  if (/(?:^| · )job$/.test(process) && name === 'changes') return 'changes';
   if (!isRank(process)) return 'thread';
   if (name === 'steps') return 'steps';
   if (/^lane(, overlapping \d+)?$/.test(name)) return 'batches';
@@ -31,7 +35,7 @@ export function kindOfTrack({process, name, tid, counter, negotiates}) {
 /// Returns words for the row within its process: "batches", "thread python 4711", "tensor layer1.weights".
 export function trackWords({name, kind}) {
   if (kind === 'batches') return name.replace(/^lane/, 'batches');
-  if (kind === 'steps' || kind === 'counter' || !name) return name;
+  if (['changes', 'counter', 'steps'].includes(kind) || !name) return name;
   return kind === 'thread' && /\b(thread|stream|link|queue)\b/i.test(name) ? name : `${kind} ${name}`;
 }
 

@@ -13,6 +13,7 @@ void bind_tensor(nanobind::module_& module);
 void bind_handle(nanobind::module_& module);
 void bind_collectives(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
+void bind_epochs(nanobind::module_& module);
 void bind_process_sets(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_statistics(nanobind::module_& module);

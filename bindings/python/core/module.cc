@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   bind_handle(module);
   bind_collectives(module);
   bind_job(module);
+  bind_epochs(module);
   bind_process_sets(module);
   bind_memory(module);
   bind_statistics(module);

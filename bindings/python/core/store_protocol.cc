@@ -25,6 +25,7 @@ void bind_store_protocol(nb::module_& module) {
   add("STORE_VALUE_PATH", protocol::kValuePath);
   add("STORE_COUNTER_PATH", protocol::kCounterPath);
   add("STORE_WAIT_PARAMETER", protocol::kWaitParameter);
+  add("STORE_AMOUNT_PARAMETER", protocol::kAmountParameter);
   add("STORE_JOB_HEADER", protocol::kJobHeader);
   add("STORE_NONCE_HEADER", protocol::kNonceHeader);
   add("STORE_BODY_HEADER", protocol::kBodyHeader);

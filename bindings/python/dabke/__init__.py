@@ -12,12 +12,13 @@ Start such a program by ``dabkerun -np 4 python train.py``, or from Python by ``
 documents all names.
 """
 
-from . import errors, job
+from . import elastic, epochs, errors, job
 from .barriers import *  # noqa: F403
 from .barriers import __all__ as _barriers
 from .collectives import *  # noqa: F403
 from .collectives import __all__ as _collectives
 from .compression import Compression
+from .epochs import *  # noqa: F403
 from .errors import DabkeError, HorovodInternalError
 from .handles import *  # noqa: F403
 from .handles import __all__ as _handles
@@ -36,10 +37,20 @@ from .timeline import *  # noqa: F403
 from .timeline import __all__ as _timeline
 
 __version__ = job.version()
-__all__ = ["Compression", "DabkeError", "HorovodInternalError", "RunError", "alloc", "errors", "run"]
+__all__ = [
+    "Compression",
+    "DabkeError",
+    "HorovodInternalError",
+    "RunError",
+    "alloc",
+    "elastic",
+    "errors",
+    "run",
+]
 for _names in (
     _barriers,
     _collectives,
+    epochs.__all__,
     _handles,
     job.__all__,
     _objects,

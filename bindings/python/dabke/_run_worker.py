@@ -6,10 +6,12 @@ import pickle
 import sys
 import time
 import traceback
+from typing import Any
 
+from . import job
 from .errors import HorovodInternalError
-from .run import Failure, pickler
-from .run_transport import rank_of
+from .run import Failure, Placed, pickler
+from .run_transport import elastic_worker, rank_of
 
 
 def main() -> None:
@@ -18,15 +20,25 @@ def main() -> None:
     sys.path[:] = path
     try:
         func, args, kwargs = pickle.loads(call)
-        outcome = pickler().dumps(func(*args, **kwargs))
+        outcome = _outcome(pickler().dumps(func(*args, **kwargs)))
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
+            if elastic_worker() is not None:
+                raise  # the rank has left the job in good order, and has no result
             outcome = pickle.dumps(None)
         else:
             is_consequence = isinstance(error, HorovodInternalError)
             rank.give(pickle.dumps(Failure(traceback.format_exc(), is_consequence, time.time())))
             raise  # the exit hooks abort the job
     rank.give(pickle.dumps(outcome))
+
+
+def _outcome(result: bytes) -> Any:
+    """Returns the result; in an elastic job with its place among the results."""
+    worker = elastic_worker()
+    if worker is None:
+        return result
+    return Placed(job.rank() if job.is_initialized() else worker, result)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core
@@ -47,6 +47,11 @@ class ProcessSet:
     def included(self) -> bool:
         """Returns True if this rank is in the set."""
         return _core.process_set_included(self._id())
+
+    def follow(self, ranks_by_id: Mapping[int, list[int]]) -> None:
+        """Takes the ranks that the runtime has for this set, if it has the set."""
+        if self.process_set_id is not None:
+            self._ranks = ranks_by_id.get(self.process_set_id, self._ranks)
 
     def _id(self) -> int:
         if self.process_set_id is None:
@@ -111,9 +116,10 @@ def add_process_set(process_set: ProcessSet | Sequence[int], *, among_members: b
 
     Raises:
         InvalidArgumentError: a rank does not exist or is given twice, the set exists already, or the caller
-            is not a member.
+            is not a member. In an elastic job: the caller has joined later, and is not in ``elastic.run``.
         MismatchError: the ranks name different sets.
     """
+    _check_others_can_call("add_process_set")
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     if added.process_set_id is not None:
         raise InvalidArgumentError(f"{added} has been added already")
@@ -143,6 +149,7 @@ def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) 
     """
     if process_set is global_process_set or process_set.process_set_id is None:
         return False
+    _check_others_can_call("remove_process_set")
     if among_members:
         _core.remove_process_set_among_members(process_set.process_set_id).wait()
     else:
@@ -151,6 +158,12 @@ def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) 
     with contextlib.suppress(ValueError):
         _added.remove(process_set)
     return True
+
+
+def _check_others_can_call(call: str) -> None:
+    from .epochs import check_others_can_call
+
+    check_others_can_call(call)
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
@@ -174,6 +187,16 @@ def adopt(process_sets: Iterable[ProcessSet]) -> None:
     for process_set in wanted:
         process_set.process_set_id = ids[tuple(process_set.ranks)]
         _added.append(process_set)
+
+
+def follow() -> None:
+    """Gives the sets their ranks in the epoch that has begun.
+
+    A set that has lost a rank keeps its number, and a collective in it raises the reason.
+    """
+    ranks_by_id = get_process_set_ids_and_ranks()
+    for process_set in _added:
+        process_set.follow(ranks_by_id)
 
 
 def forget_all() -> None:

@@ -32,6 +32,13 @@ class Failure(NamedTuple):
     when: float
 
 
+class Placed(NamedTuple):
+    """The result of a process of an elastic job. Results are sorted by `place`, which is mostly the rank."""
+
+    place: int
+    result: bytes
+
+
 def run(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -41,8 +48,19 @@ def run(
     hosts: str | None = None,
     env: Mapping[str, str] | None = None,
     launcher_args: Sequence[str] = (),
+    min_np: int | None = None,
+    max_np: int | None = None,
+    host_discovery_script: str | None = None,
+    slots_per_host: int | None = None,
+    reset_limit: int | None = None,
+    elastic_timeout: float | None = None,
+    blacklist_cooldown_range: Sequence[float] | None = None,
+    spares: int | None = None,
 ) -> list[Any]:
     """Runs ``func(*args, **kwargs)`` in `np` processes of one job.
+
+    The last eight arguments are for an elastic job, in which ranks may come and go. `min_np` or
+    `host_discovery_script` makes the job elastic.
 
     The function calls ``dabke.init()`` itself, as a program would. On one host, the function, its arguments
     and its results go through files in a directory that only this user can open. Between hosts they use
@@ -59,26 +77,76 @@ def run(
             this host.
         env: variables for the ranks, in addition to those of this process.
         launcher_args: flags for dabkerun, such as ["--timeline-filename", "trace.json"].
+        min_np: the fewest ranks with which the job goes on.
+        max_np: the most ranks.
+        host_discovery_script: a command that prints the hosts that are there now.
+        slots_per_host: the number of ranks on a host for which that command prints none.
+        reset_limit: the most changes of the ranks, after which the job ends.
+        elastic_timeout: the time in seconds in which `min_np` ranks must come together again.
+        blacklist_cooldown_range: the shortest and the longest time in seconds for which a host or a slot that
+            has failed is left out.
+        spares: the number of processes that wait to replace a lost rank.
 
     Returns:
-        the results, by rank.
+        the results, by rank. Of an elastic job, the results of the ranks that have run the function to its
+        end. They are in the order of the processes' start if the function calls ``shutdown``.
 
     Raises:
         RunError: a rank failed, or its result could not be pickled; the other ranks have been ended. Also
-            raised if a result cannot be unpickled here.
+            raised if a result cannot be unpickled here. In an elastic job, a rank may fail without this error
+            if the others go on.
         InvalidArgumentError: the function cannot be pickled. Between hosts also if it takes more than 64 MiB
-            with its arguments.
+            with its arguments, in an elastic job 768 KiB. Or an argument of an elastic job is given without
+            `min_np` and `host_discovery_script`.
     """
     from .launch import find_dabkerun  # late, so that python -m dabke.launch is the first to import it
 
     if np < 1:
         raise InvalidArgumentError(f"dabke.run: np={np}; at least one rank is needed")
-    with through_files() if hosts is None else over_dabkerun() as caller:
+    elastic = _elastic_flags(
+        {
+            "min_np": min_np,
+            "host_discovery_script": host_discovery_script,
+            "max_np": max_np,
+            "slots_per_host": slots_per_host,
+            "reset_limit": reset_limit,
+            "elastic_timeout": elastic_timeout,
+            "blacklist_cooldown_range": blacklist_cooldown_range,
+            "spares": spares,
+        }
+    )
+    is_here = hosts is None and host_discovery_script is None
+    with through_files() if is_here else over_dabkerun(bool(elastic)) as caller:
         given = caller.give(_pickled_call(func, tuple(args), dict(kwargs or {})))
-        command = [find_dabkerun(), "-np", str(np), *([] if hosts is None else ["-H", hosts]), *launcher_args]
+        command = [
+            find_dabkerun(),
+            "-np",
+            str(np),
+            *([] if hosts is None else ["-H", hosts]),
+            *elastic,
+            *launcher_args,
+        ]
         command += [sys.executable, "-m", "dabke._run_worker", *caller.arguments]
-        code, last_lines = _run_command(command, {**_own_environment(), **(env or {})}, given, caller)
-        return _results(caller.outcomes(np), np, code, last_lines)
+        code, last_lines = _run_command(
+            command, {**_own_environment(), **(env or {}), **caller.variables}, given, caller
+        )
+        if elastic:
+            return _elastic_results(caller.outcomes(), code, last_lines)
+        return _results(caller.outcomes(), np, code, last_lines)
+
+
+def _elastic_flags(arguments: Mapping[str, Any]) -> list[str]:
+    """Returns the flags of dabkerun for the arguments of an elastic job that are given."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if given and not {"min_np", "host_discovery_script"} & set(given):
+        raise InvalidArgumentError(
+            f"dabke.run: {', '.join(given)} needs an elastic job; pass min_np or host_discovery_script, too"
+        )
+    flags = []
+    for name, value in given.items():
+        values = value if name == "blacklist_cooldown_range" else [value]
+        flags += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return flags
 
 
 def _own_environment() -> dict[str, str]:
@@ -173,6 +241,23 @@ def _results(outcomes: Mapping[int, bytes], np: int, code: int, last_lines: list
         what = f"ranks {silent} ended without a result" if silent else "it failed after all ranks had ended"
         raise RunError(f"dabke.run: {what}; dabkerun exited with {code}:\n{''.join(last_lines)}")
     return [_unpickled(rank, results[rank]) for rank in range(np)]
+
+
+def _elastic_results(outcomes: Mapping[int, bytes], code: int, last_lines: list[str]) -> list[Any]:
+    """Returns the results of the ranks that have ended well, if the job has."""
+    failures: list[Failure] = []
+    results: list[Placed] = []
+    for data in outcomes.values():
+        outcome = pickle.loads(data)
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
+            results.append(outcome)
+    if code != 0 or not results:
+        first = min(failures, key=lambda failure: (failure.is_consequence, failure.when), default=None)
+        what = f"a rank failed:\n{first.traceback}" if first else "no rank has a result"
+        raise RunError(f"dabke.run: {what}; dabkerun exited with {code}:\n{''.join(last_lines)}")
+    return [_unpickled(each.place, each.result) for each in sorted(results)]
 
 
 def _unpickled(rank: int, result: bytes) -> Any:

@@ -64,6 +64,12 @@ def annotate(name: str) -> Iterator[None]:
 _program_marks = False
 _stepper: weakref.ref[Any] | None = None  # the optimizer whose steps are marked automatically
 _own_steps = itertools.count()
+_marked = 0
+
+
+def marked_steps() -> int:
+    """Returns how many steps this process has marked, by itself or by its optimizer."""
+    return _marked
 
 
 def mark_step(step: int) -> None:
@@ -72,14 +78,15 @@ def mark_step(step: int) -> None:
     Args:
         step: the number of the step.
     """
-    global _program_marks
+    global _marked, _program_marks
     _program_marks = True
     _core.mark_step(step)
+    _marked += 1
 
 
 def optimizer_stepped(optimizer: object) -> None:
     """Marks steps 0, 1, 2, ... of the first optimizer that steps, unless the program marks steps itself."""
-    global _stepper
+    global _marked, _stepper
     if _program_marks:
         return
     stepper = None if _stepper is None else _stepper()
@@ -87,3 +94,4 @@ def optimizer_stepped(optimizer: object) -> None:
         stepper, _stepper = optimizer, weakref.ref(optimizer)
     if stepper is optimizer and _core.is_initialized():
         _core.mark_step(next(_own_steps))
+        _marked += 1

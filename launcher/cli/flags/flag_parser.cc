@@ -12,6 +12,7 @@ namespace dabke::launcher {
 namespace {
 
 constexpr const char* kKnobGroup = "Settings";
+constexpr const char* kTwoWords = "MIN MAX";
 
 bool is_list(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
 
@@ -22,6 +23,7 @@ Flag flag_of(const CLI::Option& option) {
           .value_name = option.get_type_name(),
           .description = option.get_description(),
           .takes_value = option.get_items_expected_max() > 0,
+          .takes_two_words = option.get_type_name() == kTwoWords,
           .may_be_repeated = is_list(option),
           .is_knob = option.get_group() == kKnobGroup};
 }
@@ -37,6 +39,7 @@ class FlagParser::App : public CLI::App {
   explicit App(RawOptions& raw) : CLI::App("dabkerun") {
     set_help_flag();
     add_processes(raw);
+    add_elastic(raw);
     add_remote(raw);
     add_output(raw);
     add_information(raw);
@@ -53,6 +56,7 @@ class FlagParser::App : public CLI::App {
  private:
   // Each function adds one group of --help, in the order of --help.
   void add_processes(RawOptions& raw);
+  void add_elastic(RawOptions& raw);
   void add_remote(RawOptions& raw);
   void add_output(RawOptions& raw);
   void add_information(RawOptions& raw);
@@ -134,6 +138,45 @@ void FlagParser::App::add_processes(RawOptions& raw) {
              "after dabkerun received SIGTERM.")
       ->type_name("SECONDS")
       ->group(processes);
+}
+
+void FlagParser::App::add_elastic(RawOptions& raw) {
+  const std::string elastic = "Elastic jobs";
+  add_option("--min-np", raw.min_np,
+             "Go on when ranks are lost, as long as N are left. Fewer wait for others. The program must use "
+             "elastic training. Default: the value of -np.")
+      ->type_name("N")
+      ->group(elastic);
+  add_option("--max-np", raw.max_np, "Start new ranks when there are slots, up to N. Default: every slot.")
+      ->type_name("N")
+      ->group(elastic);
+  add_option("--host-discovery-script", raw.discovery_script,
+             "Run this command every second. It prints the hosts that the job may use, one a line, as "
+             "'server1:4' or 'server1'. Default: the hosts of -H, a file or a batch system.")
+      ->type_name("COMMAND")
+      ->group(elastic);
+  add_option("--slots-per-host", raw.slots_per_host,
+             "Use this number of slots for hosts that the script prints without one. Default: 1.")
+      ->type_name("N")
+      ->group(elastic);
+  add_option("--reset-limit", raw.reset_limit,
+             "End the job at the first change of its ranks after N changes. Default: no limit.")
+      ->type_name("N")
+      ->group(elastic);
+  add_option("--elastic-timeout", raw.elastic_timeout,
+             "Wait this long for enough ranks, at the start and after a change. Default: 600.")
+      ->type_name("SECONDS")
+      ->group(elastic);
+  add_option("--blacklist-cooldown-range", raw.cooldown_range,
+             "Leave a slot or a host out for MIN seconds after its first failure, and twice as long after "
+             "each further one, up to MAX. Default: 10 600.")
+      ->type_name(kTwoWords)
+      ->group(elastic);
+  add_option("--spares", raw.spares,
+             "Start N processes more than the job has ranks. They wait in init, and take the place of lost "
+             "ranks at once. Default: 0.")
+      ->type_name("N")
+      ->group(elastic);
 }
 
 void FlagParser::App::add_remote(RawOptions& raw) {

@@ -21,6 +21,8 @@ struct RawOptions {
   std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to,
                                                                         launcher = "auto";
   std::string grace_period, pty;
+  std::string min_np, max_np, discovery_script, slots_per_host, reset_limit, elastic_timeout, cooldown_range,
+      spares;
   std::vector<std::string> variables;
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell,
       mpi_arguments;
@@ -35,6 +37,7 @@ struct Flag {
   std::vector<std::string> short_names;  // "H"
   std::string group, value_name, description;
   bool takes_value = false;
+  bool takes_two_words = false;  // its value is two words
   bool may_be_repeated = false;  // and each value counts
   bool is_knob = false;          // the flag of a row of the knob table
 };

@@ -20,6 +20,8 @@ inline constexpr std::array kAliases{
     Alias{"--log-with-timestamp", "--no-log-hide-timestamp"},
     Alias{"--log-without-timestamp", "--log-hide-timestamp"},
     Alias{"--network-interface", "--network-interfaces"},
+    Alias{"--min-num-proc", "--min-np"},
+    Alias{"--max-num-proc", "--max-np"},
 };
 
 /// The first word of a command line for the doctor; also its topic of --help.
@@ -36,7 +38,6 @@ struct Refusal {
   std::string_view reason;
 };
 inline constexpr std::string_view kNoSuchMpi = "neither MPICH nor Open MPI has it; leave it out";
-inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
 inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
 inline constexpr std::string_view kNoHierarchy = "hierarchical reduction is always used; leave it out";
 inline constexpr std::array kRefusals{
@@ -44,15 +45,6 @@ inline constexpr std::array kRefusals{
     Refusal{"--binding-args", "use --mpi-args"},
     Refusal{"--mpi-threads-disable", kNoSuchMpi},
     Refusal{"--jsrun", "this version cannot launch through jsrun; leave it out"},
-    Refusal{"--host-discovery-script", kNoElastic},
-    Refusal{"--min-np", kNoElastic},
-    Refusal{"--min-num-proc", kNoElastic},
-    Refusal{"--max-np", kNoElastic},
-    Refusal{"--max-num-proc", kNoElastic},
-    Refusal{"--slots-per-host", kNoElastic},
-    Refusal{"--elastic-timeout", kNoElastic},
-    Refusal{"--reset-limit", kNoElastic},
-    Refusal{"--blacklist-cooldown-range", kNoElastic},
     Refusal{"--autotune", kNoTuning},
     Refusal{"--autotune-log-file", kNoTuning},
     Refusal{"--autotune-warmup-samples", kNoTuning},

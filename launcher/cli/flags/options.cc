@@ -118,6 +118,8 @@ Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::stri
         return Status(Code::invalid_argument, fmt::format("{}: its value is missing", spelled));
       }
       value = arguments[at++];
+      if (known->takes_two_words && at < arguments.size() && value->find_first_of(" ,") == std::string::npos)
+        *value += " " + arguments[at++];
     }
     if (takes_value && value->empty()) {
       return Status(Code::invalid_argument, fmt::format("{}: its value is empty", spelled));
@@ -249,12 +251,13 @@ Status take_knobs(const RawOptions& raw, Options& options) {
   return {};
 }
 
-Status take_values(const RawOptions& raw, Options& options) {
+Status take_values(const RawOptions& raw, const Environment& environment, Options& options) {
   DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
   DABKE_RETURN_IF_ERROR(take_choices(raw, options));
   DABKE_RETURN_IF_ERROR(take_ssh_port(raw.ssh_port));
   DABKE_RETURN_IF_ERROR(take_variables(raw.variables, options));
   DABKE_RETURN_IF_ERROR(take_grace_period(raw.grace_period, options));
+  DABKE_ASSIGN_OR_RETURN(options.elastic, take_elastic_options(raw, environment));
   return take_knobs(raw, options);
 }
 
@@ -356,7 +359,7 @@ Result<Words> flags_in_file(const FlagParser& line, const Environment& environme
     FlagParser alone;
     DABKE_RETURN_IF_ERROR(alone.parse(words));
     Options ignored;
-    if (const Status status = take_values(alone.raw, ignored); !status.is_ok())
+    if (const Status status = take_values(alone.raw, environment, ignored); !status.is_ok())
       return Status(Code::invalid_argument, fmt::format("{}: {}", where, status.message()));
     if (!is_said_elsewhere(*line.find(spelled_as_flag(line, entry.key)), line.raw, environment))
       flags.insert(flags.end(), words.begin(), words.end());
@@ -404,6 +407,13 @@ void take_texts(const RawOptions& raw, Options& options) {
   options.remote_shell = raw.remote_shell;
 }
 
+Status settle_elastic(Options& options) {
+  const std::string hosts = !options.hosts.empty() ? "-H" : !options.hostfile.empty() ? "--hostfile" : "";
+  if (options.launcher == "mpi")
+    return {Code::invalid_argument, "--launcher mpi: mpirun cannot start further ranks; leave it out"};
+  return settle_elastic_options(*options.elastic, options.num_proc, hosts);
+}
+
 /// Checks that there is a command exactly where one is needed. `arguments` are without the first word of the
 /// doctor.
 Status check_command(const Options& options, const RawOptions& raw, std::span<const std::string> arguments) {
@@ -445,7 +455,8 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   if (options.action != Action::run && options.action != Action::doctor) return options;
   take_texts(raw, options);
   if (line_parser.raw.hosts.empty() && line_parser.raw.hostfile.empty()) options.hosts_from = raw.config_file;
-  DABKE_RETURN_IF_ERROR(take_values(raw, options));
+  DABKE_RETURN_IF_ERROR(take_values(raw, environment, options));
+  if (options.elastic) DABKE_RETURN_IF_ERROR(settle_elastic(options));
   DABKE_RETURN_IF_ERROR(check_command(options, raw, arguments));
   return options;
 }

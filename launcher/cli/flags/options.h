@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cli/flags/elastic_options.h"
 #include "launcher/cli/flags/given_variables.h"
 #include "launcher/machine/core_shares.h"
 #include "launcher/process/supervisor.h"
@@ -20,9 +21,10 @@ enum class Action { run, doctor, help, version, check_build, print_knobs, print_
 
 struct Options {
   Action action = Action::run;
-  int num_proc = 0;               // 0: one rank for each slot of the hosts
-  std::string hosts;              // -H; empty: not given
-  std::string hostfile;           // empty: not given
+  int num_proc = 0;                       // 0: one rank for each slot of the hosts
+  std::optional<ElasticOptions> elastic;  // nothing: a job of fixed size
+  std::string hosts;                      // -H; empty: not given
+  std::string hostfile;                   // empty: not given
   std::string hosts_from;         // the config file that gives one of the two above; empty: the command line
   std::string launcher = "auto";  // how agents are started on other hosts: auto, ssh, slurm, mpi
   std::string mpi_arguments;      // additional words for mpirun

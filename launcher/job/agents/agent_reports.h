@@ -29,9 +29,12 @@ class AgentReports {
   // The consequences for ranks when agents start or are lost.
   /// Every agent is ready, and is about to start its ranks.
   virtual void all_ready() = 0;
+  /// In an elastic job: this agent takes ranks from now on.
+  virtual void agent_ready(const AgentLink& agent) = 0;
   /// The agent could not start all of its ranks; the reason is logged.
   virtual void start_failed(const AgentLink& agent) = 0;
-  /// The agent was lost before all of its ranks were over. `lines` are the log lines for the loss.
+  /// The agent was lost before all of its ranks were over; in an elastic job, whatever it had. `lines` are
+  /// the log lines for the loss.
   virtual void agent_lost(const AgentLink& agent, const std::vector<std::string>& lines,
                           bool is_srun_lost) = 0;
 };

@@ -38,6 +38,7 @@ AgentLink& JobAgents::add(std::string host, PrepareMessage prepare) {
 
 void JobAgents::start() {
   if (refused_with_) return;
+  is_started_ = settings_.is_elastic;
   if (const Status started = starter_.start(agents_); !started.is_ok()) {
     log_.log(started.message());
     refuse(1);
@@ -86,7 +87,7 @@ void JobAgents::tick() {
       lose(*agent,
            fmt::format("nothing received for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)", agent->silence_limit_s()));
   }
-  if (!is_started_) start();
+  if (!is_started_ || settings_.is_elastic) start();
   if (look_for_supervisors_at_ && Clock::now() >= *look_for_supervisors_at_) await_lost_supervisors();
 }
 
@@ -135,7 +136,7 @@ void JobAgents::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
   if (deliver_report(agent, frame, reports_)) return;
   const std::string_view content = frame.content;
   switch (static_cast<FrameKind>(frame.kind)) {
-    case FrameKind::ready: agent.phase = AgentLink::Phase::ready; return go_when_ready();
+    case FrameKind::ready: return take_ready(agent);
     case FrameKind::failed:
       return take_as<FailedMessage>(content, [&](const auto& failed) { take_failure(agent, failed); });
     case FrameKind::log: return take_as<TextMessage>(content, [&](const auto& text) { log_.log(text.text); });
@@ -156,7 +157,14 @@ void JobAgents::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
 
 /// Before the start, the host cannot run the job. After it, a rank could not be started.
 void JobAgents::take_failure(AgentLink& agent, const FailedMessage& failed) {
-  log_.log(agent.is_local() ? failed.why : fmt::format("host {}: {}", agent.host(), failed.why));
+  const std::string why =
+      agent.is_local() ? failed.why : fmt::format("host {}: {}", agent.host(), failed.why);
+  if (settings_.is_elastic) {
+    agent.phase = AgentLink::Phase::lost;
+    agent.close();
+    return reports_.agent_lost(agent, {why}, false);
+  }
+  log_.log(why);
   refused_with_ = refused_with_.value_or(failed.exit_code);
   if (is_started_) return reports_.start_failed(agent);
   agent.phase = AgentLink::Phase::lost;
@@ -176,9 +184,23 @@ void JobAgents::take_arrivals(const std::vector<pollfd>& entries) {
   refuse(1);
 }
 
+void JobAgents::take_ready(AgentLink& agent) {
+  agent.phase = AgentLink::Phase::ready;
+  if (!settings_.is_elastic) return go_when_ready();
+  agent.phase = AgentLink::Phase::running;
+  agent.send(FrameKind::go);
+  reports_.agent_ready(agent);
+}
+
 /// Sends the orders once the machine of every host is known, because the placement of ranks depends on it.
 void JobAgents::order_when_greeted() {
   const auto has_greeted = [](const auto& agent) { return agent->phase == AgentLink::Phase::greeted; };
+  if (settings_.is_elastic) {
+    for (const auto& agent : agents_) {
+      if (has_greeted(agent)) agent->send_order();
+    }
+    return;
+  }
   if (is_started_ || std::ranges::none_of(agents_, has_greeted) ||
       !std::ranges::all_of(agents_, [&](const auto& agent) {
         return has_greeted(agent) || agent->phase == AgentLink::Phase::lost ||
@@ -228,7 +250,7 @@ void JobAgents::go_when_ready() {
 
 /// `why` is the reason, if it is known. The loss of an agent whose ranks are all over is ignored.
 void JobAgents::lose(AgentLink& agent, const std::string& why) {
-  if (is_started_ && !ranks_.are_any_left(agent)) return agent.close();
+  if (is_started_ && !settings_.is_elastic && !ranks_.are_any_left(agent)) return agent.close();
   const bool had_arrived = agent.phase != AgentLink::Phase::arriving;
   agent.phase = AgentLink::Phase::lost;
   if (!why.empty()) agent.kill_process();

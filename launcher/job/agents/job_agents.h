@@ -4,6 +4,8 @@
 // 2. When all have greeted, it is known which hosts are one machine. Each agent then gets its order.
 // 3. When all are ready, all get `go`. From then on they report their ranks.
 // 4. A host that cannot run its part before that refuses the job: no rank of any host is started.
+// 5. In an elastic job each agent is for itself: it gets its order when it has greeted, and takes ranks when
+//    it is ready. Agents may be added at any time. One that cannot start is lost.
 #pragma once
 
 #include <poll.h>
@@ -30,14 +32,17 @@ class JobAgents {
   struct Settings {
     double start_timeout_s = 0;
     std::string store;  // its address, for agents that carry connections to it
+    bool is_elastic = false;
   };
   /// Stores references to all arguments but the starter. Consequences for ranks are reported to `reports`,
   /// never before start().
   JobAgents(AgentStarter starter, Settings settings, JobLog& log, JobRanks& ranks, AgentReports& reports);
 
-  /// Adds an agent. The caller starts the agent of this host; start() starts the others.
+  /// Adds an agent. The caller starts the agent of this host; start() and tick() start the others.
   AgentLink& add(std::string host, PrepareMessage prepare);
   std::size_t size() const { return agents_.size(); }
+  /// False if an agent that is added now would never be started.
+  bool can_add() const { return starter_.can_start_more(); }
 
   /// True once ranks have been started.
   bool is_started() const { return is_started_; }
@@ -73,6 +78,7 @@ class JobAgents {
   void open_store_connection(AgentLink& agent, std::int64_t connection);
   void take_arrivals(const std::vector<pollfd>& entries);
   void order_when_greeted();
+  void take_ready(AgentLink& agent);
   void merge_machines();
   void go_when_ready();
   void lose(AgentLink& agent, const std::string& why);

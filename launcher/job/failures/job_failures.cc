@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,17 +21,17 @@ constexpr auto kLookTime = 1s;
 
 }  // namespace
 
-JobFailures::JobFailures(FailureWatch& failure, JobLog& log, const JobRanks& ranks, JobAgents& agents,
+JobFailures::JobFailures(FailureWatch& failure, JobLog& log, CurrentRanks ranks, JobAgents& agents,
                          JobEnding& ending)
     : failure_(failure),
       log_(log),
-      ranks_(ranks),
+      ranks_(std::move(ranks)),
       agents_(agents),
       ending_(ending),
       hang_([this](const HangWatch::Verdict& verdict) { log_verdict(verdict); }) {}
 
 void JobFailures::take_dumps(TimePoint now) {
-  if (gatherer_ != nullptr) hang_.take(gatherer_->take_dumps(), ranks_, now);
+  if (gatherer_ != nullptr) hang_.take(gatherer_->take_dumps(), ranks_(), now);
 }
 
 TimePoint JobFailures::deadline() const {
@@ -45,12 +46,12 @@ void JobFailures::tick(TimePoint now) {
     survey(ProcessSurvey::Purpose::hang, now + kLookTime);
   const auto ended = survey_.take_ended(now);
   if (ended.contains(ProcessSurvey::Purpose::failure)) settle_failure(now);
-  if (ended.contains(ProcessSurvey::Purpose::hang) && hang_.judge_at()) hang_.judge(ranks_);
+  if (ended.contains(ProcessSurvey::Purpose::hang) && hang_.judge_at()) hang_.judge(ranks_());
 }
 
 void JobFailures::conclude(TimePoint now) {
   take_dumps(now);
-  if (hang_.judge_at()) hang_.judge(ranks_);
+  if (hang_.judge_at()) hang_.judge(ranks_());
 }
 
 void JobFailures::survey(ProcessSurvey::Purpose purpose, TimePoint limit) {
@@ -59,9 +60,9 @@ void JobFailures::survey(ProcessSurvey::Purpose purpose, TimePoint limit) {
 }
 
 void JobFailures::settle_failure(TimePoint now) {
-  const auto first = failure_.settle(ranks_, now);
+  const auto first = failure_.settle(ranks_(), now);
   if (!first) return;
-  hang_.note_failure(ranks_);
+  hang_.note_failure(ranks_());
   log_.log(fmt::format("rank {} on host {} (pid {}) {}; ending the other ranks", first->rank, first->host,
                        first->pid, describe(*first)));
   ending_.end(Command::kEnd, now);
@@ -78,7 +79,7 @@ void JobFailures::log_dump_files(std::string_view indent) {
   const std::vector<std::string> paths = gatherer_->dump_files();
   if (paths.empty()) return;
   are_dump_files_logged_ = true;
-  log_.log(fmt::format("{}{}", indent, diagnosis::dumps_text(paths, ranks_.size(), agents_.size() == 1)));
+  log_.log(fmt::format("{}{}", indent, diagnosis::dumps_text(paths, ranks_().size(), agents_.size() == 1)));
 }
 
 }  // namespace dabke::launcher

@@ -2,6 +2,7 @@
 // the states of the ranks are explained.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "launcher/job/agents/job_agents.h"
@@ -18,9 +19,11 @@ namespace dabke::launcher {
 
 class JobFailures {
  public:
-  /// Stores references to all arguments.
-  JobFailures(FailureWatch& failure, JobLog& log, const JobRanks& ranks, JobAgents& agents,
-              JobEnding& ending);
+  /// Returns the ranks of the job, by their numbers in dumps. In an elastic job these are the members of the
+  /// current epoch.
+  using CurrentRanks = std::function<JobRanks()>;
+  /// Stores references to all other arguments.
+  JobFailures(FailureWatch& failure, JobLog& log, CurrentRanks ranks, JobAgents& agents, JobEnding& ending);
   JobFailures(const JobFailures&) = delete;  // its hang watch refers to it
   JobFailures& operator=(const JobFailures&) = delete;
 
@@ -46,7 +49,7 @@ class JobFailures {
 
   FailureWatch& failure_;
   JobLog& log_;
-  const JobRanks& ranks_;
+  const CurrentRanks ranks_;
   JobAgents& agents_;
   JobEnding& ending_;
   ReportGatherer* gatherer_ = nullptr;

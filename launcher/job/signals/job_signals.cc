@@ -36,7 +36,7 @@ void JobSignals::take(const AgentLink& agent, const SignalledMessage& signalled)
 
 SignalAnswers::Stage JobSignals::stage() const {
   if (!job_.agents.is_started()) return SignalAnswers::Stage::starting;
-  if (!job_.ranks.are_any_left()) return SignalAnswers::Stage::printing;
+  if (job_.is_over()) return SignalAnswers::Stage::printing;
   return job_.failure.is_closed() ? SignalAnswers::Stage::ending : SignalAnswers::Stage::running;
 }
 

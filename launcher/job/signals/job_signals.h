@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "launcher/job/agents/job_agents.h"
 #include "launcher/job/failures/failure_watch.h"
@@ -27,16 +29,16 @@ class JobSignals {
   /// References to the objects on which signals act.
   struct Job {
     JobLog& log;
-    const JobRanks& ranks;
     JobOutput& output;
     JobAgents& agents;
     JobEnding& ending;
     FailureWatch& failure;
     const RankTerminals& terminals;
+    std::function<bool()> is_over;  // nothing of a rank is left, and no rank will be started
   };
 
   /// `fd` is a signalfd of the signals to take; the caller owns it.
-  JobSignals(int fd, Settings settings, Job job) : fd_(fd), settings_(settings), job_(job) {}
+  JobSignals(int fd, Settings settings, Job job) : fd_(fd), settings_(settings), job_(std::move(job)) {}
 
   /// Readable when there is a signal for take_one().
   int fd() const { return fd_; }

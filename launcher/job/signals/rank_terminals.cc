@@ -15,8 +15,8 @@ void RankTerminals::resize() const {
   const TerminalSize whole = terminal_size(STDOUT_FILENO);
   for (const JobRank& rank : ranks_.all()) {
     const TerminalSize size = output_.room_in(rank.rank(), whole);
-    if (rank.agent->is_local()) {
-      launcher::resize(output_.stdout_pipe(rank.rank()), size);
+    if (const int pipe = output_.stdout_pipe(rank.rank()); pipe >= 0) {
+      launcher::resize(pipe, size);
     } else if (rank.agent->phase == AgentLink::Phase::running) {
       rank.agent->send(FrameKind::window, WindowMessage{rank.rank(), static_cast<std::int32_t>(size.rows),
                                                         static_cast<std::int32_t>(size.columns)});

@@ -24,7 +24,4 @@ std::string to_text(const Answer& answer);
 /// None if the text makes no sense.
 std::optional<Answer> read_answer(std::string_view text);
 
-/// The key of the number of changes that dabkerun has announced.
-inline constexpr const char* kChangeKey = "elastic/change";
-
 }  // namespace dabke::bootstrap

@@ -19,9 +19,9 @@ std::optional<WorkerId> arriving_worker(std::string_view key) {
 }
 
 std::string to_text(const Arrival& arrival) {
-  return fmt::format("{} {} {} {} {} {}\n{}\n", arrival.worker, arrival.visit, arrival.epoch,
-                     optional_word(arrival.commit), links::to_text(arrival.process), one_line(arrival.host),
-                     one_line(arrival.process_sets));
+  return fmt::format("{} {} {} {} {} {} {}\n{}\n", arrival.worker, arrival.visit, arrival.epoch,
+                     optional_word(arrival.commit), arrival.repeated_steps, links::to_text(arrival.process),
+                     one_line(arrival.host), one_line(arrival.process_sets));
 }
 
 std::optional<Arrival> read_arrival(std::string_view text) {
@@ -31,6 +31,7 @@ std::optional<Arrival> read_arrival(std::string_view text) {
   line.number(arrival.visit);
   line.number(arrival.epoch);
   line.optional_number(arrival.commit);
+  line.number(arrival.repeated_steps);
   arrival.process = links::parse_process(line.word());
   arrival.host = line.rest();
   arrival.process_sets = take_line(text);
@@ -40,5 +41,7 @@ std::optional<Arrival> read_arrival(std::string_view text) {
 std::string answer_key(WorkerId worker, std::uint64_t visit) {
   return fmt::format("elastic/answer/{}/{}", worker, visit);
 }
+
+std::string end_key(WorkerId worker) { return fmt::format("elastic/end/{}", worker); }
 
 }  // namespace dabke::bootstrap

@@ -19,6 +19,7 @@ struct Arrival {
   std::uint64_t visit = 1;                   // counts the arrivals of this process
   std::uint64_t epoch = 0;                   // the epoch that this process has left; 0: it is new
   std::optional<std::uint64_t> commit = {};  // the number of its newest commit; none: it has no state
+  std::uint64_t repeated_steps = 0;          // training steps since that commit that were lost
   std::string host;
   links::ProcessIdentity process;
   std::string process_sets;  // as process_sets_of() in roster.h
@@ -35,7 +36,10 @@ std::string to_text(const Arrival& arrival);
 /// None if the text makes no sense.
 std::optional<Arrival> read_arrival(std::string_view text);
 
-/// The key of the answer to an arrival: `joined` and the epoch's number, or `refused` and the reason.
+/// The key of the answer to an arrival (answer.h).
 std::string answer_key(WorkerId worker, std::uint64_t visit);
+/// The key of the record that dabkerun leaves when the process has ended (runtime/base/ended_rank.h). The
+/// ranks that have lost it wait for the record for a moment.
+std::string end_key(WorkerId worker);
 
 }  // namespace dabke::bootstrap

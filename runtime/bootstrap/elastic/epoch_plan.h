@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/bootstrap/elastic/arrival.h"
@@ -20,6 +21,7 @@ struct EpochMember {
   std::optional<std::uint64_t> commit = {};
   links::ProcessIdentity process;
   std::string host;
+  std::string process_sets = {};  // as in its arrival
   friend bool operator==(const EpochMember&, const EpochMember&) = default;
 };
 
@@ -32,6 +34,7 @@ struct LostMember {
 
 struct EpochPlan {
   std::uint64_t epoch = 1;
+  std::uint64_t change = 0;          // changes announced before this epoch; they are counted through the job
   std::vector<EpochMember> members;  // by rank
   std::vector<LostMember> lost;      // since the epoch before
 
@@ -43,6 +46,10 @@ struct EpochPlan {
 };
 
 std::string plan_key(std::uint64_t epoch);
+/// The key of an announced change, counted from 1. The value describes the change in one line.
+std::string change_key(std::uint64_t change);
+/// The key and the value with which dabkerun reports the loss of a member to those that still form the epoch.
+std::pair<std::string, std::string> loss_note(std::uint64_t epoch, const std::string& why);
 std::string to_text(const EpochPlan& plan);
 /// None if the text makes no sense.
 std::optional<EpochPlan> read_epoch_plan(std::string_view text);

@@ -23,6 +23,7 @@ struct OrderedRequest {
   RequestRef request;  // this rank's own; on a joined rank the others', without rows if the first dimension
                        // is free
   int contributors = 0;
+  std::uint64_t changes = 0;  // of the job's hosts, announced before this order of the world
 };
 /// The batch in which one tensor of an ExecuteAction travels.
 struct BatchedTensor {
@@ -44,11 +45,13 @@ struct ExecuteAction {
 struct CompleteAction {
   Token token;
   Status status;
-  std::int64_t value = 0;  // join: the last rank; add_process_set: the id
+  std::int64_t value = 0;     // join: the last rank; add_process_set: the id
+  std::uint64_t changes = 0;  // as in an OrderedRequest
 };
 struct ProcessSetAction {
   ProcessSetId id;
-  std::vector<Rank> ranks;  // empty if the set is removed
+  std::vector<Rank> ranks;        // empty if the set is removed
+  bool is_among_members = false;  // its members alone have added it
 };
 struct WarnAction {
   std::string text;

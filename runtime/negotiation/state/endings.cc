@@ -9,8 +9,8 @@
 
 namespace dabke::negotiation {
 
-void Endings::complete(Token token, Status status, std::int64_t value) {
-  if (token != Token::none) outbox_.add(CompleteAction{token, std::move(status), value});
+void Endings::complete(Token token, Status status, std::int64_t value, std::uint64_t changes) {
+  if (token != Token::none) outbox_.add(CompleteAction{token, std::move(status), value, changes});
 }
 
 void Endings::abort(const Status& cause) {

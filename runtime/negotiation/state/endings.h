@@ -17,7 +17,7 @@ class Endings {
  public:
   Endings(NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
 
-  void complete(Token token, Status status, std::int64_t value = 0);
+  void complete(Token token, Status status, std::int64_t value = 0, std::uint64_t changes = 0);
   /// Ends the job on every rank with this cause, unless it is over.
   void abort(const Status& cause);
   /// Like abort(), but also ends the last runs if the job is over. `except` has sent the cause, and is not

@@ -7,14 +7,19 @@
 namespace dabke::negotiation {
 namespace {
 
+void add_first_set(NegotiationState& state, const FirstSet& set) {
+  state.sets.add(set.id, set.ranks);
+  state.collector.add_set(set.id, set.ranks);
+  if (state.sequencer) state.sequencer->add_first_set(set);
+}
+
 /// Adds the sets that all ranks have from the start.
-void add_static_sets(NegotiationState& state) {
-  for (const std::vector<Rank>& ranks : state.options.static_sets) {
-    const ProcessSetId id = state.sets.next_id();
-    state.sets.add(id, ranks);
-    state.collector.add_set(id, ranks);
-    if (state.sequencer) state.sequencer->add_static_set(id, ranks);
-  }
+void add_first_sets(NegotiationState& state) {
+  for (const std::vector<Rank>& ranks : state.options.static_sets)
+    add_first_set(state, {state.sets.next_id(), ranks});
+  const FirstSets& first = state.options.first_sets;
+  for (const FirstSet& set : first.sets) add_first_set(state, set);
+  if (state.sequencer) state.sequencer->begin_set_ids_at(first.next_id);
 }
 
 }  // namespace
@@ -28,7 +33,7 @@ NegotiationState::NegotiationState(MachineOptions from)
   if (options.rank == kRootRank) {
     sequencer = std::make_unique<Sequencer>(options.sequencer, options.topology, tensors, cache);
   }
-  add_static_sets(*this);
+  add_first_sets(*this);
 }
 
 std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root) {

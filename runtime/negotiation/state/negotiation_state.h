@@ -18,6 +18,7 @@
 
 #include "runtime/base/deadlines.h"
 #include "runtime/base/status.h"
+#include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batching/learned_batches.h"
 #include "runtime/negotiation/state/sequencer.h"
 #include "runtime/negotiation/tables/collector.h"
@@ -40,6 +41,7 @@ struct MachineOptions {
   bool gives_stacks = false;                   // StackAction is answered
   ProcessOf process_of;                        // called for neighbours in the tree; empty: nothing is known
   std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
+  FirstSets first_sets;                        // besides these, of an epoch of an elastic job
   DeviceTypes serves;  // with which it can take part once it has joined; the host always
   Sequencer::Options sequencer;
 };
@@ -56,6 +58,8 @@ struct NegotiationState {
   NegotiationState& operator=(const NegotiationState&) = delete;
 
   bool is_root() const { return sequencer != nullptr; }
+  /// The changes that an operation of this set carries. Only what all ranks run carries them.
+  std::uint64_t changes_for(ProcessSetId set) const { return set == kWorldSet ? changes : 0; }
   Rank parent() const { return options.topology->parent(options.rank); }
   const std::vector<Rank>& children() const { return options.topology->children(options.rank); }
   /// "rank 3 on host-b".
@@ -82,6 +86,7 @@ struct NegotiationState {
   std::unique_ptr<Sequencer> sequencer;  // on the root; null elsewhere
   std::map<ProcessSetId, Join> joins;    // pending on this rank
   std::uint64_t last_order = 0;          // the number of the last order applied
+  std::uint64_t changes = 0;             // of the job's hosts, announced by an order; 0: none in this epoch
   std::vector<bool> left;
   std::vector<TimePoint> left_at;  // when this rank learned of the departure
   Rank first_left = -1;            // the others could not go on without it, so they left as well

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -287,8 +288,20 @@ void Sequencer::number(wire::Order order, std::vector<wire::Order>& orders) {
   orders.push_back(std::move(order));
 }
 
+/// Orders what was announced, if `next` is a run in the world.
+void Sequencer::order_change(const ReadyOrder& next, std::vector<wire::Order>& orders) {
+  if (next.order.kind != wire::Order::Kind::run) return;
+  const ProcessSetId set = next.entry != nullptr ? next.entry->process_set : next.request->process_set;
+  if (set != kWorldSet) return;
+  wire::Order order;
+  order.kind = wire::Order::Kind::change;
+  order.changes = std::exchange(changes_, 0);
+  number(std::move(order), orders);
+}
+
 void Sequencer::sequence(ReadyOrder ready, std::vector<wire::Order>& orders) {
   wire::Order& order = ready.order;
+  if (changes_ != 0) order_change(ready, orders);
   if (order.kind == wire::Order::Kind::run && removes_set(ready.request->kind) && order.new_set > kWorldSet)
     slots_.give_back_all(order.new_set);
   if (order.kind != wire::Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/settings/fusion_settings.h"
+#include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batching/ready_list.h"
 #include "runtime/negotiation/batching/step_learner.h"
 #include "runtime/negotiation/tables/collector.h"
@@ -39,10 +40,12 @@ class Sequencer {
   Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
             const ResponseCache& cache);
 
-  void add_static_set(ProcessSetId id, std::vector<Rank> ranks) {
-    sets_.add(id, std::move(ranks));
-    holds_.hold_by_job(id);
+  void add_first_set(const FirstSet& set) {
+    sets_.add(set.id, set.ranks);
+    set.is_among_members ? holds_.hold_by_members(set.id) : holds_.hold_by_job(set.id);
   }
+  /// Gives new sets no id below `id`.
+  void begin_set_ids_at(ProcessSetId id) { sets_.begin_ids_at(id); }
   void complete(TensorEntry& entry, Collector::Taken taken, TimePoint now);
   /// Called when all ranks of the set have joined.
   void all_joined(ProcessSetId id, Rank last, TimePoint now);
@@ -58,6 +61,9 @@ class Sequencer {
   /// Called when a thread waits for a name that its rank has reported.
   void awaited(const TensorEntry& entry, TimePoint now);
   void change_timeline(wire::TimelineChange change, TimePoint now);
+  /// So many changes of the job's hosts have been announced. Ordered before the next run in the world, so
+  /// that nothing is sent for it alone.
+  void announce_change(std::uint64_t changes) { changes_ = changes; }
   /// Called when the slot is taken back: what is ready under it is ordered with the whole signature.
   void spell_out(wire::Slot slot) { ready_.spell_out(slot); }
 
@@ -84,6 +90,7 @@ class Sequencer {
   void mark_batches();
   std::uint64_t learned_batch_of(wire::Slot slot) const;
   void announce_learned(std::vector<wire::Order>& orders);
+  void order_change(const ReadyOrder& next, std::vector<wire::Order>& orders);
 
   Options options_;
   std::shared_ptr<const Topology> topology_;
@@ -101,6 +108,7 @@ class Sequencer {
   ReadyList ready_;
   std::vector<ReadyOrder> going_;  // used by take_orders() only
   std::uint64_t next_number_ = 1;
+  std::uint64_t changes_ = 0;  // announced and not ordered yet; 0: none
 };
 
 }  // namespace dabke::negotiation

@@ -1,6 +1,7 @@
 // The process sets that exist. Every rank has the same table at the same point of the order sequence.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,8 @@ class ProcessSets {
   void remove(ProcessSetId id);
   /// Returns an id that was never used before in this init.
   ProcessSetId next_id() const { return next_id_; }
+  /// Uses no id below `id`: the job has used them before.
+  void begin_ids_at(ProcessSetId id) { next_id_ = std::max(next_id_, id); }
 
  private:
   int set_rank_in(ProcessSetId id, Rank rank) const;

@@ -128,6 +128,7 @@ struct Order {
     learned,   // `batches` from here on; none: forget them
     release,   // report what is kept back; with `slot`, only what is kept back for it
     timeline,  // the timeline starts or stops here
+    change,    // `changes` of the job's hosts have been announced; orders of the world from here on carry it
   };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
@@ -143,6 +144,8 @@ struct Order {
   // timeline, as in a TimelineChange. They travel only with that kind.
   bool starts = false;
   bool marks_cycles = false;
+  std::uint64_t changes =
+      0;  // change: the number, counted through the whole job. Travels only with that kind
   /// run that moves data: tensors of one message with equal numbers here travel together. The batches of a
   /// message run in the order of their numbers, and none continues in another message.
   std::uint32_t batch = 0;

@@ -24,7 +24,7 @@ void fields(Archive& archive, C& change) {
 template <class Archive, Is<Order> O>
 void fields(Archive& archive, O& order) {
   archive(order.number);
-  checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::timeline), "order");
+  checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::change), "order");
   archive(order.slot);
   bool has_request = order.request != nullptr;
   archive(has_request);
@@ -42,6 +42,7 @@ void fields(Archive& archive, O& order) {
     archive(order.starts);
     archive(order.marks_cycles);
   }
+  if (order.kind == Order::Kind::change) archive(order.changes);
   if constexpr (Archive::kReading) {
     if (order.kind == Order::Kind::error && !order.request) archive.fail("an error without a name");
     if (order.kind == Order::Kind::run && !order.request && order.slot == kNoSlot) {

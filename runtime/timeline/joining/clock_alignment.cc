@@ -1,7 +1,9 @@
 #include "runtime/timeline/joining/clock_alignment.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -17,6 +19,35 @@ using ClockKey = std::pair<std::string, std::uint64_t>;
 ClockKey key_of(const RecordFile::Origin& origin) {
   const bool is_known = !origin.clock.boot_id.empty();
   return {is_known ? origin.clock.boot_id : "host " + origin.host, origin.clock.time_namespace};
+}
+
+using RankKey = std::pair<std::uint64_t, Rank>;  // epoch and rank
+
+/// The parent of the first comparison; there must be one.
+RankKey parent_of(const ClockFacts& rank) { return {rank.origin.epoch, rank.samples.front().parent}; }
+
+std::map<RankKey, ClockKey> keys_of(const std::vector<ClockFacts>& ranks) {
+  std::map<RankKey, ClockKey> keys;
+  for (const ClockFacts& rank : ranks) keys[{rank.origin.epoch, rank.origin.rank}] = key_of(rank.origin);
+  return keys;
+}
+
+/// The comparisons of the clock `from` with the clock `to`: those of one rank in each epoch.
+std::vector<ClockSample> comparisons(const std::vector<ClockFacts>& ranks,
+                                     const std::map<RankKey, ClockKey>& of_rank, const ClockKey& from,
+                                     const ClockKey& to) {
+  std::vector<ClockSample> all;
+  std::set<std::uint64_t> epochs;
+  for (const ClockFacts& rank : ranks) {
+    if (rank.samples.empty() || key_of(rank.origin) != from) continue;
+    const RankKey parent = parent_of(rank);
+    const auto clock = of_rank.find(parent);
+    if (clock == of_rank.end() || clock->second != to || !epochs.insert(rank.origin.epoch).second) continue;
+    std::ranges::copy_if(rank.samples, std::back_inserter(all),
+                         [&](const ClockSample& one) { return one.parent == parent.second; });
+  }
+  std::ranges::stable_sort(all, {}, &ClockSample::at_ns);
+  return all;
 }
 
 /// Interpolates between the samples on both sides. Before the first sample and after the last, the offset is
@@ -63,8 +94,7 @@ std::optional<std::int64_t> AlignedClock::error_ns() const {
 }
 
 std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks) {
-  std::map<Rank, ClockKey> of_rank;
-  for (const ClockFacts& rank : ranks) of_rank[rank.origin.rank] = key_of(rank.origin);
+  const std::map<RankKey, ClockKey> of_rank = keys_of(ranks);
   std::map<ClockKey, AlignedClock> known;
   if (!ranks.empty()) known[key_of(ranks.front().origin)] = {};
 
@@ -73,18 +103,16 @@ std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks) {
   for (bool is_new = true; is_new;) {
     is_new = false;
     for (const ClockFacts& rank : ranks) {
-      if (rank.samples.empty() || known.contains(key_of(rank.origin))) continue;
-      const auto parent = of_rank.find(rank.samples.front().parent);
+      const ClockKey key = key_of(rank.origin);
+      if (rank.samples.empty() || known.contains(key)) continue;
+      const auto parent = of_rank.find(parent_of(rank));
       const auto onward = parent == of_rank.end() ? known.end() : known.find(parent->second);
       if (onward == known.end()) continue;
-      auto samples = rank.samples;
-      std::erase_if(samples, [&](const ClockSample& one) { return one.parent != parent->first; });
-      std::ranges::stable_sort(samples, {}, &ClockSample::at_ns);
       AlignedClock clock = onward->second;
-      clock.hops_.insert(clock.hops_.begin(),
-                         std::make_shared<const AlignedClock::Samples>(std::move(samples)));
+      clock.hops_.insert(clock.hops_.begin(), std::make_shared<const AlignedClock::Samples>(
+                                                  comparisons(ranks, of_rank, key, parent->second)));
       if (clock.source_ == AlignedClock::Source::same) clock.source_ = AlignedClock::Source::compared;
-      known.emplace(key_of(rank.origin), std::move(clock));
+      known.emplace(key, std::move(clock));
       is_new = true;
     }
   }

@@ -5,6 +5,9 @@
 //     the possible error (runtime/control/clock_offset.h). These comparisons lead from host to host to the
 //     one clock.
 //  3. For a host without such a chain of comparisons, CLOCK_REALTIME is used. Its error is not known.
+//
+// A rank has an entry for each epoch of an elastic job that it was in. Hosts have the same clock in every
+// epoch, so the comparisons of one epoch also serve the others.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +59,8 @@ class AlignedClock {
 /// Returns "same", "compared" or "wall".
 std::string_view name_of(AlignedClock::Source source);
 
-/// Returns one clock for each of `ranks`, in their order. The clock of the first is the one clock.
+/// Returns one clock for each of `ranks`, in their order. The clock of the first is the one clock. A parent
+/// is a rank of the same epoch.
 std::vector<AlignedClock> align_clocks(const std::vector<ClockFacts>& ranks);
 
 }  // namespace dabke::timeline

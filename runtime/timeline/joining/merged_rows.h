@@ -8,6 +8,11 @@
 
 namespace dabke::timeline::rows {
 
+/// The process (pid) of the whole job, with one row for the changes of an elastic job. No rank has so high a
+/// number.
+inline constexpr int kJobProcess = 1'000'000'000;
+inline constexpr std::uint32_t kChanges = 1;
+
 inline constexpr std::uint32_t kSteps = 1;
 inline constexpr std::uint32_t kFirstLane = 2;
 /// The most rows for batches that overlap, or for operations of a tensor that overlap. All beyond these share

@@ -12,8 +12,6 @@
 namespace dabke::timeline {
 namespace {
 
-constexpr std::size_t kLarge = 256 << 10;
-
 std::string shape_text(std::string_view bytes) {
   const Shape shape = shape_of(bytes);
   std::string text = "[";
@@ -30,71 +28,89 @@ std::string negotiation_of(CollectiveKind kind) {
 }  // namespace
 
 MergedTrace::MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner)
-    : file_(file), files_(files), joiner_(joiner), rows_(files.ranks().size()) {
-  text_.append(std::string_view(R"({"displayTimeUnit":"ms","traceEvents":[)"));
-  for (std::size_t rank = 0; rank < rows_.size(); ++rank) name_process(rank);
+    : files_(files), joiner_(joiner), events_(file) {
+  std::map<Rank, std::size_t> slots;
+  for (std::size_t rank = 0; rank < files.ranks().size(); ++rank) {
+    const auto [slot, is_new] = slots.try_emplace(rank_at(rank), rows_.size());
+    if (is_new) rows_.emplace_back();
+    slots_.push_back(slot->second);
+    rows_[slot->second].files.push_back(rank);
+  }
+  for (const RankRows& rank : rows_) name_process(rank);
+  if (files.is_elastic()) write_changes();
+}
+
+void MergedTrace::write_changes() {
+  constexpr int kJob = rows::kJobProcess;
+  events_.metadata(kJob, {}, Event::process_name, EventArguments().add(Argument::name, kJobProcess));
+  events_.metadata(kJob, {}, Event::process_sort_index, EventArguments().add(Argument::sort_index, -1));
+  events_.metadata(kJob, rows::kChanges, Event::thread_name, EventArguments().add(Argument::name, "changes"));
+  for (const EpochChange& change : files_.changes()) {
+    events_.whole(kJob, rows::kChanges,
+                  json_string(fmt::format("{}{}: {}", kChangePrefix, change.epoch, change.text)), change.when,
+                  EventArguments().add(Argument::epoch, change.epoch).add(Argument::change, change.text));
+  }
+}
+
+EventArguments& MergedTrace::add_epoch(EventArguments& args, std::size_t rank) const {
+  return files_.is_elastic() ? args.add(Argument::epoch, files_.ranks()[rank].origin.epoch) : args;
 }
 
 /// The facts that are not events come last, since only then are they all known.
-void MergedTrace::write_facts(std::string_view report) {
-  const auto out = fmt::appender(text_);
-  const RecordFile::Origin& origin = files_.ranks().front().origin;
-  fmt::format_to(out, R"("otherData":{{"job":"{}","epoch":{},"size":{},"clocks":[)", text_of(origin.job_id),
-                 origin.epoch, origin.size);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
+std::string MergedTrace::facts(std::string_view report) const {
+  const JobEpoch& last = files_.epochs().back();
+  std::string text = fmt::format(R"({{"job":"{}","epoch":{},"size":{},"clocks":[)",
+                                 text_of(files_.ranks().front().origin.job_id), last.number, last.size);
+  for (std::size_t i = 0; i < files_.ranks().size(); ++i) {
     const AlignedClock& clock = files_.clocks()[i];
+    const RecordFile::Origin& origin = files_.ranks()[i].origin;
     const auto error = clock.error_ns();
-    fmt::format_to(out, R"({}{{"rank":{},"host":{},"clock":"{}","offset_ns":{},"error_ns":{}}})",
-                   i == 0 ? "" : ",", rank_at(i), json_string(files_.ranks()[i].origin.host),
-                   name_of(clock.source()), clock.offset_ns(), error ? std::to_string(*error) : "null");
+    text += i == 0 ? "{" : ",{";
+    if (files_.is_elastic()) text += fmt::format(R"("epoch":{},)", origin.epoch);
+    text += fmt::format(R"("rank":{},"host":{},"clock":"{}","offset_ns":{},"error_ns":{}}})", origin.rank,
+                        json_string(origin.host), name_of(clock.source()), clock.offset_ns(),
+                        error ? std::to_string(*error) : "null");
   }
-  fmt::format_to(out, R"(],"missing":[)");
+  text += R"(],"missing":[)";
   for (std::size_t i = 0; i < files_.notes().size(); ++i)
-    fmt::format_to(out, "{}{}", i == 0 ? "" : ",", json_string(files_.notes()[i]));
-  fmt::format_to(out, R"(],"report":{}}})", report);
-}
-
-fmt::memory_buffer& MergedTrace::next_event() {
-  if (text_.size() >= kLarge) {
-    file_.write({text_.data(), text_.size()});
-    text_.clear();
-  }
-  text_.append(std::string_view(any_event_ ? ",\n" : "\n"));
-  any_event_ = true;
-  return text_;
+    text += (i == 0 ? "" : ",") + json_string(files_.notes()[i]);
+  return text + fmt::format(R"(],"report":{}}})", report);
 }
 
 void MergedTrace::finish(std::string_view report) {
-  for (std::size_t rank = 0; rank < rows_.size(); ++rank) write_load(rank);
-  text_.append(std::string_view("\n],"));
-  write_facts(report);
-  text_.append(std::string_view("}\n"));
-  file_.write({text_.data(), text_.size()});
-  text_.clear();
+  for (const RankRows& rank : rows_) write_load(rank.files.back());
+  events_.finish(facts(report));
 }
 
-void MergedTrace::name_process(std::size_t rank) {
-  const RankFile& file = files_.ranks()[rank];
-  const int pid = file.origin.rank;
-  metadata(pid, {}, Event::process_name, EventArguments().add(Argument::name, fmt::format("rank {}", pid)));
-  metadata(pid, {}, Event::process_labels, EventArguments().add(Argument::labels, file.origin.host));
-  metadata(pid, {}, Event::process_sort_index, EventArguments().add(Argument::sort_index, pid));
-  if (file.missing.empty()) return;
-  const std::int64_t last =
-      std::max<std::int64_t>(0, files_.clocks()[rank].at(file.last_ns) - files_.begin_ns());
-  instant(rank, rows::kSteps, 'p', name_of(Event::tail_missing), last,
-          EventArguments().add(Argument::why, file.missing));
-}
-
-void MergedTrace::metadata(int pid, std::optional<RowId> row, Event event, const EventArguments& args) {
-  fmt::format_to(fmt::appender(next_event()), R"({{"name":"{}","ph":"M","pid":{}{},"args":{{{}}}}})",
-                 name_of(event), pid, row ? fmt::format(R"(,"tid":{})", *row) : "", args.text());
+void MergedTrace::name_process(const RankRows& rank) {
+  const int pid = rank_at(rank.files.front());
+  std::vector<std::string> hosts;
+  for (const std::size_t file : rank.files) {
+    const std::string& host = files_.ranks()[file].origin.host;
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  events_.metadata(pid, {}, Event::process_name,
+                   EventArguments().add(Argument::name, fmt::format("rank {}", pid)));
+  events_.metadata(pid, {}, Event::process_labels,
+                   EventArguments().add(Argument::labels, fmt::format("{}", fmt::join(hosts, ", "))));
+  events_.metadata(pid, {}, Event::process_sort_index, EventArguments().add(Argument::sort_index, pid));
+  for (const std::size_t index : rank.files) {
+    const RankFile& file = files_.ranks()[index];
+    if (file.missing.empty()) continue;
+    const std::int64_t last =
+        std::max<std::int64_t>(0, files_.clocks()[index].at(file.last_ns) - files_.begin_ns());
+    EventArguments args;
+    args.add(Argument::why, file.missing);
+    events_.instant(rank_at(index), rows::kSteps, 'p', name_of(Event::tail_missing), last,
+                    add_epoch(args, index));
+  }
 }
 
 void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name, RowId place) {
-  if (!rows_[rank].ends_ns.emplace(row, 0).second) return;
-  metadata(rank_at(rank), row, Event::thread_name, EventArguments().add(Argument::name, name));
-  metadata(rank_at(rank), row, Event::thread_sort_index, EventArguments().add(Argument::sort_index, place));
+  if (!rows_of(rank).ends_ns.emplace(row, 0).second) return;
+  events_.metadata(rank_at(rank), row, Event::thread_name, EventArguments().add(Argument::name, name));
+  events_.metadata(rank_at(rank), row, Event::thread_sort_index,
+                   EventArguments().add(Argument::sort_index, place));
 }
 
 MergedTrace::Lane& MergedTrace::lane_for(Lanes& lanes, const Interval& when) {
@@ -111,26 +127,31 @@ MergedTrace::Lane& MergedTrace::lane_for(Lanes& lanes, const Interval& when) {
 /// rows.
 MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor, ProcessSetId set,
                                            const Interval& when) {
-  RankRows& rows = rows_[rank];
+  RankRows& rows = rows_of(rank);
+  const std::string_view name = joiner_.name(rank, NameKind::tensor, tensor);
+  if (rows.files.size() > 1) tensor = rows.tensor_numbers.number_of(rank, tensor, name);
   auto& sets = rows.tensors[tensor];
   const bool is_first = sets.empty();
   Lane& lane = lane_for(sets[set], when);
   const RowId own = rows::kFirstTensor + tensor;
   if (lane.row == 0) lane.row = is_first ? own : rows.further++;
-  need_row(rank, lane.row, joiner_.name(rank, NameKind::tensor, tensor), own);
+  need_row(rank, lane.row, name, own);
   return lane.row;
 }
 
 MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t thread) {
+  RankRows& rows = rows_of(rank);
+  const std::string_view name = thread == 0 ? "a thread" : joiner_.name(rank, NameKind::thread, thread);
+  if (rows.files.size() > 1 && thread != 0) thread = rows.thread_numbers.number_of(rank, thread, name);
   const RowId row = rows::kFirstThread + thread;
-  need_row(rank, row, thread == 0 ? "a thread" : joiner_.name(rank, NameKind::thread, thread));
+  need_row(rank, row, name);
   return row;
 }
 
 /// A lane runs one batch at a time, so this is usually the first row. Batches of devices may overlap, and so
 /// may batches of several sets.
 MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when) {
-  Lanes& lanes = rows_[rank].lanes;
+  Lanes& lanes = rows_of(rank).lanes;
   Lane& lane = lane_for(lanes, when);
   const auto number = static_cast<std::uint32_t>(&lane - lanes.data());
   lane.row = rows::kFirstLane + number;
@@ -139,25 +160,11 @@ MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when)
 }
 
 Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
-  std::int64_t& end = rows_[rank].ends_ns[row];
+  std::int64_t& end = rows_of(rank).ends_ns[row];
   when.begin_ns = std::max(when.begin_ns, end);
   when.end_ns = std::max(when.begin_ns, when.end_ns);
   end = when.end_ns;
   return when;
-}
-
-void MergedTrace::whole(std::size_t rank, RowId row, std::string_view quoted_name, const Interval& when,
-                        const EventArguments& args) {
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", quoted_name,
-                 rank_at(rank), row, Micros{when.begin_ns}, Micros{when.end_ns - when.begin_ns}, args.text());
-}
-
-void MergedTrace::instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
-                          const EventArguments& args) {
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"i","s":"{}","name":"{}","pid":{},"tid":{},"ts":{},"args":{{{}}}}})", scope, name,
-                 rank_at(rank), row, Micros{at_ns}, args.text());
 }
 
 void MergedTrace::batch(const JoinedBatch& batch) {
@@ -199,7 +206,8 @@ MergedTrace::Drawn MergedTrace::write_lane(const JoinedBatch& batch, const RankP
         .add(Argument::last_by_us, Micros{last->ready_ns() - before_ns});
   }
   if (part.left != 0) args.add(Argument::unfinished, true);
-  whole(part.index, row, quoted(timeline_name_of(batch.kind)), when, args);
+  events_.whole(rank_at(part.index), row, quoted(timeline_name_of(batch.kind)), when,
+                add_epoch(args, part.index));
   write_steps(part, row, when);
   return {row, when};
 }
@@ -217,12 +225,12 @@ MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const Ra
         latest_ns = tensor.submit_ns;
         latest = {row, wait};
       }
-      whole(part.index, row, negotiation_of(batch.kind), wait,
-            EventArguments()
-                .add(Argument::order, tensor.order)
-                .add(Argument::bytes, tensor.bytes)
-                .add(Argument::set, batch.set)
-                .add(Argument::thread, joiner_.name(part.index, NameKind::thread, tensor.thread)));
+      EventArguments args;
+      args.add(Argument::order, tensor.order)
+          .add(Argument::bytes, tensor.bytes)
+          .add(Argument::set, batch.set)
+          .add(Argument::thread, joiner_.name(part.index, NameKind::thread, tensor.thread));
+      events_.whole(rank_at(part.index), row, negotiation_of(batch.kind), wait, add_epoch(args, part.index));
     }
     const Interval when = take_place(part.index, row, whole_time);
     EventArguments args;
@@ -233,7 +241,8 @@ MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const Ra
         .add(Argument::dtype, name_of(tensor.dtype))
         .add(Argument::shape, shape_text(joiner_.name(part.index, NameKind::shape, tensor.shape)));
     if (!has_ended) args.add(Argument::unfinished, true);
-    whole(part.index, row, quoted(timeline_name_of(batch.kind)), when, args);
+    events_.whole(rank_at(part.index), row, quoted(timeline_name_of(batch.kind)), when,
+                  add_epoch(args, part.index));
     write_steps(part, row, when);
     if (tensor.error != 0) write_error(part.index, row, tensor, when.end_ns);
   }
@@ -262,7 +271,7 @@ void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& w
       args.add(Argument::backend, joiner_.name(part.index, NameKind::text, step.backend))
           .add(Argument::algorithm, joiner_.name(part.index, NameKind::text, step.algorithm));
     }
-    whole(part.index, row, step_name(part.index, step), when, args);
+    events_.whole(rank_at(part.index), row, step_name(part.index, step), when, args);
   }
 }
 
@@ -278,14 +287,8 @@ void MergedTrace::write_arrow(const RankPart& last, const Drawn& from, const Ran
                               const Drawn& to) {
   const std::int64_t begin_ns = from.when.begin_ns;
   if (begin_ns > to.when.end_ns) return;
-  ++arrows_;
-  const std::string_view name = name_of(Event::last_ready);
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"s","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name, arrows_,
-                 rank_at(last.index), from.row, Micros{begin_ns});
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"f","bp":"e","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name,
-                 arrows_, rank_at(part.index), to.row, Micros{std::max(begin_ns, to.when.begin_ns)});
+  events_.arrow("last", Event::last_ready, {rank_at(last.index), from.row, begin_ns},
+                {rank_at(part.index), to.row, std::max(begin_ns, to.when.begin_ns)});
 }
 
 void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part) {
@@ -293,12 +296,13 @@ void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part
   if (run == nullptr || run->end_ns <= run->begin_ns || batch.parts.size() < 2) return;
   const double bytes_per_us =
       bus_bytes(batch, part) / (static_cast<double>(run->end_ns - run->begin_ns) / 1e3);
-  write_counter(part.index, Event::bus_bandwidth, run->begin_ns, static_cast<std::uint64_t>(bytes_per_us));
-  write_counter(part.index, Event::bus_bandwidth, run->end_ns, 0);
+  events_.counter(rank_at(part.index), Event::bus_bandwidth, run->begin_ns,
+                  static_cast<std::uint64_t>(bytes_per_us));
+  events_.counter(rank_at(part.index), Event::bus_bandwidth, run->end_ns, 0);
 }
 
 void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
-  RankRows& rows = rows_[rank];
+  RankRows& rows = rows_of(rank);
   if (at_ns != rows.load_ns) write_load(rank);
   rows.load = load;
   rows.load_ns = at_ns;
@@ -306,18 +310,12 @@ void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
 
 /// The tensors of a batch change the load at one moment, and only the result is written.
 void MergedTrace::write_load(std::size_t rank) {
-  RankRows& rows = rows_[rank];
+  RankRows& rows = rows_of(rank);
   if (rows.load.queued != rows.written_load.queued)
-    write_counter(rank, Event::queue_length, rows.load_ns, rows.load.queued);
+    events_.counter(rank_at(rank), Event::queue_length, rows.load_ns, rows.load.queued);
   if (rows.load.bytes != rows.written_load.bytes)
-    write_counter(rank, Event::bytes_in_flight, rows.load_ns, rows.load.bytes);
+    events_.counter(rank_at(rank), Event::bytes_in_flight, rows.load_ns, rows.load.bytes);
   rows.written_load = rows.load;
-}
-
-void MergedTrace::write_counter(std::size_t rank, Event counter, std::int64_t at_ns, std::uint64_t value) {
-  fmt::format_to(fmt::appender(next_event()), R"({{"ph":"C","name":"{}","pid":{},"ts":{},"args":{{{}}}}})",
-                 name_of(counter), rank_at(rank), Micros{at_ns},
-                 EventArguments().add(Argument::value, value).text());
 }
 
 void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
@@ -329,52 +327,54 @@ void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   EventArguments args;
   args.add(Argument::bytes, tensor.bytes).add(Argument::set, tensor.set);
   if (!has_ended) args.add(Argument::unfinished, true);
-  whole(rank, row, negotiation_of(tensor.kind), when, args);
+  events_.whole(rank_at(rank), row, negotiation_of(tensor.kind), when, add_epoch(args, rank));
   if (tensor.error != 0) write_error(rank, row, tensor, when.end_ns);
 }
 
 void MergedTrace::write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns) {
-  instant(rank, row, 't', name_of(Event::error), at_ns,
-          EventArguments()
-              .add(Argument::code, name_of(tensor.code))
-              .add(Argument::error, joiner_.name(rank, NameKind::error, tensor.error)));
+  events_.instant(rank_at(rank), row, 't', name_of(Event::error), at_ns,
+                  EventArguments()
+                      .add(Argument::code, name_of(tensor.code))
+                      .add(Argument::error, joiner_.name(rank, NameKind::error, tensor.error)));
 }
 
 void MergedTrace::called(std::size_t rank, const Record& record, std::int64_t at_ns) {
-  instant(rank, thread_row(rank, record.thread), 't', timeline_name_of(record.kind), at_ns,
-          EventArguments().add(Argument::set, record.process_set));
+  events_.instant(rank_at(rank), thread_row(rank, record.thread), 't', timeline_name_of(record.kind), at_ns,
+                  EventArguments().add(Argument::set, record.process_set));
 }
 
 void MergedTrace::span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
                        std::int64_t end_ns) {
-  whole(rank, thread_row(rank, thread), json_string(joiner_.name(rank, NameKind::span, name)),
-        {begin_ns, end_ns});
+  events_.whole(rank_at(rank), thread_row(rank, thread),
+                json_string(joiner_.name(rank, NameKind::span, name)), {begin_ns, end_ns});
 }
 
 void MergedTrace::wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) {
   const RowId row = thread_row(rank, thread);
-  whole(rank, row, quoted(name_of(Event::wait)), {begin_ns, end_ns});
+  events_.whole(rank_at(rank), row, quoted(name_of(Event::wait)), {begin_ns, end_ns});
 }
 
-/// Draws a step from the last mark to this one. The first mark has no step, since its begin is not known.
+/// Draws a step from the last mark to this one. The first mark of an epoch has no step, since its begin is
+/// not known.
 void MergedTrace::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
   need_row(rank, rows::kSteps, "steps");
-  const std::int64_t begin = std::exchange(rows_[rank].last_step_ns, at_ns);
+  const auto [begin, file] = std::exchange(rows_of(rank).last_mark, {at_ns, rank});
   EventArguments args;
   args.add(Argument::step, step).add(Argument::thread, joiner_.name(rank, NameKind::thread, thread));
-  instant(rank, rows::kSteps, 'p', name_of(Event::step), at_ns, args);
-  if (begin == kNotKnown) return;
-  whole(rank, rows::kSteps, fmt::format(R"("{}{}")", kStepPrefix, step),
-        take_place(rank, rows::kSteps, {begin, at_ns}), args);
+  add_epoch(args, rank);
+  events_.instant(rank_at(rank), rows::kSteps, 'p', name_of(Event::step), at_ns, args);
+  if (begin == kNotKnown || file != rank) return;
+  events_.whole(rank_at(rank), rows::kSteps, fmt::format(R"("{}{}")", kStepPrefix, step),
+                take_place(rank, rows::kSteps, {begin, at_ns}), args);
 }
 
 void MergedTrace::cycle(std::size_t rank, std::int64_t at_ns) {
-  instant(rank, rows::kSteps, 'p', name_of(Event::cycle_start), at_ns);
+  events_.instant(rank_at(rank), rows::kSteps, 'p', name_of(Event::cycle_start), at_ns);
 }
 
 void MergedTrace::lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) {
-  instant(rank, rows::kSteps, 'p', name_of(Event::records_lost), at_ns,
-          EventArguments().add(Argument::count, count));
+  events_.instant(rank_at(rank), rows::kSteps, 'p', name_of(Event::records_lost), at_ns,
+                  EventArguments().add(Argument::count, count));
 }
 
 }  // namespace dabke::timeline

@@ -10,6 +10,9 @@
 //  - A negotiation that begins before the previous operation has ended is drawn from that end on.
 //  - A step of a batch that begins before the previous step has ended is drawn from that end on.
 //  - An arrow begins and ends within the events that it connects.
+//
+// In an elastic job, a rank number has one process of the trace in all epochs, and a name one row. The
+// process of the whole job has a row with the changes between the epochs.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +22,15 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "runtime/timeline/event_arguments.h"
 #include "runtime/timeline/joining/intervals.h"
-#include "runtime/timeline/joining/merged_file.h"
+#include "runtime/timeline/joining/merged_events.h"
 #include "runtime/timeline/joining/merged_rows.h"
 #include "runtime/timeline/joining/record_joiner.h"
+#include "runtime/timeline/joining/row_numbers.h"
 
 namespace dabke::timeline {
 
@@ -51,24 +54,33 @@ class MergedTrace final : public JoinSink {
   void finish(std::string_view report);
 
  private:
-  using RowId = std::uint32_t;
+  using RowId = MergedEvents::RowId;
   struct Lane {
     RowId row = 0;
     std::int64_t free_ns = 0;  // the time from which on the lane is free
   };
   using Lanes = std::vector<Lane>;
+  /// A rank number, in all epochs.
   struct RankRows {
+    std::vector<std::size_t> files;  // by epoch
+    RowNumbers tensor_numbers{most_of(NameKind::tensor) + 1};
+    RowNumbers thread_numbers{most_of(NameKind::thread) + 1};
     std::unordered_map<RowId, std::int64_t> ends_ns;  // end of the last event in each row that exists
     Lanes lanes;
     std::map<std::uint32_t, std::map<ProcessSetId, Lanes>> tensors;  // by number of the name
     RowId further = rows::kFirstFurther;                             // the next free row
-    std::int64_t last_step_ns = kNotKnown;
+    std::pair<std::int64_t, std::size_t> last_mark{kNotKnown, 0};    // of a step, and its file
     Load load, written_load;  // the newest load, and the one that was written last
     std::int64_t load_ns = kNotKnown;
   };
 
-  void write_facts(std::string_view report);
-  void name_process(std::size_t rank);
+  /// The content of otherData.
+  std::string facts(std::string_view report) const;
+  void name_process(const RankRows& rank);
+  void write_changes();
+  RankRows& rows_of(std::size_t rank) { return rows_[slots_[rank]]; }
+  /// Adds the epoch, in an elastic job.
+  EventArguments& add_epoch(EventArguments& args, std::size_t rank) const;
   void need_row(std::size_t rank, RowId row, std::string_view name) { need_row(rank, row, name, row); }
   void need_row(std::size_t rank, RowId row, std::string_view name, RowId place);
   /// Returns the first lane that is free when `when` begins, else a new lane, whose row is still 0. If there
@@ -93,24 +105,15 @@ class MergedTrace final : public JoinSink {
   void write_arrow(const RankPart& last, const Drawn& from, const RankPart& part, const Drawn& to);
   void write_bandwidth(const JoinedBatch& batch, const RankPart& part);
   void write_load(std::size_t rank);
-  void write_counter(std::size_t rank, Event counter, std::int64_t at_ns, std::uint64_t value);
   void write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns);
-  void whole(std::size_t rank, RowId row, std::string_view quoted_name, const Interval& when,
-             const EventArguments& args = {});
-  void instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
-               const EventArguments& args = {});
-  void metadata(int pid, std::optional<RowId> row, Event event, const EventArguments& args);
   std::string step_name(std::size_t rank, const JoinedStep& step) const;
-  fmt::memory_buffer& next_event();
   int rank_at(std::size_t index) const { return files_.ranks()[index].origin.rank; }
 
-  MergedFile& file_;
   const JobFiles& files_;
   const RecordJoiner& joiner_;
-  std::vector<RankRows> rows_;
-  fmt::memory_buffer text_;
-  bool any_event_ = false;
-  std::uint64_t arrows_ = 0;
+  std::vector<RankRows> rows_;      // by rank number
+  std::vector<std::size_t> slots_;  // the index in rows_ of each file
+  MergedEvents events_;
 };
 
 }  // namespace dabke::timeline

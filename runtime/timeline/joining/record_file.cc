@@ -111,19 +111,16 @@ Status RecordFile::read_origin() {
   DABKE_RETURN_IF_ERROR(read_at(0, &preface, sizeof preface));
   if (preface.magic != kRecordMagic)
     return {Code::invalid_argument, fmt::format("'{}' is not a file of timeline records", path_)};
-  if (preface.version != kRecordVersion || preface.record_bytes != sizeof(Record)) {
-    return {Code::invalid_argument,
-            fmt::format(
-                "'{}' has records of version {} ({} bytes each); this program reads version {} ({} bytes)",
-                path_, preface.version, preface.record_bytes, kRecordVersion, sizeof(Record))};
+  if (preface.version < kRecordVersion || preface.version > kElasticVersion ||
+      preface.record_bytes != sizeof(Record)) {
+    return {Code::invalid_argument, fmt::format("'{}' has records of version {} ({} bytes each); this "
+                                                "program reads versions {} and {} ({} bytes)",
+                                                path_, preface.version, preface.record_bytes, kRecordVersion,
+                                                kElasticVersion, sizeof(Record))};
   }
   at_ = sizeof preface;
   DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
-  if (!block) {
-    return {Code::invalid_argument, fmt::format("'{}' ends inside its header: the rank was killed while "
-                                                "opening it, or could not write it (a full disk?)",
-                                                path_)};
-  }
+  if (!block) return ends_in_header();
   const std::uint64_t size = block->content.size();
   if (block->head.kind != BlockKind::origin || block->head.count != 1 || size < sizeof(OriginHead))
     return damaged(block->at, "it does not begin with a header");
@@ -135,12 +132,33 @@ Status RecordFile::read_origin() {
     return damaged(block->at, fmt::format("it belongs to rank {} in a job of {}", head.rank, head.size));
   if (!is_time(head.monotonic_ns) || !is_time(head.realtime_ns))
     return damaged(block->at, "it was opened at an impossible time");
-  static_cast<TimelineOrigin&>(origin_) = {head.job_id, head.epoch, head.rank, head.size,
-                                           block->content.substr(sizeof head, head.host_bytes)};
+  static_cast<TimelineOrigin&>(origin_) = {
+      head.job_id, head.epoch, head.rank, head.size, block->content.substr(sizeof head, head.host_bytes),
+      std::nullopt};
   origin_.monotonic_ns = head.monotonic_ns;
   origin_.realtime_ns = head.realtime_ns;
   origin_.clock = {block->content.substr(sizeof head + head.host_bytes, head.boot_bytes),
                    head.time_namespace};
+  return preface.version == kElasticVersion ? read_roster() : Status();
+}
+
+Status RecordFile::ends_in_header() const {
+  return {Code::invalid_argument, fmt::format("'{}' ends inside its header: the rank was killed while "
+                                              "opening it, or could not write it (a full disk?)",
+                                              path_)};
+}
+
+Status RecordFile::read_roster() {
+  DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
+  if (!block) return ends_in_header();
+  if (block->head.kind != BlockKind::epoch || block->head.count != 1)
+    return damaged(block->at, "the members of its epoch are missing");
+  const std::size_t end = block->content.find_last_not_of('\0');
+  origin_.roster = read_epoch_roster(block->content.substr(0, end == std::string::npos ? 0 : end + 1));
+  if (!origin_.roster) return damaged(block->at, "the text with the members of its epoch makes no sense");
+  if (origin_.roster->members.size() != static_cast<std::size_t>(origin_.size))
+    return damaged(block->at, fmt::format("its epoch has {} ranks, but names {}", origin_.size,
+                                          origin_.roster->members.size()));
   return {};
 }
 
@@ -165,7 +183,7 @@ Result<std::optional<RecordFile::Block>> RecordFile::next_block() {
   if (left < sizeof block.head) return cut();
   DABKE_RETURN_IF_ERROR(read_at(at_, &block.head, sizeof block.head));
   const std::uint64_t bytes = block.head.bytes;
-  if (bytes % 8 != 0 || block.head.kind < BlockKind::origin || block.head.kind > BlockKind::failure)
+  if (bytes % 8 != 0 || block.head.kind < BlockKind::origin || block.head.kind > BlockKind::epoch)
     return damaged(at_, "there is no block");
   if (bytes > left - sizeof block.head) return cut();
   block.content.resize(bytes);
@@ -182,7 +200,8 @@ Result<bool> RecordFile::next(std::vector<Record>& records) {
     DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
     if (!block) return false;
     switch (block->head.kind) {
-      case BlockKind::origin: return damaged(block->at, "it has a second header");
+      case BlockKind::origin:
+      case BlockKind::epoch: return damaged(block->at, "it has a second header");
       case BlockKind::names: DABKE_RETURN_IF_ERROR(take_names(*block)); break;
       case BlockKind::records: DABKE_RETURN_IF_ERROR(take_records(*block, records)); return true;
       case BlockKind::end: DABKE_RETURN_IF_ERROR(take_end(*block)); break;
@@ -269,6 +288,8 @@ std::string RecordFile::fault_of(const Record& record) const {
   if (!is_known(NameKind::text, record.algorithm)) return unknown("algorithm", record.algorithm);
   const bool has_shape = record.what == Record::What::done;
   const bool has_error = record.what == Record::What::error;
+  if (record.what == Record::What::leave && !is_known(NameKind::error, record.number))
+    return unknown("error", record.number);
   if (has_shape && (record.number == 0 || !is_known(NameKind::shape, record.number)))
     return unknown("shape", record.number);
   if (has_error && (record.number == 0 || !is_known(NameKind::error, record.number)))

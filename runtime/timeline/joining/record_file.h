@@ -34,6 +34,9 @@ class RecordFile {
   /// valid.
   Result<bool> next(std::vector<Record>& records);
 
+  /// Closes the file. The names stay, and nothing more can be read.
+  void close() { fd_ = Fd(); }
+
   std::size_t count(NameKind kind) const { return names_[dabke::timeline::index_of(kind)].size(); }
   /// `number` must come from a record that was read, and must not be 0.
   std::string_view name(NameKind kind, std::uint32_t number) const {
@@ -59,6 +62,9 @@ class RecordFile {
   RecordFile(std::string path, Fd fd, std::uint64_t size)
       : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
   Status read_origin();
+  /// Reads the block after the origin, in the file of an elastic job.
+  Status read_roster();
+  Status ends_in_header() const;
   Status read_at(std::uint64_t at, void* into, std::size_t bytes) const;
   /// Returns nothing if the file ends here or was cut.
   Result<std::optional<Block>> next_block();

@@ -70,23 +70,26 @@ Status RecordJoiner::run(JoinSink& sink, const OnProgress& on_progress) {
   using Next = std::pair<std::int64_t, std::size_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   has_ended_.assign(files_.ranks().size(), false);
-  for (std::size_t rank = 0; rank < files_.ranks().size(); ++rank) {
-    DABKE_ASSIGN_OR_RETURN(RecordFile file, RecordFile::open(files_.ranks()[rank].path));
-    readers_.push_back({.file = std::move(file)});
-    DABKE_ASSIGN_OR_RETURN(const bool is_more, fetch(rank));
-    if (is_more) {
-      next.emplace(readers_[rank].at_ns, rank);
-    } else {
+  ended_.assign(files_.epochs().size(), 0);
+  readers_.resize(files_.ranks().size());
+  for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
+    const RankFile& file = files_.ranks()[rank];
+    if (file.records == 0) {
       end_rank(rank);
+    } else {
+      next.emplace(at_of(rank, file.first_ns), rank);
     }
   }
   while (!next.empty()) {
     const std::size_t rank = next.top().second;
     next.pop();
     Reader& reader = readers_[rank];
-    const Record record = reader.block[reader.next++];
-    reader.last_ns = std::max(reader.last_ns, reader.at_ns);
-    take(rank, record, reader.at_ns);
+    if (reader.file) {
+      const Record record = reader.block[reader.next++];
+      reader.last_ns = std::max(reader.last_ns, reader.at_ns);
+      take(rank, record, reader.at_ns);
+    }
+    DABKE_RETURN_IF_ERROR(open(rank));
     DABKE_ASSIGN_OR_RETURN(const bool is_more, fetch(rank));
     if (is_more) {
       next.emplace(reader.at_ns, rank);
@@ -98,21 +101,32 @@ Status RecordJoiner::run(JoinSink& sink, const OnProgress& on_progress) {
   return {};
 }
 
+Status RecordJoiner::open(std::size_t rank) {
+  if (readers_[rank].file) return {};
+  DABKE_ASSIGN_OR_RETURN(RecordFile file, RecordFile::open(files_.ranks()[rank].path));
+  readers_[rank].file = std::move(file);
+  return {};
+}
+
+/// A time of a rank by the one clock.
+std::int64_t RecordJoiner::at_of(std::size_t rank, std::int64_t time_ns) const {
+  return std::max<std::int64_t>(0, files_.clocks()[rank].at(time_ns) - files_.begin_ns());
+}
+
 Result<bool> RecordJoiner::fetch(std::size_t rank) {
   Reader& reader = readers_[rank];
   while (reader.next == reader.block.size()) {
     DABKE_RETURN_IF_ERROR(report_progress(on_progress_, reader.block.size()));
     reader.next = 0;
-    DABKE_ASSIGN_OR_RETURN(const bool is_more, reader.file.next(reader.block));
+    DABKE_ASSIGN_OR_RETURN(const bool is_more, reader.file->next(reader.block));
     if (!is_more) return false;
   }
-  reader.at_ns = std::max<std::int64_t>(
-      0, files_.clocks()[rank].at(reader.block[reader.next].time_ns) - files_.begin_ns());
+  reader.at_ns = at_of(rank, reader.block[reader.next].time_ns);
   return true;
 }
 
 std::string_view RecordJoiner::name(std::size_t rank, NameKind kind, std::uint32_t number) const {
-  return number == 0 ? std::string_view() : readers_[rank].file.name(kind, number);
+  return number == 0 ? std::string_view() : readers_[rank].file->name(kind, number);
 }
 
 void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_ns) {
@@ -133,6 +147,7 @@ void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_
     case Record::What::cycle: return sink_->cycle(rank, at_ns);
     case Record::What::lost: return sink_->lost(rank, at_ns, record.bytes);
     case Record::What::ready:  // the submits of each rank show more
+    case Record::What::leave:  // see JobFiles::changes()
     case Record::What::clock: return;
   }
 }
@@ -168,10 +183,11 @@ void RecordJoiner::take_order(std::size_t rank, const Record& record, std::int64
     tensor.thread = submit->thread;
     drop_first_submit(reader, record);
   }
-  const BatchKey key{record.batch, record.number};
+  const BatchKey key{files_.epoch_of(rank), record.batch, record.number};
   JoinedBatch& batch = open_[key];
-  batch.order = key.first;
-  batch.number = key.second;
+  batch.epoch = files_.epochs()[key.epoch].number;
+  batch.order = key.order;
+  batch.number = key.number;
   batch.set = record.process_set;
   batch.kind = record.kind;
   RankPart& part = add_part(batch, rank);
@@ -217,7 +233,7 @@ void RecordJoiner::take_end(std::size_t rank, const Record& record, std::int64_t
   }
   part->backend = record.backend;
   const auto batch = open_.find(place.batch);
-  if (--part->left == 0 && is_complete(batch->second)) hand_over(batch);
+  if (--part->left == 0 && is_complete(batch->first, batch->second)) hand_over(batch);
 }
 
 /// Takes an error of a tensor that was refused before it had an order. Every other end without an order
@@ -241,7 +257,7 @@ void RecordJoiner::take_early_error(std::size_t rank, const Record& record, std:
 }
 
 void RecordJoiner::take_step(std::size_t rank, const Record& record, std::int64_t at_ns) {
-  RankPart* const part = part_of(rank, {record.batch, record.number});
+  RankPart* const part = part_of(rank, {files_.epoch_of(rank), record.batch, record.number});
   if (part == nullptr) return;
   if (record.what == Record::What::queue) count_queued(rank, record, at_ns);
   if (!record.is_end()) {
@@ -296,8 +312,9 @@ void RecordJoiner::end_innermost(std::size_t rank, std::uint32_t thread, ThreadR
 
 void RecordJoiner::end_rank(std::size_t rank) {
   has_ended_[rank] = true;
-  ++ended_;
+  ++ended_[files_.epoch_of(rank)];
   Reader& reader = readers_[rank];
+  if (reader.file) reader.file->close();
   for (auto& [thread, row] : reader.threads) {
     while (!row.open.empty()) end_innermost(rank, thread, row, std::max(row.last_ns, reader.last_ns));
   }
@@ -313,22 +330,24 @@ void RecordJoiner::end_rank(std::size_t rank) {
     }
   }
   reader.submits.clear();
+  if (files_.is_elastic()) sink_->load(rank, reader.last_ns, {});
   for (auto batch = open_.begin(); batch != open_.end();) {
     const auto next = std::next(batch);
-    if (is_complete(batch->second)) hand_over(batch);
+    if (is_complete(batch->first, batch->second)) hand_over(batch);
     batch = next;
   }
 }
 
 /// True if no record that is still unread can belong to the batch.
-bool RecordJoiner::is_complete(const JoinedBatch& batch) const {
-  const std::size_t members = files_.members(batch.set);
+bool RecordJoiner::is_complete(const BatchKey& key, const JoinedBatch& batch) const {
+  const JobEpoch& epoch = files_.epochs()[key.epoch];
+  const std::size_t members = files_.members(key.epoch, batch.set);
   std::size_t seen = batch.parts.size();
-  if (seen + ended_ < members) return false;
+  if (seen + ended_[key.epoch] < members) return false;
   for (const RankPart& part : batch.parts) {
     if (part.left != 0 && !has_ended_[part.index]) return false;
   }
-  for (std::size_t rank = 0; rank < has_ended_.size() && seen < members; ++rank) {
+  for (std::size_t rank = epoch.first; rank < epoch.first + epoch.count && seen < members; ++rank) {
     const bool is_in = std::ranges::binary_search(batch.parts, rank, {}, &RankPart::index);
     if (!is_in && has_ended_[rank] && files_.ranks()[rank].sets.contains(batch.set)) ++seen;
   }

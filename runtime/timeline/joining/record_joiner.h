@@ -6,13 +6,16 @@
 //     activities of the batch and the ends of its tensors are added there.
 //  3. A batch goes to the sink once every rank of its set has ended it or has no more records.
 //  4. A batch that some rank never ends goes to the sink when kMostOpen later batches are open.
-// So the memory depends on what is open, and not on the size of the files.
+//  5. Orders count anew in each epoch of an elastic job, so a batch belongs to an epoch.
+// So the memory depends on what is open, and not on the size of the files. A file is open from its first
+// record to its last.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -73,6 +76,7 @@ struct RankPart {
 };
 
 struct JoinedBatch {
+  std::uint64_t epoch = 0;
   std::uint64_t order = 0;
   std::uint32_t number = 0;
   ProcessSetId set = kWorldSet;
@@ -91,8 +95,8 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-/// Receives the description of the job. A rank is given by its index in JobFiles::ranks(); RecordJoiner has
-/// the names.
+/// Receives the description of the job. A rank is given by its index in JobFiles::ranks(), so in an elastic
+/// job it is a rank in one epoch. RecordJoiner has the names.
 class JoinSink {
  public:
   virtual ~JoinSink() = default;
@@ -126,7 +130,12 @@ class RecordJoiner {
   std::string_view name(std::size_t rank, NameKind kind, std::uint32_t number) const;
 
  private:
-  using BatchKey = std::pair<std::uint64_t, std::uint32_t>;
+  struct BatchKey {
+    std::size_t epoch = 0;  // its index
+    std::uint64_t order = 0;
+    std::uint32_t number = 0;
+    auto operator<=>(const BatchKey&) const = default;
+  };
   using TensorKey = std::pair<std::uint64_t, std::uint32_t>;  // order and name
   struct Submit {
     std::int64_t at_ns = 0;
@@ -150,7 +159,7 @@ class RecordJoiner {
     std::size_t index = 0;  // in RankPart::tensors
   };
   struct Reader {
-    RecordFile file;
+    std::optional<RecordFile> file;  // nothing before its first record
     std::vector<Record> block;
     std::size_t next = 0;    // index in the block
     std::int64_t at_ns = 0;  // time of the next record
@@ -161,6 +170,8 @@ class RecordJoiner {
     Load load;
   };
 
+  /// Opens the file if it is not open yet.
+  Status open(std::size_t rank);
   /// Reads on to the next record; false if there is none.
   Result<bool> fetch(std::size_t rank);
   void take(std::size_t rank, const Record& record, std::int64_t at_ns);
@@ -178,7 +189,8 @@ class RecordJoiner {
   void drop_first_submit(Reader& reader, const Record& record);
   RankPart* part_of(std::size_t rank, const BatchKey& key);
   RankPart& add_part(JoinedBatch& batch, std::size_t rank);
-  bool is_complete(const JoinedBatch& batch) const;
+  bool is_complete(const BatchKey& key, const JoinedBatch& batch) const;
+  std::int64_t at_of(std::size_t rank, std::int64_t time_ns) const;
   void hand_over(std::map<BatchKey, JoinedBatch>::iterator batch);
 
   const JobFiles& files_;
@@ -186,7 +198,7 @@ class RecordJoiner {
   OnProgress on_progress_;
   std::deque<Reader> readers_;
   std::vector<bool> has_ended_;
-  std::size_t ended_ = 0;
+  std::vector<std::size_t> ended_;  // files of each epoch that have ended
   std::map<BatchKey, JoinedBatch> open_;
 };
 

@@ -13,11 +13,12 @@ namespace dabke::timeline {
 /// file that was there before is unchanged.
 Status merge_records(const JobFiles& files, const std::string& path, const OnProgress& on_progress = {});
 
-/// Merges the newest files `path`.rank<n> of the job. A rank calls it after it has closed its own file. Waits
-/// up to a second until the other ranks have closed theirs.
+/// Merges the files of the job that recorded to `path`, also of its earlier epochs. The rank `origin` calls
+/// it after it has closed its own file. Waits up to a second until the other ranks of its epoch have closed
+/// theirs.
 ///   errors  if this host does not see the files of all ranks, or if a merge of their size would take too
 ///           long
-Status merge_closed_records(const std::string& path, const JobId& job, int size,
+Status merge_closed_records(const std::string& path, const TimelineOrigin& origin,
                             std::vector<std::string>& notes);
 
 /// Returns advice for records that could not be merged. `tool` is the command that runs dabke-timeline.

@@ -23,7 +23,7 @@ constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
 
 }  // namespace
 
-Status merge_closed_records(const std::string& path, const JobId& job, int size,
+Status merge_closed_records(const std::string& path, const TimelineOrigin& origin,
                             std::vector<std::string>& notes) {
   const TimePoint begin = Clock::now();
   const auto wait_until = [begin](const auto& happened, Duration patience) {
@@ -34,8 +34,9 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
     return true;
   };
   std::uintmax_t bytes = 0;
-  for (int rank = 0; rank < size; ++rank) {
-    const std::string file = fmt::format("{}.rank{}", path, rank);
+  TimelineOrigin other = origin;
+  for (other.rank = 0; other.rank < origin.size; ++other.rank) {
+    const std::string file = path + suffix_of(other);
     std::error_code failed;
     if (!wait_until([&] { return fs::exists(file, failed); }, kUntilSeen))
       return {Code::invalid_argument, fmt::format("rank 0 cannot find '{}'", file)};
@@ -48,7 +49,7 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
             fmt::format("the records '{}.rank<n>' have {} MB, too much to merge while the program waits",
                         path, bytes >> 20)};
   }
-  DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(path, job));
+  DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(path, origin.job_id));
   notes = files.notes();
   return merge_records(files, path);
 }

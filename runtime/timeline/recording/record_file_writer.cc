@@ -48,7 +48,7 @@ Result<std::unique_ptr<RecordWriter>> RecordFileWriter::open(const std::string& 
 }
 
 void RecordFileWriter::add_origin(const TimelineOrigin& origin) {
-  const FilePreface preface;
+  const FilePreface preface{.version = origin.roster ? kElasticVersion : kRecordVersion};
   append(&preface, sizeof preface);
   const ClockIdentity clock = clock_identity();
   OriginHead head;
@@ -65,6 +65,11 @@ void RecordFileWriter::add_origin(const TimelineOrigin& origin) {
   append(origin.host.data(), origin.host.size());
   append(clock.boot_id.data(), clock.boot_id.size());
   end_block(BlockKind::origin, 1);
+  if (!origin.roster) return;
+  const std::string roster = to_text(*origin.roster);
+  begin_block();
+  append(roster.data(), roster.size());
+  end_block(BlockKind::epoch, 1);
 }
 
 void RecordFileWriter::write(const Record& record) {
@@ -167,7 +172,7 @@ void RecordFileWriter::end_block(BlockKind kind, std::size_t count) {
   BlockHead head{kind, static_cast<std::uint32_t>(count), blocks_.size() - block_ - sizeof(BlockHead)};
   head.check = check_of(head, std::string_view(blocks_).substr(block_ + sizeof head));
   std::memcpy(blocks_.data() + block_, &head, sizeof head);
-  if (kind != BlockKind::origin) last_block_ = block_;
+  if (kind != BlockKind::origin && kind != BlockKind::epoch) last_block_ = block_;
 }
 
 void RecordFileWriter::end_early(const OutputFile::Written& written) {

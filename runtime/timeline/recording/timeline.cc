@@ -46,8 +46,10 @@ std::int64_t nanoseconds(TimePoint time) {
 }
 
 std::string file_of(const Timeline::Options& options) {
-  if (options.format == TimelineFormat::horovod) return options.path;
-  return fmt::format("{}.rank{}", options.path, options.origin.rank);
+  const TimelineOrigin& origin = options.origin;
+  if (options.format == TimelineFormat::records) return options.path + suffix_of(origin);
+  const bool is_later = origin.roster && origin.epoch > 1;
+  return is_later ? fmt::format("{}.epoch{}", options.path, origin.epoch) : options.path;
 }
 
 class QueuedTimeline final : public Timeline {

@@ -35,12 +35,14 @@ class Timeline {
   using TensorId = std::uint32_t;
 
   struct Options {
-    std::string path;  // a file of records of rank 3 gets ".rank3"
+    /// A file of records gets suffix_of(origin). A file in Horovod's form gets ".epoch2" in a later epoch of
+    /// an elastic job.
+    std::string path;
     bool mark_cycles = false;
     /// If set, open() unlinks a file that is at the path. Programs that have it open keep its content.
     bool begins_new_file = false;
     TimelineFormat format = TimelineFormat::horovod;  // not automatic
-    TimelineOrigin origin = {};                       // for the file of records
+    TimelineOrigin origin = {};
     /// The capacity of the queue: 64 bytes a record, emptied every 20 ms while records come.
     std::size_t queue_records = std::size_t{1} << 18;
     /// Called once, on the writer's thread, when writing or closing fails. Later records are discarded.
@@ -104,6 +106,12 @@ class Timeline {
   void begin_wait() { put({.what = Record::What::wait}); }
   void end_wait() { put({.what = Record::What::wait, .flags = Record::kEnd}); }
   void mark_step(std::uint64_t step) { put({.bytes = step, .what = Record::What::step}); }
+  /// Records that the rank leaves its epoch of an elastic job.
+  void leave(const Status& cause) {
+    Record record{.bytes = static_cast<std::uint64_t>(cause.code()), .what = Record::What::leave};
+    if (!cause.is_ok()) record.number = number_of(NameKind::error, cause.message());
+    put(record);
+  }
 
   /// Count the batches that are ordered and have not ended; end() gives these time to end.
   virtual void batch_ordered() = 0;

@@ -25,7 +25,13 @@ std::size_t Analysis::add_rank(int rank) {
   facts_.ranks.push_back(rank);
   facts_.by_rank.emplace_back();
   facts_.last.push_back(0);
-  return facts_.ranks.size() - 1;
+  slots_.push_back(facts_.ranks.size() - 1);
+  return slots_.size() - 1;
+}
+
+std::size_t Analysis::add_epoch(std::size_t rank) {
+  slots_.push_back(slots_[rank]);
+  return slots_.size() - 1;
 }
 
 void Analysis::saw(const Interval& when) {
@@ -40,7 +46,7 @@ std::size_t Analysis::tensor_of(std::size_t rank, std::uint32_t name) {
   if (!is_new) return by_number->second;
   const std::string text(name_of_(rank, NameKind::tensor, name));
   const auto [by_name, is_first] = tensor_by_name_.try_emplace(text, facts_.tensors.size());
-  if (is_first) facts_.tensors.push_back({.name = text, .first_rank = rank});
+  if (is_first) facts_.tensors.push_back({.name = text, .first_rank = slots_[rank]});
   return by_number->second = by_name->second;
 }
 
@@ -53,7 +59,7 @@ void Analysis::batch(const JoinedBatch& batch) {
   for (const RankPart& part : batch.parts) {
     // All that is known of this rank is that it was ready.
     if (part.steps.empty() && !has_ended(part)) continue;
-    RankFacts& facts = facts_.by_rank[part.index];
+    RankFacts& facts = facts_of(part.index);
     const PhaseTimes times = take_phases(part);
     for (const JoinedTensor& tensor : part.tensors) {
       TensorFacts& known = facts_.tensors[tensor_of(part.index, tensor.name)];
@@ -62,12 +68,12 @@ void Analysis::batch(const JoinedBatch& batch) {
       for (std::size_t phase = TraceFacts::kQueue; phase < TraceFacts::kPhases; ++phase)
         add_ns(known.sums[phase], times[phase]);
       if (tensor.error != 0) note_failure(part.index, tensor);
-      facts.unfinished += tensor.end_ns == kNotKnown;
+      if (tensor.end_ns == kNotKnown) facts.unfinished_ns.push_back(tensor.order_ns);
       if (tensor.submit_ns == kNotKnown) continue;
-      facts.working.insert(tensor.thread);
+      facts.working.emplace(part.index, tensor.thread);
       add_ns(known.sums[TraceFacts::kNegotiate],
              std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns));
-      if (known.first_rank == part.index) known.submits_ns.push_back(tensor.submit_ns);
+      if (known.first_rank == slots_[part.index]) known.submits_ns.push_back(tensor.submit_ns);
     }
     if (has_ended(part)) facts.busy.push_back({part.begin_ns(), part.end_ns()});
     saw({part.ready_ns() == kNotKnown ? part.begin_ns() : part.ready_ns(), part.end_ns()});
@@ -85,20 +91,21 @@ void Analysis::take_readiness(const JoinedBatch& batch) {
   const RankPart* const last = batch.last_ready(&before_ns);
   if (last == nullptr) return;
   ++facts_.compared;
-  ++facts_.last[last->index];
+  const std::size_t slot = slots_[last->index];
+  ++facts_.last[slot];
   const std::int64_t last_ns = last->ready_ns();
   const auto latest = std::ranges::max_element(last->tensors, {}, &JoinedTensor::submit_ns);
   const std::size_t tensor = tensor_of(last->index, latest->name);
-  ++facts_.tensors[tensor].last[last->index];
-  if (before_ns < last_ns) facts_.late.push_back({{before_ns, last_ns}, last->index, latest->order, tensor});
+  ++facts_.tensors[tensor].last[slot];
+  if (before_ns < last_ns) facts_.late.push_back({{before_ns, last_ns}, slot, latest->order, tensor});
   for (const RankPart& part : batch.parts) {
     if (const std::int64_t ready_ns = part.ready_ns(); ready_ns < last_ns)
-      facts_.by_rank[part.index].missing.push_back({ready_ns, last_ns});
+      facts_of(part.index).missing.push_back({ready_ns, last_ns});
   }
 }
 
 Analysis::PhaseTimes Analysis::take_phases(const RankPart& part) {
-  RankFacts& facts = facts_.by_rank[part.index];
+  RankFacts& facts = facts_of(part.index);
   for (const JoinedTensor& tensor : part.tensors) {
     if (tensor.submit_ns != kNotKnown)
       facts.phases[TraceFacts::kNegotiate].push_back({tensor.submit_ns, tensor.order_ns});
@@ -132,14 +139,14 @@ void Analysis::take_speed(const JoinedBatch& batch, const RankPart& part) {
 }
 
 void Analysis::span(std::size_t rank, std::uint32_t name, const Interval& when) {
-  auto& spans = facts_.by_rank[rank].spans;
+  auto& spans = facts_of(rank).spans;
   const std::string_view text = name_of_(rank, NameKind::span, name);
   const auto known = spans.find(text);
   (known != spans.end() ? known->second : spans[std::string(text)]).push_back(when);
 }
 
 void Analysis::failure(std::size_t rank, std::string_view tensor, std::string_view text, std::int64_t at_ns) {
-  facts_.failures.push_back({rank, std::string(tensor), std::string(text), at_ns});
+  facts_.failures.push_back({slots_[rank], std::string(tensor), std::string(text), at_ns});
 }
 
 void Analysis::note_failure(std::size_t rank, const JoinedTensor& tensor) {
@@ -151,45 +158,46 @@ void Analysis::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   if (tensor.error != 0) {
     note_failure(rank, tensor);
   } else {
-    ++facts_.by_rank[rank].unfinished;
+    facts_of(rank).unfinished_ns.push_back(tensor.submit_ns);
   }
 }
 
 void Analysis::wait(std::size_t rank, std::uint32_t thread, const Interval& when) {
-  facts_.by_rank[rank].waits[thread].push_back(when);
+  facts_of(rank).waits[{rank, thread}].push_back(when);
   saw(when);
 }
 
-/// Takes the step from the last mark to this one. The first mark ends no step, since its begin is not known.
+/// Takes the step from the last mark to this one. The first mark of an epoch ends no step, since its begin is
+/// not known.
 void Analysis::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
-  RankFacts& facts = facts_.by_rank[rank];
-  facts.working.insert(thread);
-  const std::int64_t begin_ns = std::exchange(facts.marked_ns, at_ns);
+  RankFacts& facts = facts_of(rank);
+  facts.working.emplace(rank, thread);
+  const auto [begin_ns, index] = std::exchange(facts.last_mark, {at_ns, rank});
   saw({at_ns, at_ns});
-  if (begin_ns != kNotKnown) facts.steps.push_back({step, {begin_ns, at_ns}});
+  if (begin_ns != kNotKnown && index == rank) facts.steps.push_back({step, {begin_ns, at_ns}});
 }
 
 void Analysis::communication(std::size_t rank, std::string_view name, std::uint64_t bytes,
                              const Interval& when) {
   ++facts_.batches;
   const auto [known, is_new] = tensor_by_name_.try_emplace(std::string(name), facts_.tensors.size());
-  if (is_new) facts_.tensors.push_back({.name = std::string(name), .first_rank = rank});
+  if (is_new) facts_.tensors.push_back({.name = std::string(name), .first_rank = slots_[rank]});
   TensorFacts& tensor = facts_.tensors[known->second];
   ++tensor.count;
   tensor.bytes = std::max(tensor.bytes, bytes);
   add_ns(tensor.sums[TraceFacts::kCollective], when.end_ns - when.begin_ns);
-  facts_.by_rank[rank].busy.push_back(when);
-  facts_.by_rank[rank].phases[TraceFacts::kCollective].push_back(when);
+  facts_of(rank).busy.push_back(when);
+  facts_of(rank).phases[TraceFacts::kCollective].push_back(when);
   saw(when);
 }
 
 void Analysis::computation(std::size_t rank, const Interval& when) {
-  facts_.by_rank[rank].computing.push_back(when);
+  facts_of(rank).computing.push_back(when);
   saw(when);
 }
 
 void Analysis::whole_step(std::size_t rank, std::uint64_t step, const Interval& when) {
-  facts_.by_rank[rank].steps.push_back({step, when});
+  facts_of(rank).steps.push_back({step, when});
   saw(when);
 }
 

@@ -36,8 +36,15 @@ class Analysis {
 
   /// Returns the index that stands for this rank in all other calls. Call it once for each rank.
   std::size_t add_rank(int rank);
-  /// The ranks by index.
+  /// Returns another index of a rank, for its events in another epoch of an elastic job. Names and threads
+  /// have other numbers there.
+  std::size_t add_epoch(std::size_t rank);
+  /// The ranks, each once.
   const std::vector<int>& ranks() const { return facts_.ranks; }
+  /// The next mark of the rank ends no step.
+  void forget_mark(std::size_t rank) { facts_of(rank).last_mark = {kNotKnown, rank}; }
+  /// The ranks change at this time.
+  void change(EpochChange change) { facts_.changes.push_back(std::move(change)); }
 
   void batch(const JoinedBatch& batch);
   void lonely_tensor(std::size_t rank, const JoinedTensor& tensor);
@@ -54,7 +61,7 @@ class Analysis {
 
   /// The timeline of the rank was stopped, or the job has shut down. Tensors that had not ended by
   /// then probably ended later.
-  void was_closed(std::size_t rank) { facts_.by_rank[rank].was_closed = true; }
+  void was_closed(std::size_t rank) { facts_of(rank).was_closed = true; }
   /// Takes the largest possible error between the clocks of ranks.
   void clocks_may_be_wrong(std::int64_t error_ns) { facts_.clock_error_ns = error_ns; }
   void note(std::string text) { facts_.notes.push_back(std::move(text)); }
@@ -67,6 +74,7 @@ class Analysis {
   using TensorFacts = TraceFacts::TensorFacts;
   using PhaseTimes = TraceFacts::PhaseTimes;
 
+  RankFacts& facts_of(std::size_t rank) { return facts_.by_rank[slots_[rank]]; }
   void saw(const Interval& when);
   void note_failure(std::size_t rank, const JoinedTensor& tensor);
   std::size_t tensor_of(std::size_t rank, std::uint32_t name);
@@ -76,6 +84,7 @@ class Analysis {
 
   const NameOf name_of_;
   TraceFacts facts_;
+  std::vector<std::size_t> slots_;  // the index in facts_.ranks of each index of a rank
   std::unordered_map<std::string, std::size_t> tensor_by_name_;
   std::unordered_map<std::uint64_t, std::size_t> tensor_by_number_;  // by rank and number
 };

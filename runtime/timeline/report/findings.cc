@@ -26,6 +26,8 @@ constexpr std::size_t kFewestCounted = 3;
 constexpr std::uint64_t kFewestBatches = 10;
 constexpr double kLeastSecondsWithoutSteps = 1;
 constexpr double kLeastWaitedUs = 2e3;
+/// Changes of the ranks that take so long are worth a finding, however long the job is.
+constexpr double kManySecondsOfChanges = 10;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
@@ -62,6 +64,7 @@ class Findings {
 
   void add_all() {
     add_failures();
+    add_changes();
     if (is_long_enough()) {
       add_lateness();
       add_spans();
@@ -147,6 +150,30 @@ class Findings {
            "tensor.",
            {}});
     }
+  }
+
+  /// The share counts of the whole trace, and a few seconds matter in a long one, too.
+  void add_changes() {
+    if (report_.changes.empty()) return;
+    const double share = report_.duration_us > 0 ? report_.changes_us / report_.duration_us : 0;
+    if (share < kLow && report_.changes_us < kManySecondsOfChanges * 1e6) return;
+    const auto length = [](const TraceReport::Change& one) { return one.end_us - one.start_us; };
+    std::vector<TraceReport::Change> longest = report_.changes;
+    std::ranges::stable_sort(longest, std::greater<>(), length);
+    std::vector<TraceReport::Evidence> evidence;
+    for (const TraceReport::Change& one : longest) {
+      if (evidence.size() < 3)
+        evidence.push_back({TraceReport::Evidence::kJob, one.start_us, one.end_us, "", 0});
+    }
+    add({"changes", by_share(share),
+         fmt::format("Changes of the ranks cost {}", time_text(report_.changes_us)),
+         fmt::format("{} took {} of the trace. The longest took {}: epoch {}: {}.",
+                     counted(longest.size(), "change"), percent(share), time_text(length(longest.front())),
+                     longest.front().epoch, longest.front().text),
+         "Check why these ranks were lost, and what the program does in its new epoch before its first "
+         "batch. "
+         "Spares (dabkerun --spares) have imported the program when they are needed.",
+         std::move(evidence)});
   }
 
   /// The share of all waiting for other ranks that is caused by this rank alone.

@@ -1,6 +1,7 @@
 #include "runtime/timeline/report/record_analysis.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dabke::timeline {
 RecordAnalysis::RecordAnalysis(const JobFiles& files, const RecordJoiner& joiner, JoinSink* next)
@@ -8,10 +9,17 @@ RecordAnalysis::RecordAnalysis(const JobFiles& files, const RecordJoiner& joiner
         return joiner.name(rank, kind, number);
       }),
       next_(next) {
-  for (const RankFile& file : files.ranks()) {
-    const std::size_t index = analysis_.add_rank(file.origin.rank);
-    if (file.missing.empty()) analysis_.was_closed(index);
+  std::map<Rank, std::size_t> known;
+  for (std::size_t i = 0; i < files.ranks().size(); ++i) {
+    const RankFile& file = files.ranks()[i];
+    const auto before = known.find(file.origin.rank);
+    const std::size_t index =
+        before == known.end() ? analysis_.add_rank(file.origin.rank) : analysis_.add_epoch(before->second);
+    known.emplace(file.origin.rank, index);
+    const bool is_in_last_epoch = files.epoch_of(i) + 1 == files.epochs().size();
+    if (is_in_last_epoch && file.missing.empty()) analysis_.was_closed(index);
   }
+  for (const EpochChange& change : files.changes()) analysis_.change(change);
   std::int64_t error_ns = 0;
   for (const AlignedClock& clock : files.clocks())
     error_ns = std::max(error_ns, clock.error_ns().value_or(0));

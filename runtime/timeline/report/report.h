@@ -25,6 +25,7 @@ struct TraceReport {
     std::optional<double> overlapped_us;
   };
   struct Evidence {
+    static constexpr int kJob = -1;  // the whole job
     int rank = 0;
     double start_us = 0, end_us = 0;
     std::string tensor;
@@ -79,6 +80,13 @@ struct TraceReport {
     double others_us = 0;  // the median of the other ranks that have it
     std::uint64_t count = 0;
   };
+  /// A change of the ranks of an elastic job: from the first error of a survivor to the first batch or step
+  /// of the next epoch.
+  struct Change {
+    std::uint64_t epoch = 0;  // that begins
+    double start_us = 0, end_us = 0;
+    std::string text;  // EpochChange::text
+  };
   struct Fusion {
     struct Bar {
       std::uint64_t tensors_from = 0, tensors_to = 0;  // tensors_to is inclusive
@@ -120,6 +128,8 @@ struct TraceReport {
   Fusion fusion;
   std::vector<Failure> failures;  // the earliest
   std::vector<Span> spans;        // those that exceed the same span on other ranks most
+  std::vector<Change> changes;
+  double changes_us = 0;  // all changes together
   // Tensors, counted on each rank. `unfinished` counts only ranks whose timeline was not closed.
   std::uint64_t failed = 0, unfinished = 0;
   std::vector<std::string> notes;  // what is missing or broken in the trace

@@ -71,6 +71,10 @@ Json of(const TraceReport::Span& one) {
           {"count", one.count}};
 }
 
+Json of(const TraceReport::Change& one) {
+  return {{"epoch", one.epoch}, {"start_us", one.start_us}, {"end_us", one.end_us}, {"text", one.text}};
+}
+
 Json of(const TraceReport::Cost& one);
 Json of(const TraceReport::Finding& one);
 
@@ -132,6 +136,10 @@ std::string json_of(const TraceReport& report) {
                     {"mean_tensors", report.fusion.mean_tensors},
                     {"histogram", of(report.fusion.histogram)}};
   json["spans"] = of(report.spans);
+  if (!report.changes.empty()) {
+    json["changes"] = of(report.changes);
+    json["changes_us"] = report.changes_us;
+  }
   json["failed"] = report.failed;
   json["failures"] = of(report.failures);
   json["unfinished"] = report.unfinished;

@@ -55,6 +55,7 @@ class ReportMaker {
   void add_fusion(TraceReport& report) const;
   void add_failures(TraceReport& report) const;
   void add_spans(TraceReport& report) const;
+  void add_changes(TraceReport& report) const;
 
  private:
   using RankFacts = TraceFacts::RankFacts;
@@ -259,6 +260,13 @@ void ReportMaker::add_spans(TraceReport& report) const {
   report.spans.resize(std::min(report.spans.size(), kSpans));
 }
 
+void ReportMaker::add_changes(TraceReport& report) const {
+  for (const EpochChange& one : facts_.changes) {
+    report.changes.push_back({one.epoch, us(one.when.begin_ns), us(one.when.end_ns), one.text});
+    report.changes_us += us(one.when.end_ns - one.when.begin_ns);
+  }
+}
+
 void ReportMaker::add_fusion(TraceReport& report) const {
   report.fusion = {.batches = facts_.batches, .tensors = facts_.fused_tensors};
   if (facts_.batches > 0)
@@ -285,9 +293,10 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   maker.add_fusion(report);
   maker.add_failures(report);
   maker.add_spans(report);
+  maker.add_changes(report);
   report.compared = facts.compared;
   for (const TraceFacts::RankFacts& of : facts.by_rank)
-    report.unfinished += of.was_closed ? 0 : of.unfinished;
+    report.unfinished += of.was_closed ? 0 : of.unfinished_ns.size();
   report.notes = facts.notes;
   report.clock_error_us = us(facts.clock_error_ns);
   add_findings(report);

@@ -1,6 +1,7 @@
 #include "runtime/timeline/report/trace_facts.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,35 @@ namespace {
 constexpr std::size_t kFewestSteps = 3;
 
 }  // namespace
+
+bool TraceFacts::have_changed(const Interval& when) const {
+  return std::ranges::any_of(changes, [&](const EpochChange& change) {
+    return change.when.begin_ns < when.end_ns && change.when.end_ns > when.begin_ns;
+  });
+}
+
+std::int64_t TraceFacts::last_change_ns() const {
+  return changes.empty() ? std::numeric_limits<std::int64_t>::min() : changes.back().when.end_ns;
+}
+
+void TraceFacts::leave_out_changes() {
+  if (changes.empty()) return;
+  std::erase_if(failures, [&](const Failure& one) {
+    return std::ranges::any_of(changes, [&](const EpochChange& change) {
+      return one.at_ns >= change.when.begin_ns && one.at_ns <= change.when.end_ns;
+    });
+  });
+  Intervals cut;
+  for (const EpochChange& change : changes) cut.push_back(change.when);
+  cut = united(std::move(cut));
+  std::erase_if(late, [&](const Late& one) { return have_changed(one.when); });
+  for (RankFacts& facts : by_rank) {
+    std::erase_if(facts.unfinished_ns, [&](std::int64_t at_ns) { return at_ns < last_change_ns(); });
+    for (Intervals& phase : facts.phases) phase = without(phase, cut);
+    for (Intervals* const all : {&facts.busy, &facts.exposed}) *all = without(*all, cut);
+    facts.missing = without(united(std::move(facts.missing)), cut);
+  }
+}
 
 void TraceFacts::unite() {
   for (RankFacts& facts : by_rank) {
@@ -25,6 +55,7 @@ void TraceFacts::unite() {
     facts.exposed = united(std::move(facts.exposed));
     std::ranges::sort(facts.steps, {}, [](const StepTime& step) { return step.when.begin_ns; });
   }
+  leave_out_changes();
 }
 
 bool TraceFacts::has_waits() const {
@@ -47,8 +78,10 @@ std::string TraceFacts::infer_steps() {
     if (first == nullptr || tensor.submits_ns.front() < first->submits_ns.front()) first = &tensor;
   }
   RankFacts& facts = by_rank[first->first_rank];
-  for (std::size_t i = 0; i + 1 < first->submits_ns.size(); ++i)
-    facts.steps.push_back({i, {first->submits_ns[i], first->submits_ns[i + 1]}});
+  for (std::size_t i = 0; i + 1 < first->submits_ns.size(); ++i) {
+    const Interval when{first->submits_ns[i], first->submits_ns[i + 1]};
+    if (!have_changed(when)) facts.steps.push_back({i, when});
+  }
   return fmt::format("from one '{}' to the next", first->name);
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/timeline/joining/intervals.h"
@@ -20,6 +21,9 @@ struct TraceFacts {
   enum Phase : std::uint8_t { kNegotiate, kQueue, kPack, kCollective, kUnpack, kPhases };
   using PhaseTimes = std::array<std::int64_t, kPhases>;
 
+  /// The index of a rank in an epoch, and the thread's number there.
+  using ThreadKey = std::pair<std::size_t, std::uint32_t>;
+
   struct StepTime {
     std::uint64_t step = 0;
     Interval when;
@@ -29,12 +33,12 @@ struct TraceFacts {
     Intervals busy;     // batches are in progress
     Intervals missing;  // this rank is ready for a batch, and another rank is not
     Intervals computing;
-    std::map<std::uint32_t, Intervals> waits;             // by thread number
-    std::set<std::uint32_t> working;                      // threads that submit tensors or mark steps
+    std::map<ThreadKey, Intervals> waits;
+    std::set<ThreadKey> working;                          // threads that submit tensors or mark steps
     std::map<std::string, Intervals, std::less<>> spans;  // by name
     std::vector<StepTime> steps;
-    std::int64_t marked_ns = kNotKnown;
-    std::uint64_t unfinished = 0;  // tensors
+    std::pair<std::int64_t, std::size_t> last_mark{kNotKnown, 0};  // of a step, and the index of its rank
+    std::vector<std::int64_t> unfinished_ns;  // when each tensor that has not ended was submitted
     bool was_closed = false;
     Intervals exposed;
   };
@@ -77,7 +81,14 @@ struct TraceFacts {
   bool any = false;  // true once begin_ns and end_ns are set
   std::int64_t clock_error_ns = 0;
   std::vector<std::string> notes;
+  std::vector<EpochChange> changes;  // of the ranks of an elastic job, sorted
 
+  /// True if the ranks change between these times.
+  bool have_changed(const Interval& when) const;
+  /// The end of the last change; the lowest time without a change.
+  std::int64_t last_change_ns() const;
+  /// Removes what belongs to changes: errors and waits that a change has caused.
+  void leave_out_changes();
   /// Unites intervals that overlap, and computes the exposed ones. Call it once, when all facts are there.
   void unite();
   bool has_waits() const;

@@ -1,11 +1,8 @@
 #include "launcher/elastic/meetings.h"
 
-#include <poll.h>
-
 #include <array>
 #include <chrono>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -15,9 +12,10 @@
 
 #include "runtime/bootstrap/elastic/answer.h"
 #include "runtime/bootstrap/elastic/meeting.h"
-#include "runtime/store/http_store.h"
-#include "runtime/store/rendezvous_server.h"
+#include "runtime/store/init_failure.h"
+#include "runtime/store/init_watch.h"
 #include "runtime/store/store.h"
+#include "tests/launcher/elastic/served_job.h"
 #include "tests/patience.h"
 #include "tests/run_ranks.h"
 
@@ -28,54 +26,6 @@ using namespace std::chrono_literals;
 using namespace launcher;
 using bootstrap::EpochPlace;
 using bootstrap::LeftInOrder;
-
-/// dabkerun without processes: a served store, its meetings and the membership, driven by a thread. Processes
-/// are threads of the test.
-class Served {
- public:
-  Served(MembershipLimits limits, std::vector<Host> hosts) : membership_(limits) {
-    meetings_ = Meetings::open("job").take();
-    server_ = store::RendezvousServer::listen({"127.0.0.1"}, {}, {}).take();
-    server_->on_set(
-        [this](const std::string& key, const std::string& value) { meetings_->offer(key, value); });
-    REQUIRE(server_->start().is_ok());
-    membership_.set_hosts(std::move(hosts), Clock::now());
-    thread_ = std::jthread([this](const std::stop_token& stop) {
-      while (!stop.stop_requested()) turn();
-    });
-  }
-
-  /// The job's part of the store, for one process.
-  std::shared_ptr<store::Store> client() const {
-    return store::with_prefix(store::open_http_store(server_->url(), {}, {}).take(), "job");
-  }
-  void ends(WorkerId worker, const std::string& failure) {
-    const std::lock_guard lock(mutex_);
-    membership_.take_end(worker, failure, Clock::now());
-  }
-  void use(std::vector<Host> hosts) {
-    const std::lock_guard lock(mutex_);
-    membership_.set_hosts(std::move(hosts), Clock::now());
-  }
-
- private:
-  void turn() {
-    pollfd entry{meetings_->event(), POLLIN, 0};
-    (void)::poll(&entry, 1, 5);
-    const std::lock_guard lock(mutex_);
-    for (const auto& arrival : meetings_->take_arrivals()) membership_.take_arrival(arrival, Clock::now());
-    membership_.tick(Clock::now());
-    for (const auto& action : membership_.take_actions())
-      meetings_->publish(
-          action, [&](const std::string& key, std::string value) { server_->set(key, std::move(value)); });
-  }
-
-  std::mutex mutex_;
-  Membership membership_;
-  std::unique_ptr<Meetings> meetings_;
-  std::unique_ptr<store::RendezvousServer> server_;
-  std::jthread thread_;
-};
 
 bootstrap::Arrival arrival_of(WorkerId worker, std::uint64_t visit, std::uint64_t epoch,
                               std::optional<std::uint64_t> commit = {}) {
@@ -100,10 +50,6 @@ void join(RankThreads& threads) {
   if (const std::exception_ptr thrown = threads.join()) std::rethrow_exception(thrown);
 }
 
-MembershipLimits limits_of(int np, int min_np) {
-  return {.first_np = np, .min_np = min_np, .max_np = np, .spares = 0, .reset_limit = {}};
-}
-
 }  // namespace
 
 TEST_CASE("an answer is read as it was written") {
@@ -116,8 +62,22 @@ TEST_CASE("an answer is read as it was written") {
     CHECK_FALSE(bootstrap::read_answer(text));
 }
 
+TEST_CASE("members that still form their epoch are told when one of them is lost, also on another host") {
+  ServedJob job(limits_of(2, 1), {{"a", 1}, {"b", 1}});
+  World world;
+  world.size = 2;
+  world.hosts = {"a", "b"};
+  const auto store = store::watch_init(store::with_prefix(job.client(), "3"), world, {});
+  job.record_loss(2, "rank 0 on a was killed by SIGKILL (signal 9)");  // in the epoch before
+  CHECK(store::await_trouble(*store, store::look_interval(2) + 100ms).is_ok());
+  job.record_loss(3, "rank 1 on b was killed by SIGKILL (signal 9)");
+  const Status trouble = store::await_trouble(*store, kPatience);
+  CHECK(trouble.code() == Code::peer_lost);
+  CHECK(trouble.message() == "rank 1 on b was killed by SIGKILL (signal 9)");
+}
+
 TEST_CASE("processes meet, lose rank 0, and meet again: all have read the same plan") {
-  Served job(limits_of(4, 1), {{"a", 4}});
+  ServedJob job(limits_of(4, 1), {{"a", 4}});
   std::vector<EpochPlace> first(4), second(4);
   RankThreads threads(4, [&](int worker) {
     const auto store = job.client();
@@ -142,14 +102,14 @@ TEST_CASE("processes meet, lose rank 0, and meet again: all have read the same p
 }
 
 TEST_CASE("a process that was written off is told so, and one whose host is left ends in good order") {
-  Served job(limits_of(2, 1), {{"a", 1}, {"b", 1}});
+  ServedJob job(limits_of(2, 1), {{"a", 1}, {"b", 1}});
   std::optional<Status> written_off;
   std::array<bool, 2> left{};
   RankThreads threads(2, [&](int worker) {
     const auto store = job.client();
     (void)come(*store, arrival_of(worker, 1, 0));
     if (worker == 0) job.use({{"a", 1}});
-    if (const auto change = store->get(bootstrap::kChangeKey, Clock::now() + kPatience); !change.is_ok())
+    if (const auto change = store->get(bootstrap::change_key(1), Clock::now() + kPatience); !change.is_ok())
       throw std::runtime_error(change.status().message());
     const auto met = come_to_meeting(*store, arrival_of(worker, 2, 1, 1), Clock::now() + kPatience);
     left[static_cast<std::size_t>(worker)] = met.is_ok() && std::holds_alternative<LeftInOrder>(*met);
@@ -166,7 +126,7 @@ TEST_CASE("a process that was written off is told so, and one whose host is left
 }
 
 TEST_CASE("a process that nobody answers waits until its deadline") {
-  Served job(limits_of(2, 2), {{"a", 2}});
+  ServedJob job(limits_of(2, 2), {{"a", 2}});
   const auto met = come_to_meeting(*job.client(), arrival_of(0, 1, 0), Clock::now() + 50ms);
   CHECK(met.status().code() == Code::timeout);
 }

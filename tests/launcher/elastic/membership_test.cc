@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "tests/launcher/elastic/played_job.h"
 
 namespace dabke::test {
 namespace {
@@ -15,81 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace launcher;
 using Catch::Matchers::Contains;
-
-/// A job as its membership sees it: processes come and go as the test demands, at a time that the test sets.
-class Played {
- public:
-  explicit Played(MembershipLimits limits, std::vector<Host> hosts = {{"a", 4}}) : membership_(limits) {
-    membership_.set_hosts(std::move(hosts), now);
-    take();
-  }
-
-  void comes(WorkerId worker, std::uint64_t epoch, std::optional<std::uint64_t> commit = {}) {
-    bootstrap::Arrival arrival{.worker = worker,
-                               .visit = ++visits_[worker],
-                               .epoch = epoch,
-                               .commit = commit,
-                               .host = "",
-                               .process = {},
-                               .process_sets = ""};
-    membership_.take_arrival(arrival, now);
-    take();
-  }
-  void all_come(std::uint64_t epoch, std::optional<std::uint64_t> commit = {}) {
-    for (const auto& member : std::vector(plan.members)) comes(member.worker, epoch, commit);
-  }
-  void ends(WorkerId worker, const std::string& failure = "killed by SIGKILL") {
-    membership_.take_end(worker, failure, now);
-    take();
-  }
-  void hosts(std::vector<Host> hosts) {
-    membership_.set_hosts(std::move(hosts), now);
-    take();
-  }
-  void loses_host(const std::string& host) {
-    membership_.take_host_loss(host, now);
-    take();
-  }
-  void passes(Duration time) {
-    now += time;
-    membership_.tick(now);
-    take();
-  }
-  std::vector<WorkerId> members() const {
-    std::vector<WorkerId> workers;
-    for (const auto& member : plan.members) workers.push_back(member.worker);
-    return workers;
-  }
-  TimePoint deadline() const { return membership_.deadline(); }
-
-  TimePoint now{1h};
-  std::map<WorkerId, Slot> started;  // and not ended by ends()
-  std::vector<Membership::Start> starts;
-  std::vector<WorkerId> killed;
-  bootstrap::EpochPlan plan{.epoch = 0, .members = {}, .lost = {}};
-  std::vector<std::uint64_t> answered_visits;
-  std::vector<Membership::Announce> announced;
-  std::vector<Membership::Refuse> refused;
-  std::optional<Membership::End> end;
-
- private:
-  void take() {
-    for (Membership::Action& action : membership_.take_actions()) {
-      if (auto* start = std::get_if<Membership::Start>(&action)) starts.push_back(*start);
-      if (auto* kill = std::get_if<Membership::Kill>(&action)) killed.push_back(kill->worker);
-      if (auto* open = std::get_if<Membership::Open>(&action)) {
-        plan = open->plan;
-        answered_visits = open->visits;
-      }
-      if (auto* announce = std::get_if<Membership::Announce>(&action)) announced.push_back(*announce);
-      if (auto* refuse = std::get_if<Membership::Refuse>(&action)) refused.push_back(*refuse);
-      if (auto* over = std::get_if<Membership::End>(&action)) end = *over;
-    }
-  }
-
-  Membership membership_;
-  std::map<WorkerId, std::uint64_t> visits_;
-};
 
 MembershipLimits four_of(int min_np, int max_np = 4) {
   return {.first_np = 4, .min_np = min_np, .max_np = max_np, .spares = 0, .reset_limit = {}};
@@ -136,6 +62,19 @@ TEST_CASE("survivors go on as soon as all of them have come, in their old order,
   for (const auto& member : job.plan.members) CHECK(member.local_rank == member.worker);  // as before
 }
 
+TEST_CASE("the summary names who takes part, who waits, and what is left out") {
+  Played job = running(four_of(2));
+  CHECK(job.summary() == "4 ranks");
+  job.ends(1);
+  for (const WorkerId worker : {0, 2, 3}) job.comes(worker, 1, 5);
+  job.passes(2500ms);
+  CHECK(job.summary() == "3 ranks; left out: a:1 for 8 s");
+  job.passes(7500ms);
+  CHECK(job.summary() == "3 ranks; 1 process starting");
+  job.comes(4, 0);
+  CHECK(job.summary() == "3 ranks; 1 process waiting");
+}
+
 TEST_CASE("survivors may come before the loss is reported") {
   Played job = running(four_of(2));
   job.comes(0, 1);
@@ -161,8 +100,10 @@ TEST_CASE("a lost member's slot is filled after a cooldown, and the newcomer joi
   REQUIRE(job.announced.size() == 1);
   CHECK(job.announced[0].change == 1);
   CHECK(job.plan.epoch == 2);
+  CHECK(job.plan.change == 0);
   job.all_come(2, 9);
   CHECK(job.plan.epoch == 3);
+  CHECK(job.plan.change == 1);  // announced, and no news in this epoch
   CHECK(job.members() == std::vector{0, 2, 3, 4});
   CHECK(job.plan.lost.empty());
   CHECK(job.plan.newest_commit() == 9);
@@ -213,6 +154,27 @@ TEST_CASE("too few survivors wait for newcomers, for a limited time") {
   }
 }
 
+TEST_CASE("hosts that are not known yet are waited for, for a limited time, and then their processes anew") {
+  Played job(four_of(4), {});
+  job.passes(599s);
+  SECTION("they come") {
+    job.hosts({{"a", 4}});
+    REQUIRE(job.starts.size() == 4);
+    job.passes(599s);
+    CHECK(job.killed.empty());
+    for (const WorkerId worker : {0, 1, 2, 3}) job.comes(worker, 0);
+    CHECK(job.plan.epoch == 1);
+  }
+  SECTION("none comes") {
+    job.hosts({});
+    CHECK_FALSE(job.end);
+    CHECK(job.deadline() == job.now + 1s);
+    job.passes(1s);
+    REQUIRE(job.end);
+    CHECK_THAT(job.end->why, Contains("0 of at least 4 ranks are there"));
+  }
+}
+
 TEST_CASE("a member that lives and does not come is killed after the limit, and counts as lost") {
   Played job = running(four_of(2));
   job.ends(0);
@@ -258,8 +220,7 @@ TEST_CASE("a host that is no longer listed is left at a commit, and its ranks ar
   CHECK(job.plan.epoch == 2);
   CHECK_FALSE(job.end);
   job.hosts({{"a", 2}, {"b", 2}});
-  job.passes(10s);
-  CHECK(job.starts.size() == 6);  // the host is back
+  CHECK(job.starts.size() == 6);  // the host is back, without a cooldown
 }
 
 TEST_CASE("ranks that leave stay until others hold what only they hold") {
@@ -411,6 +372,25 @@ TEST_CASE("processes that end before init") {
   }
 }
 
+TEST_CASE("a program that fails everywhere before init ends the job, although processes were started again") {
+  Played job({.first_np = 2, .min_np = 1, .max_np = 2, .least_cooldown = 1s, .most_cooldown = 1s},
+             {{"a", 2}});
+  job.ends(0, "exited with status code 1");
+  job.passes(1s);
+  REQUIRE(job.starts.size() == 3);
+  CHECK_FALSE(job.end);
+  SECTION("all have failed") {
+    job.ends(1, "exited with status code 1");
+    REQUIRE(job.end);
+    CHECK_THAT(job.end->why, Contains("no process has come as far as init"));
+  }
+  SECTION("one has come") {
+    job.comes(1, 0);
+    job.ends(2, "exited with status code 1");
+    CHECK_FALSE(job.end);
+  }
+}
+
 TEST_CASE("a lost host is left out for its cooldown, and comes back") {
   Played job = running(four_of(2), {{"a", 2}, {"b", 2}});
   job.loses_host("b");
@@ -426,106 +406,5 @@ TEST_CASE("a lost host is left out for its cooldown, and comes back") {
 }
 
 /// Plays a job by chance, and checks after each event what must always hold.
-TEST_CASE("jobs by chance keep their promises") {
-  for (unsigned seed = 1; seed <= 300; ++seed) {
-    CAPTURE(seed);
-    std::mt19937 chance(seed);
-    const auto below = [&](int n) { return static_cast<int>(chance() % static_cast<unsigned>(n)); };
-    const int min_np = 1 + below(3), max_np = min_np + below(4);
-    const std::vector<Host> all_hosts = {{"a", 3}, {"b", 2}, {"c", 2}};
-    Played job(
-        {.first_np = min_np, .min_np = min_np, .max_np = max_np, .spares = below(2), .reset_limit = {}},
-        all_hosts);
-    std::map<WorkerId, std::uint64_t> in_epoch;  // of each live process; 0: none yet
-    std::map<WorkerId, std::uint64_t> commit;
-    std::set<WorkerId> waits, gone;
-    std::size_t seen_starts = 0, seen_killed = 0, seen_refused = 0;
-    std::uint64_t epoch = 0, step = 0;
-    const auto check = [&] {
-      for (; seen_starts < job.starts.size(); ++seen_starts) in_epoch[job.starts[seen_starts].worker] = 0;
-      for (; seen_refused < job.refused.size(); ++seen_refused) {
-        waits.erase(job.refused[seen_refused].worker);
-        gone.insert(job.refused[seen_refused].worker);
-      }
-      if (job.plan.epoch == epoch) return;
-      REQUIRE(job.plan.epoch == epoch + 1);
-      epoch = job.plan.epoch;
-      const int size = static_cast<int>(job.plan.members.size());
-      REQUIRE(size >= min_np);
-      REQUIRE(size <= max_np);
-      int former = -1;
-      bool is_past_survivors = false;
-      std::set<Slot> slots;
-      for (const auto& member : job.plan.members) {
-        REQUIRE(waits.contains(member.worker));  // nobody is counted on who has not come
-        REQUIRE(slots.insert({member.host, member.local_rank}).second);
-        if (member.former_rank < 0) is_past_survivors = true;
-        REQUIRE((member.former_rank < 0 || (!is_past_survivors && member.former_rank > former)));
-        former = std::max(former, member.former_rank);
-        waits.erase(member.worker);
-        in_epoch[member.worker] = epoch;
-      }
-      const auto newest = job.plan.newest_commit();
-      for (const auto& member : job.plan.members) {
-        if (newest) commit[member.worker] = *newest;  // sync
-      }
-    };
-    check();
-    for (int event = 0; event < 120 && !job.end; ++event) {
-      std::vector<WorkerId> live;
-      for (const auto& [worker, of] : in_epoch) live.push_back(worker);
-      const int what = below(10);
-      if (what < 5 && !live.empty()) {  // a process comes: a new one, or a member whose epoch ends
-        const WorkerId worker = live[static_cast<std::size_t>(below(static_cast<int>(live.size())))];
-        if (waits.contains(worker) || gone.contains(worker)) continue;
-        waits.insert(worker);
-        const auto found = commit.find(worker);
-        job.comes(worker, in_epoch[worker],
-                  found == commit.end() ? std::nullopt : std::optional(found->second));
-      } else if (what < 6 && !live.empty()) {
-        const WorkerId worker = live[static_cast<std::size_t>(below(static_cast<int>(live.size())))];
-        in_epoch.erase(worker);
-        waits.erase(worker);
-        job.ends(worker, gone.contains(worker) && below(2) == 0 ? "" : "killed by SIGKILL");
-      } else if (what < 7) {
-        ++step;  // all members of the epoch commit
-        for (const auto& [worker, of] : in_epoch) {
-          if (of == epoch && epoch > 0 && !waits.contains(worker)) commit[worker] = step;
-        }
-      } else if (what < 8) {
-        std::vector<Host> listed;
-        for (const Host& host : all_hosts) {
-          if (below(4) != 0) listed.push_back(host);
-        }
-        job.hosts(listed);
-      } else {
-        job.passes(Duration(std::chrono::seconds(below(30))));
-      }
-      check();
-    }
-    // From any state, the job goes on or ends: everybody who lives comes, and time passes.
-    for (int round = 0; round < 60 && !job.end && epoch == job.plan.epoch; ++round) {
-      const std::uint64_t before = epoch;
-      for (const auto& [worker, of] : std::map(in_epoch)) {
-        if (waits.contains(worker) || gone.contains(worker)) continue;
-        waits.insert(worker);
-        job.comes(worker, of, 1000);
-        check();
-        if (job.end || epoch != before) break;
-      }
-      if (job.end || epoch != before) break;
-      job.hosts(all_hosts);
-      job.passes(100s);
-      for (; seen_killed < job.killed.size(); ++seen_killed) {
-        in_epoch.erase(job.killed[seen_killed]);
-        waits.erase(job.killed[seen_killed]);
-        job.ends(job.killed[seen_killed]);
-      }
-      check();
-      if (epoch != before) break;
-      REQUIRE(round < 59);
-    }
-  }
-}
 
 }  // namespace dabke::test

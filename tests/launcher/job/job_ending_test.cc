@@ -23,6 +23,7 @@ class NoReports final : public AgentReports {
   void input_taken() override {}
   void signalled(const AgentLink&, const SignalledMessage&) override {}
   void all_ready() override {}
+  void agent_ready(const AgentLink&) override {}
   void start_failed(const AgentLink&) override {}
   void agent_lost(const AgentLink&, const std::vector<std::string>&, bool) override {}
 };

@@ -17,6 +17,7 @@
 #include "launcher/process/spawn.h"
 #include "tests/child_process.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -39,6 +40,41 @@ void wait_for_word(const Fd& output, const std::string& word) {
 
 }  // namespace
 
+TEST_CASE("a program that is stopped for longer than the limit is killed, and one that continues is not") {
+  auto pipe = make_output_pipe();
+  REQUIRE(pipe);
+  InheritedState inherited;
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &inherited.open_files) == 0);
+  const auto worker = spawn_worker({.program = "/bin/sh",
+                                    .arguments = {"sh", "-c", "echo ready; while :; do sleep 0.05; done"},
+                                    .environment = {},
+                                    .cores = {},
+                                    .output = pipe->write_end.get(),
+                                    .error_output = pipe->write_end.get(),
+                                    .stop_limit = 1s},
+                                   inherited);
+  REQUIRE(worker);
+  wait_for_word(pipe->read_end, "ready");
+  Report report;
+  REQUIRE(::recv(worker->channel.get(), &report, sizeof report, 0) == sizeof report);
+  REQUIRE(report.kind == Report::Kind::started);
+  const pid_t program = report.value;
+  for (int i = 0; i < 3; ++i) {
+    send_signal(program, SIGSTOP);
+    std::this_thread::sleep_for(500ms);
+    send_signal(program, SIGCONT);
+    std::this_thread::sleep_for(50ms);
+  }
+  CHECK(::recv(worker->channel.get(), &report, sizeof report, MSG_DONTWAIT) < 0);
+  send_signal(program, SIGSTOP);
+  REQUIRE(::recv(worker->channel.get(), &report, sizeof report, 0) == sizeof report);
+  CHECK(report.kind == Report::Kind::stopped);
+  REQUIRE(::recv(worker->channel.get(), &report, sizeof report, 0) == sizeof report);
+  CHECK(report.kind == Report::Kind::exited);
+  CHECK(report.our_signal == SIGKILL);
+  ::waitpid(worker->supervisor, nullptr, 0);
+}
+
 TEST_CASE("a supervisor that comes late to kill its rank does so, and does not take it for one that hangs") {
   auto pipe = make_output_pipe();
   REQUIRE(pipe);
@@ -59,9 +95,9 @@ TEST_CASE("a supervisor that comes late to kill its rank does so, and does not t
   const std::int32_t command = Command::kEnd;
   REQUIRE(::send(worker->channel.get(), &command, sizeof command, MSG_NOSIGNAL) == sizeof command);
   wait_for_word(pipe->read_end, "deaf");
-  ::kill(worker->supervisor, SIGSTOP);
+  send_signal(worker->supervisor, SIGSTOP);
   std::this_thread::sleep_for(kGrace + kKillLimit + 200ms);
-  ::kill(worker->supervisor, SIGCONT);
+  send_signal(worker->supervisor, SIGCONT);
 
   std::vector<Report::Kind> kinds;
   Report report, last;

@@ -38,6 +38,19 @@ TEST_CASE("a rank's environment has its place, the store and the knobs, and is o
   CHECK(environment == expected);
 }
 
+TEST_CASE("in an elastic job a process has a worker number and a local rank, and no rank") {
+  const JobFacts job{
+      .rendezvous = "http://127.0.0.1:1", .job_id = "id", .job_key = "key", .is_elastic = true};
+  const auto environment =
+      worker_environment({"DABKE_RANK=9", "HOROVOD_SIZE=4"}, job, {7, 0, 1, 2, 0, 0, "node2"});
+  CHECK(variable_in(environment, "DABKE_ELASTIC_WORKER") == "7");
+  CHECK(variable_in(environment, "HOROVOD_ELASTIC") == "1");
+  CHECK(variable_in(environment, "HOROVOD_LOCAL_RANK") == "1");
+  for (const char* const name :
+       {"DABKE_RANK", "DABKE_SIZE", "DABKE_LOCAL_SIZE", "DABKE_CROSS_RANK", "HOROVOD_RANK", "HOROVOD_SIZE"})
+    CHECK(variable_in(environment, name).empty());
+}
+
 TEST_CASE("PYTHONUNBUFFERED stays as the user set it") {
   const auto environment = worker_environment({"PYTHONUNBUFFERED="}, {}, {});
   CHECK(std::ranges::count_if(

@@ -171,7 +171,11 @@ class Hosts:
             yield
         finally:
             for host, address in pairs:
-                _ip("-n", host, "neigh", "del", address, "dev", "eth0")
+                try:
+                    _ip("-n", host, "neigh", "del", address, "dev", "eth0")
+                except NotPermitted as error:
+                    if "No such file" not in str(error):  # the entry is gone if the host was lost meanwhile
+                        raise
 
     def forget_ipv6(self):
         """Removes the IPv6 addresses, so that each host has one address in that network."""

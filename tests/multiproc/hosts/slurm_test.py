@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dabkerun in jobs of a real Slurm, on hosts made of network namespaces (slurm.py).
 
-Usage: slurm_test.py DABKERUN DIGITS
+Usage: slurm_test.py DABKERUN DIGITS EPOCH_WORKER
 
 DIGITS is an empty word if the examples are not built. Exits with 77, which means skipped, where such hosts
 are not possible or Slurm is not installed.
@@ -9,6 +9,8 @@ are not possible or Slurm is not installed.
 
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +35,43 @@ from job_processes import (
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
+EPOCH_WORKER = os.path.abspath(sys.argv.pop(1))
 TRAINING = [DIGITS, "--epochs", "5"]
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+class Follower:
+    """Reads a job's two streams while it runs."""
+
+    def __init__(self, job):
+        self.job, self.text = job, ""
+        self.readers = [
+            threading.Thread(target=self._read, args=(stream,)) for stream in (job.stdout, job.stderr)
+        ]
+        for reader in self.readers:
+            reader.start()
+
+    def _read(self, stream):
+        for line in stream:
+            self.text += line.decode()
+
+    def wait_for(self, text, seconds=120):
+        deadline = time.monotonic() + seconds
+        while text not in self.text:
+            if time.monotonic() > deadline or self.job.poll() is not None:
+                raise AssertionError(f"'{text}' did not come; the job has printed:\n{self.text}")
+            time.sleep(0.01)
+
+    def finish(self):
+        for reader in self.readers:
+            reader.join(120)
+        return self.job.wait(120)
 
 
 class SlurmJobs(unittest.TestCase):
@@ -66,6 +104,30 @@ class SlurmJobs(unittest.TestCase):
                     error,
                     rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun starts dabkerun on other hosts",
                 )
+
+    def test_an_elastic_job_goes_on_without_a_rank_and_without_a_host(self):
+        flags = ["-np", "4", "--min-np", "1", "--blacklist-cooldown-range", "0.3", "600"]
+        job = self.cluster.start(
+            [DABKERUN, *flags, EPOCH_WORKER, "1000000", "1000"],
+            slots=4,
+            allocation=["--ntasks-per-node", "2"],
+        )
+        follower = Follower(job)
+        follower.wait_for("[3]<stdout>:epoch 1 rank 3 of 4")
+        os.kill(int(re.search(r"slot host2:1 is pid (\d+)", follower.text)[1]), signal.SIGKILL)
+        follower.wait_for("[0]<stdout>:epoch 2 rank 0 of 3")
+        follower.wait_for("[0]<stdout>:epoch 3 rank 0 of 4")
+        agents = [pid for pid in processes_with("SLURMD_NODENAME=host2") if name_of(pid) == "dabke-agent"]
+        self.assertEqual(len(agents), 1)
+        os.kill(agents[0], signal.SIGKILL)
+        follower.wait_for("[0]<stdout>:epoch 4 rank 0 of 2")
+        job.send_signal(signal.SIGTERM)
+        code = follower.finish()
+        self.assertNotEqual(code, 0)
+        self.assertIn(
+            "dabkerun: epoch 2: rank 3 (host host2) was killed by SIGKILL (signal 9) at ", follower.text
+        )
+        self.assertIn("was lost with the agent of its host at ", follower.text)
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
         for _ in range(4):  # a busy machine may make a host late for an examination

@@ -12,6 +12,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 #include "tests/skip.h"
 
 namespace dabke::test {
@@ -80,9 +81,12 @@ TEST_CASE(
 
 TEST_CASE("last lines that stand just above are not told again, and those that others have pushed away are") {
   for (const int others : {5, 100}) {
-    // The second of two ranks fails, and then the first one writes `others` lines.
-    const std::string program = "if test $DABKE_RANK = 1; then echo it is broken; exit 3; fi; trap 'seq " +
-                                std::to_string(others) + "; exit 4' TERM; sleep 60 & wait";
+    // The second of two ranks fails, and then the first one, which has set its trap, writes `others` lines.
+    const TemporaryDirectory directory;
+    const std::string is_set = directory / "set";
+    const std::string program = "if test $DABKE_RANK = 1; then until test -e " + is_set +
+                                "; do sleep 0.01; done; echo it is broken; exit 3; fi; trap 'seq " +
+                                std::to_string(others) + "; exit 4' TERM; : >" + is_set + "; sleep 60 & wait";
     const Finished job =
         LauncherRun({"-c", "exec \"$0\" -np 2 --grace-period 100 sh -c \"$1\" 2>&1", DABKERUN, program},
                     {.program = "bash"})
@@ -125,7 +129,7 @@ TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank an
   const TemporaryDirectory directory;
   LauncherRun launcher({"-np", "3", kWorker, "sleep", directory.path()});
   REQUIRE(launcher.wait_for_output("ready", 3));
-  ::kill(directory.pid_in("1"), SIGKILL);
+  send_signal(directory.pid_in("1"), SIGKILL);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 137);
   CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("SIGKILL"));
@@ -137,9 +141,9 @@ TEST_CASE("how a rank ended is known, also when its supervisor goes with command
   LauncherRun launcher(with_no_hurry({"-np", "2", kWorker, "sleep", directory.path()}), {.one_output = true});
   REQUIRE(launcher.wait_for_output("ready", 2));
   const pid_t rank = directory.pid_in("1"), supervisor = parent_of(rank);
-  ::kill(supervisor, SIGSTOP);
-  ::kill(rank, SIGUSR1);
-  ::kill(directory.pid_in("0"), SIGUSR1);
+  send_signal(supervisor, SIGSTOP);
+  send_signal(rank, SIGUSR1);
+  send_signal(directory.pid_in("0"), SIGUSR1);
   REQUIRE(launcher.wait_for_output("ending the other ranks"));
   launcher.signal(SIGINT);
   REQUIRE(launcher.wait_for_output("killing the ranks that still run"));
@@ -147,7 +151,7 @@ TEST_CASE("how a rank ended is known, also when its supervisor goes with command
   // The supervisor reads one of the two commands, finds that the rank has ended, reports it and exits. All
   // that happens before dabkerun reads again.
   launcher.signal(SIGSTOP);
-  ::kill(supervisor, SIGCONT);
+  send_signal(supervisor, SIGCONT);
   CHECK(is_gone_within(supervisor, 60s));
   launcher.signal(SIGCONT);
   const Finished job = launcher.finish();
@@ -236,7 +240,7 @@ TEST_CASE("nothing is left of a rank whose supervisor is killed, not even a daem
   const TemporaryDirectory directory;
   LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
   REQUIRE(launcher.wait_for_output("ready", 2));
-  ::kill(parent_of(directory.pid_in("daemon.0")), SIGKILL);
+  send_signal(parent_of(directory.pid_in("daemon.0")), SIGKILL);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 128 + SIGKILL);
   CHECK_THAT(job.error, Contains("rank 0 ") && Contains("was lost: its supervisor process was killed"));
@@ -253,11 +257,11 @@ TEST_CASE("what the shell had started before it became dabkerun is not ended wit
   REQUIRE(launcher.wait_for_output("orphan "));
   REQUIRE(launcher.wait_for_output("\n"));
   const pid_t orphan = launcher.number_after("orphan ");
-  ::kill(parent_of(parent_of(orphan)), SIGKILL);
+  send_signal(parent_of(parent_of(orphan)), SIGKILL);
   const pid_t other = directory.pid_in("other");
   CHECK(is_gone_within(orphan, kPatience));
   CHECK_FALSE(is_gone(other));
-  ::kill(other, SIGKILL);
+  send_signal(other, SIGKILL);
   CHECK(launcher.finish().exit_code == 128 + SIGKILL);
 }
 
@@ -273,7 +277,7 @@ TEST_CASE("a stopped rank is continued to handle the signal that ends the job") 
   const TemporaryDirectory directory;
   LauncherRun launcher(with_no_hurry({"-np", "2", kWorker, "catch", directory.path()}));
   REQUIRE(launcher.wait_for_output("ready", 2));
-  ::kill(directory.pid_in("1"), SIGSTOP);
+  send_signal(directory.pid_in("1"), SIGSTOP);
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 0);
@@ -294,10 +298,10 @@ TEST_CASE("no stop of the terminal holds a job that no shell could continue") {
   const pid_t pid = directory.pid_in("launcher");
   REQUIRE(launcher.wait_for_output("ready"));
   REQUIRE(is_gone_within(launcher.pid(), kPatience));
-  ::kill(pid, stop);
-  ::kill(pid, SIGTERM);
+  send_signal(pid, stop);
+  send_signal(pid, SIGTERM);
   const bool is_over = is_gone_within(pid, kPatience);
-  if (!is_over) ::kill(pid, SIGKILL);
+  if (!is_over) send_signal(pid, SIGKILL);
   REQUIRE(is_over);
   CHECK_THAT(launcher.finish().error, Contains("the job was ended by SIGTERM"));
 }

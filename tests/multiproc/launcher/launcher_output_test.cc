@@ -14,6 +14,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
@@ -155,10 +156,10 @@ TEST_CASE("what is in a rank's terminal when the rank has ended is not lost, who
   const pid_t rank = directory.pid_in("pid");
   const pid_t agent = parent_of(parent_of(rank));
   const pid_t reader = is_elsewhere ? agent : launcher.pid();
-  ::kill(reader, SIGSTOP);
+  send_signal(reader, SIGSTOP);
   std::ofstream(directory.path() + "/go") << "now";
   CHECK(is_gone_within(rank, kLongest));
-  ::kill(reader, SIGCONT);
+  send_signal(reader, SIGCONT);
   const Finished job = launcher.finish();
   std::string wanted(2999, '0');
   wanted.push_back('7');

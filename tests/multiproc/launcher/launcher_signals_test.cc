@@ -15,6 +15,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
+#include "tests/send_signal.h"
 
 namespace dabke::test {
 namespace {
@@ -66,7 +67,7 @@ void send(const LauncherRun& launcher, To to, int signal) {
   std::vector<pid_t> all = processes_with(own_mark());
   std::ranges::sort(all);
   if (to == To::every_process_last_first) std::ranges::reverse(all);
-  for (const pid_t pid : all) ::kill(pid, signal);
+  for (const pid_t pid : all) send_signal(pid, signal);
 }
 
 std::string name_of_process(pid_t pid) {
@@ -162,7 +163,7 @@ TEST_CASE("a signal that finds dabkerun's processes by their names reaches the r
   std::vector<pid_t> all = processes_with(own_mark());
   std::erase_if(all, [](pid_t pid) { return name_of_process(pid) == "launcher_worker"; });
   REQUIRE(all.size() == 4);  // dabkerun, its agent, and two supervisors
-  for (const pid_t pid : all) ::kill(pid, signal);
+  for (const pid_t pid : all) send_signal(pid, signal);
   if (signal == SIGUSR1) REQUIRE(launcher.wait_for_output("got " + std::to_string(signal) + "\n", 2));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
@@ -230,7 +231,7 @@ TEST_CASE("SIGTERM for an agent alone is one for the job") {
   std::vector<pid_t> agents = processes_with(own_mark());
   std::erase_if(agents, [&](pid_t pid) { return parent_of(pid) != launcher.pid(); });
   REQUIRE(agents.size() == 1);
-  ::kill(agents.front(), SIGTERM);
+  send_signal(agents.front(), SIGTERM);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 0);
   CHECK_THAT(job.error, StartsWith("dabkerun: SIGTERM: passing it on to all ranks"));

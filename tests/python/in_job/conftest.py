@@ -57,7 +57,7 @@ def job():
     return Job()
 
 
-@pytest.fixture(params=["eager", "async", "blocking"])
+@pytest.fixture(params=["eager", "async", pytest.param("blocking", marks=pytest.mark.two_ranks)])
 def way(request, monkeypatch):
     """Calls a function of TensorFlow without arguments: in eager mode, or in a graph of either way.
 

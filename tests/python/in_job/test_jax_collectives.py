@@ -12,7 +12,17 @@ jnp = jax.numpy
 
 DTYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32"]
 WIDE_DTYPES = ["int64", "uint64", "float64"]
-WAYS = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "eager"])
+OF_MANY_RANKS = {"bool", "int32", "bfloat16", "float32", "float64"}
+DTYPE = pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(each, marks=[] if each in OF_MANY_RANKS else pytest.mark.two_ranks)
+        for each in DTYPES + WIDE_DTYPES
+    ],
+)
+BOTH_WAYS = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "eager"])
+EAGER = pytest.param(lambda function: function, id="eager", marks=pytest.mark.two_ranks)
+WAYS = pytest.mark.parametrize("way", [pytest.param(jax.jit, id="jit"), EAGER])
 
 
 def wide(is_on):
@@ -34,7 +44,7 @@ def equal(result, expected, dtype):
 
 
 @WAYS
-@pytest.mark.parametrize("dtype", DTYPES + WIDE_DTYPES)
+@DTYPE
 def test_every_collective_gives_what_numpy_gives(job, dtype, way):
     with wide(dtype in WIDE_DTYPES):
         n = job.size
@@ -79,12 +89,14 @@ def test_reduce_operations(job, op, way):
     numpy.testing.assert_allclose(result, reduce(numpy.stack(inputs)), rtol=1e-6)
 
 
+@pytest.mark.two_ranks
 @WAYS
 def test_factors_multiply_before_and_after(job, way):
     result = way(lambda x: hvd.allreduce(x, hvd.Sum, None, 0, 0.5, 4.0))(jnp.ones(3))
     numpy.testing.assert_array_equal(result, numpy.full(3, 2.0 * job.size))
 
 
+@pytest.mark.two_ranks
 @WAYS
 def test_a_pytree_of_mixed_dtypes_keeps_its_form(job, way):
     tree = {
@@ -134,7 +146,7 @@ def test_uneven_rows_outside_of_programs(job):
     assert result[:, 0].tolist() == [rank for rank in range(job.size) for _ in range(job.rank)]
 
 
-@WAYS
+@BOTH_WAYS
 def test_process_sets(job, way):
     members = list(range(1, job.size))  # all but rank 0
     subset = hvd.add_process_set(members)
@@ -155,6 +167,7 @@ def test_process_sets(job, way):
         hvd.remove_process_set(subset)
 
 
+@pytest.mark.two_ranks
 def test_numbers_and_numpy_become_arrays_of_jax(job):
     result = hvd.allreduce({"loss": 1.5, "count": 2, "array": numpy.ones(2)}, hvd.Sum)
     assert all(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(result))
@@ -162,6 +175,7 @@ def test_numbers_and_numpy_become_arrays_of_jax(job):
     assert result["array"].dtype == jnp.float32
 
 
+@pytest.mark.two_ranks
 def test_large_and_small_arrays_in_one_program(job):
     """Small calls that are alone wait by themselves; these are not alone, and one is large."""
     program = jax.jit(lambda a, b: (hvd.allreduce(a, hvd.Sum, "large"), hvd.allreduce(b, hvd.Sum, "small")))

@@ -11,6 +11,7 @@ jax = pytest.importorskip("jax")
 hvd = pytest.importorskip("dabke.jax")
 ffi = pytest.importorskip("dabke.jax.ffi")
 jnp = jax.numpy
+pytestmark = pytest.mark.two_ranks
 
 
 @pytest.mark.parametrize("size", [3, 30_000], ids=["small", "large"])

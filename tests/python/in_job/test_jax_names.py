@@ -16,6 +16,7 @@ def names_in(function, *arguments):
     return [part.split('"')[0] for part in text.split('names = "')[1:]]
 
 
+@pytest.mark.two_ranks
 def test_an_inner_function_called_twice_on_different_data(job):
     inner = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "inner"))
 
@@ -33,6 +34,7 @@ def test_an_inner_function_called_twice_on_different_data(job):
         numpy.testing.assert_array_equal(b, numpy.full(3, -10.0 * ranks - turn * job.size))
 
 
+@pytest.mark.two_ranks
 def test_each_place_of_a_call_has_a_number(job):
     inner = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, "i"))
     body = jax.checkpoint(lambda x: jnp.sin(hvd.allreduce(x, hvd.Sum, "r")))
@@ -58,6 +60,7 @@ def test_each_place_of_a_call_has_a_number(job):
     assert len(set(unrolled)) == len(unrolled) == 4
 
 
+@pytest.mark.two_ranks
 def test_names_are_paths_of_the_pytree(job):
     tree = {"layers": [{"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}], "scale": jnp.float32(1)}
     assert names_in(lambda t: hvd.allreduce(t, name="g"), tree) == [
@@ -68,6 +71,7 @@ def test_names_are_paths_of_the_pytree(job):
     assert float(result["a"]["b"][0]) == job.size and float(result["a.b"][0]) == 0
 
 
+@pytest.mark.two_ranks
 def test_ranks_trace_in_another_order(job):
     functions = {
         f"f{i}": jax.jit(lambda x, i=i: hvd.allreduce(x + i, hvd.Sum) * hvd.allreduce(x * i, hvd.Sum))
@@ -80,6 +84,7 @@ def test_ranks_trace_in_another_order(job):
         assert float(function(jnp.float32(1))) == job.size * (1 + i) * job.size * i
 
 
+@pytest.mark.two_ranks
 def test_a_thousand_arrays_in_a_pytree(job):
     tree = [jnp.full((i % 7,), float(job.rank + i), "float32" if i % 3 else "int32") for i in range(1000)]
     results = jax.jit(lambda t: hvd.allreduce(t, hvd.Sum, "many"))(tree)
@@ -87,6 +92,7 @@ def test_a_thousand_arrays_in_a_pytree(job):
         assert result.tolist() == [sum(range(job.size)) + i * job.size] * (i % 7)
 
 
+@pytest.mark.two_ranks
 def test_programs_run_in_the_order_of_their_calls(job):
     """Programs are dispatched before their inputs are there, and on each rank another input is late."""
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, 60, lambda _, y: jnp.tanh(y @ y), x))
@@ -99,6 +105,7 @@ def test_programs_run_in_the_order_of_their_calls(job):
         assert float(a[0, 0]) == turn * job.size and float(b[0, 0]) == -turn * job.size
 
 
+@pytest.mark.two_ranks
 def test_eager_calls_and_programs_have_different_names(job):
     """Both are in flight at once: the program was dispatched, and the call outside of it does not wait for
     it."""

@@ -96,7 +96,9 @@ def run_jax(plan, inputs, size):
     return values
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.two_ranks) for seed in range(4, 10))]
+)
 def test_a_random_program(job, seed):
     plan = plan_of(seed, job.size)
     shape = (2 * job.size, 3)

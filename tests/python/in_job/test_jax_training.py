@@ -72,6 +72,7 @@ def test_an_optimizer_gives_the_weights_of_the_joined_batch(job):
     assert_same(ours, alone)
 
 
+@pytest.mark.two_ranks
 def test_value_and_grad_gives_value_and_weights_of_the_joined_batch(job):
     alone, losses = trained(make_optimizer(), jax.value_and_grad(loss_of), lambda a: a)
     ours, our_losses = trained(make_optimizer(), hvd.value_and_grad(loss_of), lambda a: shard(a, job))
@@ -79,6 +80,7 @@ def test_value_and_grad_gives_value_and_weights_of_the_joined_batch(job):
     numpy.testing.assert_allclose(our_losses, losses, rtol=1e-5)
 
 
+@pytest.mark.two_ranks
 def test_value_and_grad_keeps_what_else_the_function_returns(job):
     function = hvd.value_and_grad(lambda x: (x * job.rank, {"rank": job.rank}), has_aux=True)
     for way in (jax.jit, lambda f: f):
@@ -87,6 +89,7 @@ def test_value_and_grad_keeps_what_else_the_function_returns(job):
         assert float(value) == 2 * mean and float(gradient) == mean and int(aux["rank"]) == job.rank
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("averaged", [False, True])
 def test_gradients_of_several_passes_are_added_up(job, averaged):
     inner = optax.sgd(0.1)
@@ -106,6 +109,7 @@ def test_gradients_of_several_passes_are_added_up(job, averaged):
     numpy.testing.assert_allclose(steps, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.two_ranks
 def test_an_optimizer_takes_extra_arguments_and_refuses_nonsense(job):
     optimizer = hvd.DistributedOptimizer(optax.adam(0.1), op=hvd.Sum, prescale_factor=0.5)
     updates, _ = optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)), jnp.ones(2), value=1.0)
@@ -123,6 +127,7 @@ def test_all_ranks_begin_with_the_roots_parameters(job):
     assert jax.tree_util.tree_structure(got["state"]) == jax.tree_util.tree_structure(state)
 
 
+@pytest.mark.two_ranks
 def test_objects(job):
     assert hvd.broadcast_object({"epoch": 3, "rank": job.rank}, 0) == {"epoch": 3, "rank": 0}
     assert hvd.allgather_object(job.rank * "x") == [rank * "x" for rank in range(job.size)]

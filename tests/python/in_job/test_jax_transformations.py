@@ -8,7 +8,9 @@ jax = pytest.importorskip("jax")
 hvd = pytest.importorskip("dabke.jax")
 jnp = jax.numpy
 
-WAYS = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "eager"])
+TWO = pytest.mark.two_ranks
+EAGER = pytest.param(lambda function: function, id="eager", marks=TWO)
+WAYS = pytest.mark.parametrize("way", [pytest.param(jax.jit, id="jit"), EAGER])
 
 
 def rows(job, rank=None):
@@ -80,6 +82,7 @@ def test_gradient_of_a_reducescatter_is_gathered(job, way, more):
     numpy.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
+@pytest.mark.two_ranks
 def test_gradients_agree_with_finite_differences(job):
     """The loss is the ranks' average, as the scales of the transposes are meant."""
     direction = numpy.random.default_rng([7, job.rank]).normal(size=(job.size, 2)).astype("float32")
@@ -96,6 +99,7 @@ def test_gradients_agree_with_finite_differences(job):
     numpy.testing.assert_allclose(slope, hvd.allreduce(difference, hvd.Average), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.two_ranks
 @WAYS
 def test_forward_mode_and_second_derivatives(job, way):
     def cube(x):
@@ -108,6 +112,7 @@ def test_forward_mode_and_second_derivatives(job, way):
     numpy.testing.assert_allclose(way(jax.grad(jax.grad(cube)))(x), 6 * mean, rtol=1e-5)
 
 
+@pytest.mark.two_ranks
 @WAYS
 def test_only_linear_reductions_have_a_gradient(job, way):
     with pytest.raises(hvd.DabkeError, match="only Average and Sum have a gradient, not MAX"):
@@ -116,6 +121,7 @@ def test_only_linear_reductions_have_a_gradient(job, way):
         way(jax.grad(lambda x: hvd.reducescatter(x, hvd.Min).sum()))(rows(job))
 
 
+@pytest.mark.two_ranks
 def test_a_tree_of_which_a_part_has_gradients(job):
     def loss(x, step):
         tree = hvd.allreduce({"x": x, "step": step, "constant": jnp.ones(2)}, hvd.Sum)
@@ -126,7 +132,7 @@ def test_a_tree_of_which_a_part_has_gradients(job):
 
 
 @WAYS
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("axis", [pytest.param(0, marks=TWO), 1, pytest.param(2, marks=TWO)])
 def test_vmap_over_each_axis(job, way, axis):
     n = job.size
     x = jnp.moveaxis(jnp.arange(6.0 * n).reshape(3, n, 2) + job.rank, 0, axis)
@@ -150,6 +156,7 @@ def test_vmap_over_each_axis(job, way, axis):
             numpy.testing.assert_allclose(one[i], expected, rtol=1e-6)
 
 
+@pytest.mark.two_ranks
 def test_scan_while_and_cond(job):
     def turn(carry, x):
         total = hvd.allreduce(x, hvd.Sum, "turn")
@@ -176,6 +183,7 @@ def test_scan_while_and_cond(job):
     assert [float(chosen(x, True)), float(chosen(x, False))] == [sum(range(job.size)), job.size - 1]
 
 
+@pytest.mark.two_ranks
 def test_gradient_through_a_scan_and_rematerialisation(job):
     @jax.checkpoint
     def layer(x):
@@ -194,6 +202,7 @@ def test_gradient_through_a_scan_and_rematerialisation(job):
     numpy.testing.assert_allclose(jax.jit(jax.grad(loss))(x), jax.grad(plain)(x), rtol=1e-5)
 
 
+@pytest.mark.two_ranks
 def test_donated_memory(job):
     step = jax.jit(lambda tree: hvd.allreduce(tree, hvd.Average, "donated"), donate_argnums=0)
     tree = {"a": jnp.full(50_000, float(job.rank)), "b": jnp.full((3, 3), float(job.rank))}
@@ -203,6 +212,7 @@ def test_donated_memory(job):
         assert float(tree["a"][49_999]) == mean and float(tree["b"][2, 2]) == mean
 
 
+@pytest.mark.two_ranks
 def test_an_operand_that_is_read_again_keeps_its_value(job):
     """The call works in place, so XLA has to copy what the program still reads."""
     program = jax.jit(lambda x: (hvd.allreduce(x * 2, hvd.Sum, "kept") + x * 2, x * 2))
@@ -213,6 +223,7 @@ def test_an_operand_that_is_read_again_keeps_its_value(job):
     assert float(x[7]) == job.rank + 1
 
 
+@pytest.mark.two_ranks
 def test_custom_rules_around_a_collective(job):
     @jax.custom_vjp
     def scaled(x):

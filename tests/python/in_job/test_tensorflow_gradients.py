@@ -65,6 +65,7 @@ def test_a_gradient_is_that_of_finite_differences(job, number):
     numpy.testing.assert_allclose(tape.gradient(loss, variable), want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.two_ranks
 def test_gradients_are_the_same_in_graphs(job, way):
     for name, collective, _ in collectives(job):
         x = 1 + numpy.random.default_rng([7, job.rank]).random(max(ROWS, 2 * job.size))
@@ -78,6 +79,7 @@ def test_gradients_are_the_same_in_graphs(job, way):
         numpy.testing.assert_allclose(way(gradient), gradient(), rtol=1e-12, err_msg=name)
 
 
+@pytest.mark.two_ranks
 def test_only_sums_and_averages_have_a_gradient(job):
     x = tf.Variable([1.0])
     with tf.GradientTape() as tape:

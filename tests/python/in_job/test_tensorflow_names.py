@@ -8,6 +8,7 @@ pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
 
 TABLE = NameTable("tensorflow.md", "## Every name of horovod.tensorflow", hvd)
+pytestmark = pytest.mark.two_ranks
 
 
 def test_the_table_is_whole():

@@ -11,6 +11,11 @@ tf = pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64".split()
+OF_MANY_RANKS = {"bool", "int32", "bfloat16", "float32"}
+DTYPE = pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(each, marks=[] if each in OF_MANY_RANKS else pytest.mark.two_ranks) for each in DTYPES],
+)
 
 
 def inputs(job, shape, dtype, seed=0):
@@ -24,7 +29,7 @@ def same(got, want):
     numpy.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@DTYPE
 def test_every_collective_takes_every_dtype(job, way, dtype):
     all_inputs = inputs(job, (2 * job.size, 3), dtype)
     own = all_inputs[job.rank]
@@ -77,6 +82,7 @@ def test_groups_travel_together_whatever_their_dtypes(job, way):
         same(got, total[first : first + count + (job.rank < more)])
 
 
+@pytest.mark.two_ranks
 def test_factors_have_all_their_digits(job, way):
     x = tf.constant([49.0], tf.float64)
     got = way(lambda: hvd.allreduce(x, op=hvd.Max, prescale_factor=1 / 3, postscale_factor=0.1, name="f"))
@@ -99,6 +105,7 @@ def test_tensors_of_odd_shapes(job, way):
     assert parts.shape == ((1 if job.rank == 0 else 0), 2) and none.shape == (0, 2)
 
 
+@pytest.mark.two_ranks
 def test_shapes_are_known_while_a_function_is_traced(job):
     seen = {}
 
@@ -132,6 +139,7 @@ def test_indexed_slices_are_gathered(job, way):
         hvd.allreduce(tf.IndexedSlices(tf.ones([1, 2]), [0], [9, 2]), op=hvd.Max)
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("kind", ["none", "fp16", "bf16"])
 def test_compressed_tensors_come_back_in_their_dtype(job, way, kind):
     compression = getattr(hvd.Compression, kind)
@@ -159,6 +167,7 @@ def test_process_sets_reduce_among_themselves(job, way):
         dabke.remove_process_set(each)
 
 
+@pytest.mark.two_ranks
 def test_numbers_are_those_of_the_job_when_they_run(job, way):
     got = way(lambda: [hvd.rank_op(), hvd.size_op(), hvd.local_rank_op(), hvd.local_size_op()])
     assert [int(each) for each in got] == [job.rank, job.size, hvd.local_rank(), hvd.local_size()]
@@ -167,6 +176,7 @@ def test_numbers_are_those_of_the_job_when_they_run(job, way):
 # ---- errors ----
 
 
+@pytest.mark.two_ranks
 def test_eager_errors_are_ours_with_the_whole_text(job):
     with pytest.raises(dabke.errors.MismatchError) as caught:
         hvd.allreduce(tf.ones([job.rank + 1]), name="uneven")
@@ -176,6 +186,7 @@ def test_eager_errors_are_ours_with_the_whole_text(job):
         hvd.alltoall(tf.ones([3]), [1] * (job.size + 1), name="splits")
 
 
+@pytest.mark.two_ranks
 def test_errors_of_graphs_are_tensorflows_with_our_text(job, monkeypatch):
     for kernels in ("async", "blocking"):
         monkeypatch.setenv("DABKE_TENSORFLOW_KERNELS", kernels)
@@ -189,6 +200,7 @@ def test_errors_of_graphs_are_tensorflows_with_our_text(job, monkeypatch):
         assert float(hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="after")) == job.size
 
 
+@pytest.mark.two_ranks
 def test_what_cannot_be_is_refused_with_what_to_do(job):
     with pytest.raises(dabke.errors.UnimplementedError, match="Average"):
         hvd.allreduce(tf.ones(2), op=hvd.Adasum)
@@ -204,12 +216,11 @@ def test_what_cannot_be_is_refused_with_what_to_do(job):
         hvd.broadcast_object(1, session=object())
     with pytest.raises(NotImplementedError, match="shard"):
         hvd.data.compute_service.tf_data_service(None, 0)
-    with pytest.raises(NotImplementedError):
-        hvd.elastic.run(lambda state: None)
     with pytest.raises(dabke.errors.UnimplementedError, match="eager"):
         tf.function(lambda: tf.constant(hvd.join()))()
 
 
+@pytest.mark.two_ranks
 def test_a_wrong_value_of_the_variable_is_named(monkeypatch):
     monkeypatch.setenv("DABKE_TENSORFLOW_KERNELS", "fast")
     with pytest.raises(dabke.errors.InvalidArgumentError, match="DABKE_TENSORFLOW_KERNELS is 'fast'"):
@@ -231,6 +242,7 @@ def test_objects_and_variables_come_from_the_root(job, way):
         hvd.broadcast_variables([3], 0)
 
 
+@pytest.mark.two_ranks
 def test_the_state_of_an_optimizer_of_keras_comes_from_the_root(job):
     weight = tf.keras.Variable(tf.fill([3], float(job.rank)))
     optimizer = tf.keras.optimizers.Adam(0.1 * (job.rank + 1))
@@ -248,6 +260,7 @@ FACTORS_OF = {
 }
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("factor", ["prescale_factor", "postscale_factor"])
 @pytest.mark.parametrize("call", FACTORS_OF)
 def test_a_zero_factor_keeps_its_sign_whichever_came_first(way, call, factor):
@@ -256,6 +269,7 @@ def test_a_zero_factor_keeps_its_sign_whichever_came_first(way, call, factor):
         assert not result.any() and set(numpy.signbit(result).tolist()) == {math.copysign(1, zero) < 0}
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("name", ["w\0a", "w\udc80"], ids=["NUL", "no UTF-8"])
 @pytest.mark.parametrize(
     "call",
@@ -276,6 +290,7 @@ def test_a_name_that_would_be_cut_or_has_no_utf8_is_refused_and_shown(way, call,
     assert str(refused.value).isprintable()
 
 
+@pytest.mark.two_ranks
 def test_any_other_name_is_passed_as_a_whole(way):
     names = [f"Schicht \u00e4{end}" for end in ("", "\u20ac", "\U0001f680", "\x01", "\n", "\\0")]
     got = way(lambda: [hvd.allreduce(tf.fill([2], i), op=hvd.Max, name=each) for i, each in enumerate(names)])

@@ -9,6 +9,7 @@ tf = pytest.importorskip("tensorflow")
 hvd = pytest.importorskip("dabke.tensorflow")
 
 PIXELS, CLASSES, BATCH = 12, 4, 6
+TWO_RANKS = pytest.mark.two_ranks
 
 
 def batches(job, steps):
@@ -70,8 +71,11 @@ def test_a_tape_gives_the_gradients_of_the_joined_batch(job, way):
         numpy.testing.assert_allclose(got, want, rtol=1e-9)
 
 
-@pytest.mark.parametrize("mode", ["eager", "async", "blocking"])
-@pytest.mark.parametrize("kind", ["tape", "keras", "v1"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param("eager", marks=TWO_RANKS), "async", pytest.param("blocking", marks=TWO_RANKS)],
+)
+@pytest.mark.parametrize("kind", ["tape", "keras", pytest.param("v1", marks=TWO_RANKS)])
 def test_the_same_start_gives_the_same_weights(job, monkeypatch, mode, kind):
     if mode != "eager":
         monkeypatch.setenv("DABKE_TENSORFLOW_KERNELS", mode)
@@ -101,6 +105,7 @@ def test_the_same_start_gives_the_same_weights(job, monkeypatch, mode, kind):
     same(model.weights, joined(job, 4, make))
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("traced", [False, True])
 def test_several_passes_are_added_before_they_are_reduced(job, average, traced):
@@ -146,6 +151,7 @@ def test_sparse_gradients_and_those_that_are_none(job, way):
         assert float(of_dense) == 1
 
 
+@pytest.mark.two_ranks
 def test_groups_and_factors_change_nothing_of_the_result(job, way):
     variables = [tf.Variable(tf.ones([i + 1], tf.float64)) for i in range(5)]
 
@@ -185,6 +191,7 @@ def test_local_gradients_are_a_ranks_own(job):
         assert [len(local), len(reduced)] == [1, 1] and reduced[0][1] is shared
 
 
+@pytest.mark.two_ranks
 def test_what_makes_no_sense_is_refused(job):
     errors = dabke.errors
     with pytest.raises(errors.UnimplementedError, match="Adasum"):
@@ -233,6 +240,7 @@ def test_ranks_that_have_joined_are_waited_for(job):
     assert hvd.join() in range(job.size)
 
 
+@pytest.mark.two_ranks
 @pytest.mark.parametrize("passes", [1, 2])
 def test_keras_fits_with_a_distributed_optimizer(job, passes):
     tf.keras.utils.set_random_seed(1)

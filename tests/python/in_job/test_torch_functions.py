@@ -261,16 +261,6 @@ def test_the_rate_warms_up_from_that_of_one_rank(job):
     assert rates == pytest.approx(want)
 
 
-def test_elastic_names_are_there_and_say_that_they_cannot_yet():
-    for use in (
-        hvd.elastic.run,
-        functools.partial(hvd.elastic.TorchState, model=None),
-        functools.partial(hvd.elastic.ElasticSampler, []),
-    ):
-        with pytest.raises(NotImplementedError, match="not supported yet"):
-            use(None) if use is hvd.elastic.run else use()
-
-
 class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 24

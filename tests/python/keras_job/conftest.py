@@ -21,26 +21,51 @@ from dabke._frontend.names import forget_names  # noqa: E402
 LIMITS = {"STALL_CHECK_TIME_SECONDS": 20, "STALL_SHUTDOWN_TIME_SECONDS": 120}
 
 
-# Cases of which one backend is enough, unless DABKE_TEST_MATRIX=full: files and parameters.
+# Cases of which one job is enough: that of two ranks on PyTorch. They are about code that is the same on all
+# backends. DABKE_TEST_MATRIX=full runs them in all jobs. Parts of the tests' names, and kinds.
 ONCE = (
     "test_warmup.py",
     "test_names.py::test_a_name",
     "test_names.py::test_the",
     "test_names.py::test_numbers",
+    "test_all_ranks_begin_with_the_state_of_the_root[first]",
+    "test_local_variables_keep_their_values",
+    "test_momentum_is_corrected_when_the_rate_changes[SGD-False]",
+    "test_momentum_is_corrected_when_the_rate_changes[RMSprop",
+    "test_rank_0_alone_has_a_progress_bar",
+    "test_uneven_steps_do_not_hang_and_all_ranks_end_with_the_same_state[join first]",
+    "test_fit_goes_on_in_the_midst_of_an_epoch_as_if_nothing_had_happened[change]",
+    "test_commits_can_be_made_at_the_end_of_epochs_only",
+    "test_a_file_is_read_with_and_without_dabke[loss scale",
+    "test_an_optimizer_that_the_program_registers",
+    "test_load_model_takes_the_programs_own_optimizers",
+    "test_weights_alone_are_saved_and_loaded",
+    "test_fit_gives_the_weights_of_one_process[momentum]",
+    "test_groups_may_be_lists_of_variables",
+    "test_several_passes_per_step_are_one_larger_batch[momentum-True]",
+    "test_several_passes_per_step_are_one_larger_batch[global_clipnorm",
+    "test_a_large_rate_needs_a_warm_up[2]",
+    "test_a_large_rate_needs_a_warm_up[3]",
+    "test_the_form_in_which_gradients_travel_does_not_matter[num_groups]",
+    "test_the_form_in_which_gradients_travel_does_not_matter[named]",
 )
 RARE = {"accumulation", "adamw", "clipnorm", "lion", "loss_scale_factor", "rmsprop", "schedule", "sgd"}
+# On TensorFlow too, as the one backend with sparse gradients.
+OF_SPARSE_GRADIENTS = "test_an_embedding_trains_as_in_one_process"
+
+
+def is_once(item):
+    if OF_SPARSE_GRADIENTS in item.nodeid:
+        return os.environ.get("KERAS_BACKEND") != "tensorflow"
+    kind = item.callspec.params.get("kind") if hasattr(item, "callspec") else None
+    return kind in RARE or any(each in item.nodeid for each in ONCE)
 
 
 def pytest_collection_modifyitems(config, items):
-    if os.environ.get("DABKE_TEST_MATRIX") == "full" or os.environ.get("KERAS_BACKEND") == "torch":
+    is_the_one = (os.environ.get("KERAS_BACKEND"), os.environ.get("DABKE_SIZE")) == ("torch", "2")
+    if os.environ.get("DABKE_TEST_MATRIX") == "full" or is_the_one:
         return
-    dropped = [
-        item
-        for item in items
-        if any(each in item.nodeid for each in ONCE)
-        or getattr(item, "callspec", None)
-        and item.callspec.params.get("kind") in RARE
-    ]
+    dropped = [item for item in items if is_once(item)]
     config.hook.pytest_deselected(items=dropped)
     items[:] = [item for item in items if item not in dropped]
 
@@ -91,6 +116,6 @@ class Job:
         return all(numpy.array_equal(whole[0], each, equal_nan=True) for each in whole)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def job():
     return Job()

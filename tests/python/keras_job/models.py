@@ -45,3 +45,20 @@ def gradients_of(made, x, y):
     back = 2 * error / error.size
     through = (back @ kernel2.T) * (1 - hidden**2)
     return [x.T @ through, through.sum(0), hidden.T @ back, back.sum(0)]
+
+
+def trained_by_numpy(batches, rate, momentum=0.0):
+    """The weights of one process that trains on these batches, pairs of inputs and targets, in float64."""
+    weights = [each.astype("float64") for each in start_weights()]
+    velocities = [numpy.zeros_like(each) for each in weights]
+    for x, y in batches:
+        gradients = gradients_of(weights, x.astype("float64"), y.astype("float64"))
+        velocities = [momentum * old - rate * new for old, new in zip(velocities, gradients)]
+        weights = [each + step for each, step in zip(weights, velocities)]
+    return weights
+
+
+def batches_of(x, y, batch_size, epochs=2):
+    """The batches of `fit`."""
+    rows = [slice(first, first + batch_size) for first in range(0, len(x), batch_size)]
+    return [(x[each], y[each]) for _ in range(epochs) for each in rows]

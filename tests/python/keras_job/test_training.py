@@ -3,7 +3,7 @@
 import keras
 import numpy
 import pytest
-from models import close, fit, gradients_of, model, start_weights
+from models import batches_of, close, fit, model, start_weights, trained_by_numpy
 
 import dabke.keras as hvd
 
@@ -28,6 +28,11 @@ def batches(job):
     return job.data(BATCH * job.size * 6)
 
 
+def plain_sgd(job):
+    """The weights of one process that trains on the batches of all ranks with a rate of 0.05."""
+    return trained_by_numpy(batches_of(*batches(job), BATCH * job.size), 0.05)
+
+
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_fit_gives_the_weights_of_one_process(job, kind):
     x, y = batches(job)
@@ -47,15 +52,7 @@ def test_all_backends_give_the_weights_that_numpy_computes(job):
     x, y = batches(job)
     together = model(hvd.DistributedOptimizer(optimizers.SGD(0.05, momentum=0.5)))
     fit(together, *job.own(x, y), BATCH, epochs=3)
-    weights = [each.astype("float64") for each in start_weights()]
-    velocities = [numpy.zeros_like(each) for each in weights]
-    for _ in range(3):
-        for first in range(0, len(x), BATCH * job.size):
-            rows = slice(first, first + BATCH * job.size)
-            gradients = gradients_of(weights, x[rows].astype("float64"), y[rows].astype("float64"))
-            velocities = [0.5 * old - 0.05 * new for old, new in zip(velocities, gradients)]
-            weights = [each + step for each, step in zip(weights, velocities)]
-    close(together.get_weights(), weights)
+    close(together.get_weights(), trained_by_numpy(batches_of(x, y, BATCH * job.size, 3), 0.05, 0.5))
 
 
 VARIANTS = {
@@ -69,31 +66,23 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_form_in_which_gradients_travel_does_not_matter(job, variant):
-    x, y = batches(job)
-    alone, together = model(optimizers.SGD(0.05)), model()
-    fit(alone, x, y, BATCH * job.size)
-    together.compile(hvd.DistributedOptimizer(optimizers.SGD(0.05), **VARIANTS[variant]), loss="mse")
-    fit(together, *job.own(x, y), BATCH)
-    close(together.get_weights(), alone.get_weights())
+    together = model(hvd.DistributedOptimizer(optimizers.SGD(0.05), **VARIANTS[variant]))
+    fit(together, *job.own(*batches(job)), BATCH)
+    close(together.get_weights(), plain_sgd(job))
 
 
 def test_groups_may_be_lists_of_variables(job):
-    x, y = batches(job)
-    alone, together = model(optimizers.SGD(0.05)), model()
-    fit(alone, x, y, BATCH * job.size)
+    together = model()
     groups = [together.layers[0].trainable_variables, [together.layers[1].kernel]]
     together.compile(hvd.DistributedOptimizer(optimizers.SGD(0.05), groups=groups), loss="mse")
-    fit(together, *job.own(x, y), BATCH)
-    close(together.get_weights(), alone.get_weights())
+    fit(together, *job.own(*batches(job)), BATCH)
+    close(together.get_weights(), plain_sgd(job))
 
 
 def test_a_sum_is_the_average_times_the_number_of_ranks(job):
-    x, y = batches(job)
-    alone = model(optimizers.SGD(0.02 * job.size))
-    fit(alone, x, y, BATCH * job.size)
-    together = model(hvd.DistributedOptimizer(optimizers.SGD(0.02), op=hvd.Sum))
-    fit(together, *job.own(x, y), BATCH)
-    close(together.get_weights(), alone.get_weights(), 1e-5)
+    together = model(hvd.DistributedOptimizer(optimizers.SGD(0.05 / job.size), op=hvd.Sum))
+    fit(together, *job.own(*batches(job)), BATCH)
+    close(together.get_weights(), plain_sgd(job), 1e-5)
 
 
 @pytest.mark.parametrize("average", [True, False])

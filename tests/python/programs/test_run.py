@@ -146,6 +146,58 @@ def test_more_than_goes_between_hosts_is_refused():
         dabke.run(print, (bytes(65 << 20),), np=1, hosts="one:1")
 
 
+def test_arguments_of_an_elastic_job_become_flags_of_dabkerun():
+    from dabke.run import _elastic_flags
+
+    given = {"min_np": 2, "max_np": None, "blacklist_cooldown_range": (5, 60), "elastic_timeout": 30.5}
+    assert _elastic_flags(given) == [
+        *("--min-np", "2", "--blacklist-cooldown-range", "5", "60", "--elastic-timeout", "30.5")
+    ]
+    with pytest.raises(ValueError, match="max_np, spares needs an elastic job; pass min_np"):
+        dabke.run(print, np=1, max_np=4, spares=1)
+
+
+@pytest.mark.parametrize("hosts", [None, "one:3,two:1"])
+def test_an_elastic_job_goes_on_without_a_lost_rank(run, remote_shell, hosts):
+    done = run(
+        f"""
+        import dabke, os, signal, sys
+        if __name__ == "__main__":
+            def work(large):
+                dabke.init()
+                state = dabke.elastic.ObjectState(step=0)
+
+                @dabke.elastic.run
+                def train(state):
+                    while state.step < 40:
+                        dabke.barrier()
+                        state.step += 1
+                        if state.step == 10 and dabke.rank() == 0 and dabke.current_epoch().number == 1:
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        state.commit()
+                    return dabke.rank(), dabke.size(), state.step, len(large)
+
+                return train(state)
+
+            print(dabke.run(work, (bytes(500_000),), np=4, min_np=2, max_np=4, hosts={hosts!r},
+                            launcher_args=["--remote-shell", sys.argv[1]]))
+            try:
+                dabke.run(lambda: 1 // 0, np=2, min_np=1)
+            except dabke.RunError as error:
+                print("ZeroDivisionError" in str(error))
+    """,
+        ranks=0,
+        arguments=[remote_shell],
+    )
+    assert "[(0, 3, 40, 500000), (1, 3, 40, 500000), (2, 3, 40, 500000)]" in done.output, done.output
+    assert done.output.rstrip().endswith("True") or "\nTrue\n" in done.output, done.output
+
+
+def test_more_than_variables_can_hold_is_refused_between_the_hosts_of_an_elastic_job():
+    with pytest.raises(ValueError, match="at most 786432 can be sent between hosts in an elastic job"):
+        dabke.run(print, (bytes(1 << 20),), np=1, min_np=1, hosts="one:1")
+
+
 def test_no_ranks_are_refused():
     with pytest.raises(ValueError):
         dabke.run(print, np=0)

@@ -207,6 +207,15 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
         import dabke.torch
         assert hvd.DistributedOptimizer is DistributedOptimizer is dabke.torch.DistributedOptimizer
         assert hvd.elastic.run and horovod.run is run and ProcessSet is hvd.ProcessSet
+        from horovod.common.elastic import ObjectState, run_fn
+        from horovod.torch.elastic.sampler import ElasticSampler
+        from horovod.torch.elastic.state import TorchState
+        assert TorchState is hvd.elastic.TorchState is dabke.torch.elastic.TorchState
+        assert ElasticSampler is hvd.elastic.ElasticSampler
+        assert HostsUpdatedInterrupt is hvd.HostsUpdatedInterrupt is hvd.elastic.HostsUpdatedInterrupt
+        hvd.init()
+        state = ObjectState(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, step=3)
+        assert run_fn(lambda state, more: state.step + more, reset=None)(state, 4) == 7
         assert split_list([1, 2, 3], 2) == [[1, 2], [3]] and num_rank_is_power_2(4) and not num_rank_is_power_2(6)
         try:
             run(print, hostfile='hosts', np=1)

@@ -12,6 +12,7 @@ TEST_CASE("an arrival is read as it was written") {
                   .visit = 3,
                   .epoch = 2,
                   .commit = 41,
+                  .repeated_steps = 5,
                   .host = "a host",
                   .process = {},
                   .process_sets = "0,1;2"};
@@ -23,8 +24,8 @@ TEST_CASE("an arrival is read as it was written") {
 }
 
 TEST_CASE("texts that make no sense are no arrivals") {
-  for (const char* text :
-       {"", "\n", "7 3 2 41", "7 3 x 41 p a\n\n", "7 3 2 y p a\n\n", "7 3 2 - p\n\n", "-"}) {
+  for (const char* text : {"", "\n", "7 3 2 41", "7 3 x 41 0 p a\n\n", "7 3 2 y 0 p a\n\n",
+                           "7 3 2 - y p a\n\n", "7 3 2 - 0 p\n\n", "-"}) {
     CAPTURE(text);
     CHECK_FALSE(read_arrival(text));
   }
@@ -37,19 +38,35 @@ TEST_CASE("the key of arrivals names the process") {
 }
 
 TEST_CASE("a plan is read as it was written") {
-  EpochPlan plan{
-      .epoch = 4, .members = {}, .lost = {{3, "b", "killed by SIGKILL"}, {0, "a", "its host\nis silent"}}};
+  EpochPlan plan{.epoch = 4,
+                 .change = 3,
+                 .members = {},
+                 .lost = {{3, "b", "killed by SIGKILL"}, {0, "a", "its host\nis silent"}}};
   plan.members.push_back(
       {.worker = 1, .former_rank = 1, .local_rank = 2, .commit = 8, .process = {}, .host = "a"});
   plan.members.push_back(
       {.worker = 9, .former_rank = -1, .local_rank = 0, .commit = {}, .process = {}, .host = "c d"});
+  plan.members.push_back({.worker = 10,
+                          .former_rank = -1,
+                          .local_rank = 1,
+                          .commit = {},
+                          .process = {},
+                          .host = "a",
+                          .process_sets = "0,1;0,2"});
+  plan.members.push_back(plan.members.back());
+  plan.members.back().process = {.boot_id = {std::byte{7}}, .pid_namespace = 5, .pid = 3};
+  plan.members.push_back(plan.members.back());
+  plan.members.back().process.pid = 4;
+  plan.members.push_back(plan.members.front());
   const auto read = read_epoch_plan(to_text(plan));
   REQUIRE(read);
   plan.lost[1].why = "its host is silent";
   CHECK(*read == plan);
-  CHECK_FALSE(read_epoch_plan("4\nmember 1 2\n"));
-  CHECK_FALSE(read_epoch_plan("four\n"));
-  CHECK_FALSE(read_epoch_plan("4\nother 1\n"));
+  CHECK_FALSE(read_epoch_plan("4 0\nmember 1 2\n"));
+  CHECK_FALSE(read_epoch_plan("4 0\nmember 1 2 0 - 7\n"));
+  CHECK_FALSE(read_epoch_plan("four 0\n"));
+  CHECK_FALSE(read_epoch_plan("4\n"));
+  CHECK_FALSE(read_epoch_plan("4 0\nother 1\n"));
 }
 
 TEST_CASE("the ranks with the newest commit hold it, and nobody holds one if there is none") {

@@ -9,6 +9,7 @@
 
 #include "tests/patience.h"
 #include "tests/runtime/control/channels.h"
+#include "tests/send_signal.h"
 #include "tests/temporary_directory.h"
 
 using namespace dabke;
@@ -46,7 +47,7 @@ void reap_everybody() {
   const std::string path = fmt::format("/proc/self/task/{}/children", ::syscall(SYS_gettid));
   for (int round = 0; round < 200; ++round) {
     std::ifstream file(path);
-    for (pid_t pid = 0; file >> pid;) ::kill(pid, SIGKILL);
+    for (pid_t pid = 0; file >> pid;) send_signal(pid, SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     if (::waitpid(-1, nullptr, WNOHANG) < 0) return;
@@ -72,7 +73,7 @@ Loss lose_rank_one(RankOne then) {
   const auto channel = opened.take();
   Recorder recorder;
   REQUIRE(store->get("done", deadline_after(60)).is_ok());
-  ::kill(pid, SIGKILL);
+  send_signal(pid, SIGKILL);
   poll_until(
       *channel, recorder, [&] { return !recorder.lost.empty(); },
       std::chrono::duration<double>(kPatience).count());
@@ -169,9 +170,9 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
     };
     (*opened)->send(1, bytes_of("before"));
     beat(1500ms);
-    ::kill(pid, SIGSTOP);
+    send_signal(pid, SIGSTOP);
     beat(4s);
-    ::kill(pid, SIGCONT);
+    send_signal(pid, SIGCONT);
     beat(1500ms);
     (*opened)->send(1, bytes_of("after"));
     beat(500ms);
@@ -199,14 +200,14 @@ TEST_CASE("a stopped rank is slow, not lost") {
   REQUIRE(opened.is_ok());
   const auto channel = opened.take();
   Recorder recorder;
-  ::kill(pid, SIGSTOP);
+  send_signal(pid, SIGSTOP);
   ::waitpid(pid, nullptr, WUNTRACED);  // it runs on for a moment
   channel->send(1, bytes_of("take your time"));
   control::poll(*channel, Clock::now() + 1500ms, recorder);
   CHECK(recorder.lost.empty());
   CHECK(recorder.count == 0);
-  ::kill(pid, SIGCONT);
+  send_signal(pid, SIGCONT);
   CHECK(poll_until(*channel, recorder, [&] { return recorder.count == 1; }));
-  ::kill(pid, SIGKILL);
+  send_signal(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

@@ -88,6 +88,7 @@ void SimulatedJob::execute(Rank rank, const negotiation::ExecuteAction& action) 
     ++outcome.completions;
     outcome.ran = true;
     outcome.contributors = ordered.contributors;
+    outcome.changes = ordered.changes;
   }
 }
 
@@ -96,6 +97,7 @@ void SimulatedJob::complete(Rank, const negotiation::CompleteAction& action) {
   ++outcome.completions;
   outcome.status = action.status;
   outcome.value = action.value;
+  outcome.changes = action.changes;
 }
 
 void SimulatedJob::note(Rank rank, negotiation::Action& action) {

@@ -19,6 +19,7 @@ struct Outcome {
   Status status;
   std::int64_t value = 0;
   int contributors = 0;
+  std::uint64_t changes = 0;
 };
 
 class SimulatedJob final : private ActionSink {

@@ -122,7 +122,7 @@ class Random {
     order.number = number<std::uint64_t>();
     order.kind = of({wire::Order::Kind::run, wire::Order::Kind::run, wire::Order::Kind::error,
                      wire::Order::Kind::left, wire::Order::Kind::evict, wire::Order::Kind::learned,
-                     wire::Order::Kind::release, wire::Order::Kind::timeline});
+                     wire::Order::Kind::release, wire::Order::Kind::timeline, wire::Order::Kind::change});
     order.slot = below(1'000'000);
     if (order.kind == wire::Order::Kind::error || coin()) order.request = request_ref();
     order.contributors = number<std::int32_t>();
@@ -135,6 +135,7 @@ class Random {
     order.forced = coin();
     order.starts = order.kind == wire::Order::Kind::timeline && coin();
     order.marks_cycles = order.kind == wire::Order::Kind::timeline && coin();
+    if (order.kind == wire::Order::Kind::change) order.changes = number<std::uint64_t>();
     order.batch = number<std::uint32_t>();
     order.batch_by_tensor = numbers<std::uint32_t>();
     for (std::size_t left = of<std::size_t>({0, 0, 1, 60}); left > 0; --left) {
@@ -351,11 +352,12 @@ bool same(const wire::Report& a, const wire::Report& b) {
 }
 bool same(const wire::Order& a, const wire::Order& b) {
   const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, starts,
-               marks_cycles, batch, batch_by_tensor, batches] = a;
+               marks_cycles, changes, batch, batch_by_tensor, batches] = a;
   return number == b.number && kind == b.kind && slot == b.slot && same(request, b.request) &&
          contributors == b.contributors && rank == b.rank && new_set == b.new_set && error == b.error &&
          text == b.text && forced == b.forced && starts == b.starts && marks_cycles == b.marks_cycles &&
-         batch == b.batch && batch_by_tensor == b.batch_by_tensor && all_same(batches, b.batches);
+         changes == b.changes && batch == b.batch && batch_by_tensor == b.batch_by_tensor &&
+         all_same(batches, b.batches);
 }
 bool same(const wire::ReadyMessage& a, const wire::ReadyMessage& b) {
   const auto& [seen, slots, late_rank, late_us, wanted, awaited, reports, joins] = a;

@@ -34,6 +34,15 @@ TEST_CASE("a timeline of the first steps starts with the job") {
   CHECK(changes({1, 10}) == std::map<std::uint64_t, Then>{{11, Then::stop}});
 }
 
+TEST_CASE("a later epoch of an elastic job records the first steps only if they are repeated") {
+  reports::RecordedSteps steps({0, 10}, false);
+  CHECK_FALSE(steps.starts_with_job());
+  CHECK(steps.ended(500) == Then::nothing);
+  reports::RecordedSteps repeated({0, 10}, false);
+  CHECK(repeated.ended(4) == Then::start);
+  CHECK(repeated.ended(11) == Then::stop);
+}
+
 TEST_CASE("where no marked step is among those that are wanted no timeline is written") {
   CHECK(changes({101, 110}, 60).empty());
   CHECK(changes({1000, 1010}).empty());

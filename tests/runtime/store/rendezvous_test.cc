@@ -22,6 +22,7 @@
 #include "runtime/store/http_store.h"
 #include "runtime/store/rendezvous_server.h"
 #include "runtime/store/store_protocol.h"
+#include "runtime/store/store_request.h"
 #include "tests/child_process.h"
 #include "tests/patience.h"
 
@@ -102,6 +103,19 @@ std::string put(const std::string& url, const std::string& nonce, const std::str
 }
 
 int status_of(const std::string& answer) { return std::stoi(answer.substr(std::strlen("HTTP/1.1 "))); }
+
+/// The new count after a hand-made request that adds to the counter k.
+std::string add(const std::string& url, int number, std::string_view amount) {
+  const std::string nonce = fmt::format("{:032x}-{}", 7, number);
+  const std::string target =
+      fmt::format("{}k?{}={}", store::protocol::kCounterPath, store::protocol::kAmountParameter, amount);
+  const Fd fd = connect_to(url);
+  const store::StoreSecret secret{to_hex(some_job(1)), some_key(2)};
+  send_text(fd, *store::store_request(secret, "store", nonce, "POST", target, ""));
+  const std::string answer = read_all(fd);
+  if (status_of(answer) != store::protocol::kOk) return fmt::format("status {}", status_of(answer));
+  return answer.substr(answer.find("\r\n\r\n") + 4);
+}
 
 /// The number of open descriptors that a started program would inherit.
 int descriptors_without_cloexec() {
@@ -199,6 +213,48 @@ TEST_CASE("64 clients wait at once for a value that comes later") {
     CHECK(seen[static_cast<std::size_t>(i)] == std::string(static_cast<std::size_t>(i), 'x'));
 }
 
+TEST_CASE("a server that is paused for longer than it waits for its clients answers all of them afterwards") {
+  std::array<int, 2> words{};
+  REQUIRE(::pipe(words.data()) == 0);
+  const Fd read_end(words[0]), write_end(words[1]);
+  ChildProcess child([&] {
+    const auto server = serve();
+    const std::string url = server->url();
+    if (::write(write_end.get(), url.data(), url.size()) < 0) return 1;
+    for (;;) ::pause();
+  });
+  std::array<char, 100> text{};
+  const ssize_t length = ::read(read_end.get(), text.data(), text.size());
+  REQUIRE(length > 0);
+  const std::string url(text.data(), static_cast<std::size_t>(length));
+  constexpr int kClients = 96;  // more than one look of the server finds
+  std::atomic<bool> is_over = false;
+  std::vector<std::string> errors(kClients);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kClients; ++i) {
+      threads.emplace_back([&, i] {
+        const auto store = store::open_http_store(url, some_job(1), some_key(2));
+        for (std::uint64_t count = 1; !is_over; ++count) {
+          const auto counted = (*store)->increment(std::to_string(i));
+          if (counted.is_ok() && *counted == count) continue;
+          errors[static_cast<std::size_t>(i)] =
+              counted.is_ok() ? fmt::format("{} instead of {}", *counted, count) : counted.status().message();
+          return;
+        }
+      });
+    }
+    std::this_thread::sleep_for(200ms);
+    child.kill(SIGSTOP);
+    child.wait_until_stopped();
+    std::this_thread::sleep_for(6s);
+    child.kill(SIGCONT);
+    std::this_thread::sleep_for(500ms);
+    is_over = true;
+  }
+  CHECK(errors == std::vector<std::string>(kClients));
+}
+
 TEST_CASE("a key that nobody sets gives a timeout that names it, at the deadline") {
   const auto server = serve();
   const auto store = open(server->url());
@@ -229,6 +285,17 @@ TEST_CASE("increments from many clients are counted one by one, and the count ca
   std::ranges::sort(all);
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == i + 1);
   CHECK(*open(server->url())->get("epoch", in(60s)) == "200");
+}
+
+TEST_CASE("a counter takes any amount, and none at all, as long as the sum is a number of 64 bits") {
+  const auto server = serve();
+  CHECK(add(server->url(), 1, "0") == "0");
+  CHECK(*open(server->url())->get("k", in(0ms)) == "0");
+  CHECK(add(server->url(), 2, "7") == "7");
+  CHECK(add(server->url(), 3, "-10") == "-3");
+  CHECK(add(server->url(), 4, "-9223372036854775805") == "-9223372036854775808");
+  CHECK(add(server->url(), 5, "-1") == fmt::format("status {}", store::protocol::kNotACounter));
+  CHECK(*open(server->url())->get("k", in(0ms)) == "-9223372036854775808");
 }
 
 TEST_CASE("text is no counter") {

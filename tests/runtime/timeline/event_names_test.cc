@@ -121,8 +121,10 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// True for a name that depends on the job: the number of a step or rank, or a backend's name for its work.
+/// True for a name that depends on the job: the number of a step or rank, a change of the ranks, or a
+/// backend's name for its work.
 bool is_of_the_job(const std::string& name) {
+  if (name.starts_with(timeline::kChangePrefix)) return true;
   if (name.starts_with(timeline::kStepPrefix) && is_number(name.substr(timeline::kStepPrefix.size())))
     return true;
   return is_number(name) || std::ranges::any_of(all_kinds(), [&](CollectiveKind kind) {
@@ -186,6 +188,17 @@ void write_everything(const std::string& base) {
     writer.put(at + 320, {.bytes = 3, .what = What::lost});
   }
   std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+}
+
+/// Writes two epochs of an elastic job.
+void write_epochs(const std::string& base) {
+  for (const std::uint64_t epoch : {1, 2}) {
+    const auto begin = static_cast<std::int64_t>(epoch) * 1000;
+    test::Writer writer(base, 0, epoch, {.members = {{epoch == 1 ? -1 : 0, "here"}}});
+    writer.submit(begin, "a");
+    writer.run(begin + 10, begin + 50, 1, {"a"});
+    writer.leave(begin + 100);
+  }
 }
 
 Json horovod_trace(const std::string& path) {
@@ -253,7 +266,11 @@ TEST_CASE("the trace of all ranks is written with those events and arguments, an
   write_everything(place / "trace.json");
   const Json trace = test::merged(place / "trace.json", place / "trace.json");
   CHECK(test::form_faults(trace) == std::vector<std::string>());
-  const Told written = written_in(trace["traceEvents"]);
+  Told written = written_in(trace["traceEvents"]);
+  write_epochs(place / "epochs.json");
+  const Json epochs = test::merged(place / "epochs.json", place / "epochs.json");
+  CHECK(test::form_faults(epochs) == std::vector<std::string>());
+  written.arguments.merge(written_in(epochs["traceEvents"]).arguments);
   CHECK(written.events == events_of(timeline::kAllRanks));
   CHECK(written.arguments == arguments_of(timeline::kAllRanks));
 }

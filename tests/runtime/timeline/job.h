@@ -24,6 +24,16 @@ class Writer {
              .mark_cycles = true,
              .format = TimelineFormat::records,
              .origin = {.job_id = {job}, .epoch = epoch, .rank = rank, .size = size, .host = "here"}})) {}
+  /// A rank in an epoch of an elastic job.
+  Writer(const std::string& base, Rank rank, std::uint64_t epoch, const timeline::EpochRoster& roster)
+      : timeline_(must_open({.path = base,
+                             .format = TimelineFormat::records,
+                             .origin = {.job_id = {std::byte{7}},
+                                        .epoch = epoch,
+                                        .rank = rank,
+                                        .size = static_cast<int>(roster.members.size()),
+                                        .host = roster.members[static_cast<std::size_t>(rank)].host,
+                                        .roster = roster}})) {}
   ~Writer() { static_cast<void>(timeline_->close().is_ok()); }
 
   timeline::Timeline& timeline() { return *timeline_; }
@@ -62,6 +72,16 @@ class Writer {
       timeline_->done(about, Shape{100});
       ++about.order;
     }
+  }
+  /// Submits a tensor that fails without an order.
+  void fail(std::int64_t submit_us, std::int64_t error_us, const std::string& name) {
+    submit(submit_us, name);
+    timeline_->error({.time_ns = kBegin + error_us * 1000, .name = timeline_->tensor(name)},
+                     {Code::peer_lost, "rank 0 was lost"});
+  }
+  void leave(std::int64_t at_us) { put(at_us, {.what = timeline::Record::What::leave}); }
+  void mark(std::int64_t at_us, std::uint64_t step) {
+    put(at_us, {.bytes = step, .what = timeline::Record::What::step});
   }
   void step(std::int64_t begin_us, std::int64_t end_us, std::uint64_t order, timeline::Record::What what) {
     put(begin_us, {.order = order, .batch = order, .what = what});

@@ -197,6 +197,108 @@ DABKE_API int dabke_cross_size(void);
 /* 1 if every host has the same number of ranks, 0 if not, -1 before init. */
 DABKE_API int dabke_is_homogeneous(void);
 
+/* ---- elastic jobs ---- */
+
+/* In an elastic job (dabkerun --min-np) ranks come and go, and every change begins a new epoch. The ranks of
+ * an epoch have the numbers 0 to size - 1: survivors first, in their old order, then new processes. No rank
+ * is special, and rank 0 may be lost like any other.
+ *
+ * A rank leaves the epoch for one of two reasons, and then calls dabke_next_epoch:
+ *   - An operation has failed with DABKE_ERROR_PEER_LOST, DABKE_ERROR_SHUT_DOWN, DABKE_ERROR_ABORTED or
+ *     DABKE_ERROR_TRANSPORT: a rank is gone. The program goes back to its newest commit.
+ *   - dabke_announced_changes() is not 0 at a commit: a new process waits, or a host is to be left.
+ * A program counts its commits, and saves its state in memory with each. An operation may end well on one
+ * rank and fail on another, so survivors may have the commits k and k - 1. dabke_epoch names the newest
+ * commit and its holders, in the same words on every rank. Every other rank lacks that state, and gets it
+ * from a holder.
+ *
+ * MPI does not take part in an elastic job. The settings CONTROLLER=mpi and CPU_OPERATIONS=mpi, and mpi_comm
+ * and exchange of dabke_init_options, are refused with DABKE_ERROR_UNSUPPORTED. */
+
+typedef struct dabke_epoch_options {
+  size_t struct_size;
+  int has_commit;  /* 0: this process has no state */
+  uint64_t commit; /* the number of its newest commit, if has_commit is not 0 */
+  /* Training steps that this process repeats, because they came after that commit. dabkerun prints the
+   * greatest number of all ranks. 0: none, or not known. */
+  uint64_t repeated_steps;
+  /* Called as in dabke_init_options, while dabke_next_epoch waits for other ranks. May be NULL. */
+  dabke_check check;
+  void* check_context;
+} dabke_epoch_options;
+#define DABKE_EPOCH_OPTIONS_INIT \
+  { sizeof(dabke_epoch_options), 0, 0, 0, NULL, NULL }
+
+/* A rank of the epoch before that has been lost. */
+typedef struct dabke_lost_rank {
+  int rank;         /* its number in the epoch before */
+  const char* host; /* its host */
+  const char* why;  /* one line, such as "killed by SIGKILL" */
+} dabke_lost_rank;
+
+/* Arrays and strings are valid until the next dabke_init, dabke_next_epoch or dabke_shutdown. */
+typedef struct dabke_epoch {
+  size_t struct_size;
+  uint64_t epoch;          /* from 1 on */
+  int rank;                /* of this process; -1 if it has left the job */
+  int size;                /* of the epoch; 0 if this process has left the job */
+  const int* former_ranks; /* [size]: by rank, the rank in the epoch before; -1: a new process */
+  int has_commit;          /* 1 if any rank has a commit */
+  uint64_t newest_commit;  /* the greatest number of a commit that any rank has */
+  const int* holders;      /* [holder_count]: ranks whose newest commit this is, ascending */
+  size_t holder_count;
+  const dabke_lost_rank* lost; /* [lost_count]: lost since the epoch before */
+  size_t lost_count;
+  /* NULL; or the reason why this process has left the job in good order. There is no runtime then, and the
+   * process ends with status 0. */
+  const char* left_why;
+} dabke_epoch;
+#define DABKE_EPOCH_INIT \
+  { sizeof(dabke_epoch), 0, 0, 0, NULL, 0, 0, NULL, 0, NULL, 0, NULL }
+
+/* Leaves this epoch, broken or not, and joins the next. Every rank of this epoch calls it. Operations that
+ * are pending end with their error. Handles stay valid, and so does memory of dabke_alloc. The options of
+ * dabke_init (settings, process sets and language) hold for all epochs.
+ *
+ * Waits until all ranks of this epoch have come or are known to be lost, and until there are enough ranks:
+ * dabkerun decides, and ends the job after --elastic-timeout. If a rank is lost while the next epoch forms,
+ * the others form another one within the same call.
+ *
+ * A process set that the program has added goes on under its id, with the new numbers of its ranks, if all
+ * of its ranks are in the next epoch. New processes have it, too. If a rank of it is gone, calls with its id
+ * fail with DABKE_ERROR_UNKNOWN_PROCESS_SET and a text that names the rank. Sets of the configuration are
+ * given by rank, so each epoch has them anew. If a set needs more ranks than there are, calls with its id
+ * fail in the same way.
+ *
+ * `options` may be NULL: this process has no state then. `result` may be NULL. After an error the process has
+ * no runtime; it may call this again. dabke_shutdown and dabke_init also lead to the next epoch, without a
+ * commit and without the sets that the program has added.
+ *   DABKE_ERROR_UNSUPPORTED      the job is not elastic
+ *   DABKE_ERROR_NOT_INITIALIZED  dabke_init was never called
+ *   DABKE_ERROR_ABORTED          this process was written off, as after a long pause; it must end
+ *   DABKE_ERROR_TRANSPORT        dabkerun is gone
+ *   DABKE_ERROR_INTERRUPTED      the check has stopped the wait
+ *   DABKE_ERROR_INVALID_ARGUMENT an invalid struct (this epoch then goes on); or as in dabke_shutdown */
+DABKE_API dabke_status dabke_next_epoch(const dabke_epoch_options* options, dabke_epoch* result);
+
+/* Describes the current epoch, in any job. In a job that is not elastic, all ranks are new, and there is no
+ * commit. DABKE_ERROR_NOT_INITIALIZED without a runtime. */
+DABKE_API dabke_status dabke_current_epoch(dabke_epoch* result);
+
+/* Returns the number of changes of the job's hosts that this rank has received in this epoch. If it is not 0,
+ * all ranks should call dabke_next_epoch at their next commit.
+ *
+ * The number comes with operations of the world (process set 0). It becomes visible when the program receives
+ * the end of such an operation: when a blocking call or a wait returns, when dabke_poll returns 1, and before
+ * a callback. So ranks that receive the same operations before a commit see the same
+ * number there. Costs less than a microsecond, and sends nothing. */
+DABKE_API uint64_t dabke_announced_changes(void);
+
+/* 1 if dabkerun has started this process for an elastic job, 0 if not. Works before dabke_init, too. */
+DABKE_API int dabke_is_elastic(void);
+
+/* ---- version and build ---- */
+
 /* Return the version: "0.1.0", static; and MAJOR * 10000 + MINOR * 100 + PATCH. */
 DABKE_API const char* dabke_version(void);
 DABKE_API int dabke_version_number(void);

@@ -9,12 +9,14 @@
 #ifndef DABKE_DABKE_HPP
 #define DABKE_DABKE_HPP
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -137,6 +139,7 @@ class Tensor {
 };
 
 namespace detail {
+inline std::atomic<std::uint64_t> marked_steps = 0;  // by mark_step() in this program
 inline constexpr dabke_options kDefaults = DABKE_OPTIONS_INIT;
 }  // namespace detail
 
@@ -363,6 +366,60 @@ class Session {
   ~Session() { (void)dabke_shutdown(); }
 };
 
+/// A rank that has been lost (dabke_lost_rank).
+struct LostRank {
+  int rank = 0;  // in the epoch before
+  std::string host;
+  std::string why;
+};
+
+/// An epoch of a job (dabke_epoch).
+struct Epoch {
+  std::uint64_t number = 0;
+  int rank = -1;
+  int size = 0;
+  std::vector<int> former_ranks;               // by rank; -1: a new process
+  std::optional<std::uint64_t> newest_commit;  // of all ranks
+  std::vector<int> holders;                    // of the newest commit
+  std::vector<LostRank> lost;                  // since the epoch before
+  std::optional<std::string> left;             // why this process has left the job; it has no runtime then
+};
+
+namespace detail {
+inline Epoch epoch_of(const dabke_epoch& from) {
+  Epoch epoch{from.epoch, from.rank, from.size, {}, {}, {}, {}, {}};
+  if (from.size > 0) epoch.former_ranks.assign(from.former_ranks, from.former_ranks + from.size);
+  if (from.has_commit != 0) epoch.newest_commit = from.newest_commit;
+  if (from.holder_count > 0) epoch.holders.assign(from.holders, from.holders + from.holder_count);
+  for (std::size_t i = 0; i < from.lost_count; ++i)
+    epoch.lost.push_back({from.lost[i].rank, from.lost[i].host, from.lost[i].why});
+  if (from.left_why != nullptr) epoch.left = from.left_why;
+  return epoch;
+}
+}  // namespace detail
+
+/// Leaves this epoch and joins the next one (dabke_next_epoch). `commit` is the number of this process's
+/// newest commit; nothing if it has no state. `repeated_steps` are training steps after that commit that this
+/// process takes again, for dabkerun's line.
+inline Epoch next_epoch(std::optional<std::uint64_t> commit = {}, std::uint64_t repeated_steps = 0) {
+  dabke_epoch_options options = DABKE_EPOCH_OPTIONS_INIT;
+  options.has_commit = commit ? 1 : 0;
+  options.commit = commit.value_or(0);
+  options.repeated_steps = repeated_steps;
+  dabke_epoch result = DABKE_EPOCH_INIT;
+  detail::check(dabke_next_epoch(&options, &result));
+  return detail::epoch_of(result);
+}
+/// The epoch in which this process is (dabke_current_epoch), in any job.
+inline Epoch current_epoch() {
+  dabke_epoch result = DABKE_EPOCH_INIT;
+  detail::check(dabke_current_epoch(&result));
+  return detail::epoch_of(result);
+}
+/// dabke_announced_changes: not 0 if all ranks should call next_epoch at their next commit.
+inline std::uint64_t announced_changes() { return dabke_announced_changes(); }
+inline bool is_elastic() { return dabke_is_elastic() != 0; }
+
 inline int rank() { return dabke_rank(); }
 inline int size() { return dabke_size(); }
 inline int local_rank() { return dabke_local_rank(); }
@@ -552,7 +609,10 @@ inline void start_timeline(const std::string& path, bool mark_cycles = false) {
 }
 inline void stop_timeline() { detail::check(dabke_stop_timeline()); }
 /// Marks in the timeline that training step `step` has ended.
-inline void mark_step(std::uint64_t step) { detail::check(dabke_mark_step(step)); }
+inline void mark_step(std::uint64_t step) {
+  detail::check(dabke_mark_step(step));
+  ++detail::marked_steps;
+}
 
 /// A span in the timeline that lasts as long as the object, on the row of its thread. The thread that makes
 /// the object must destroy it.

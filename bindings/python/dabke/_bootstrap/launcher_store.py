@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
+import itertools
 import os
 import secrets
 import time
@@ -81,43 +82,53 @@ class Store:
             )
         self._host, self._port = address.hostname, address.port
         self._job, self._key = job, key
-        self._client, self._sent = secrets.token_hex(16), 0
+        self._client, self._numbers = secrets.token_hex(16), itertools.count(1)
 
     def set(self, key: str, value: bytes) -> None:
-        self._request("PUT", f"{_core.STORE_VALUE_PATH}{key}", value)
+        self._request("PUT", _core.STORE_VALUE_PATH + _quoted(key), value)
 
-    def increment(self, key: str) -> int:
-        return int(self._request("POST", f"{_core.STORE_COUNTER_PATH}{key}")[1])
+    def increment(self, key: str, amount: int = 1) -> int:
+        """Adds to a counter, which is 0 at first, and returns the sum."""
+        query = f"?{_core.STORE_AMOUNT_PARAMETER}={amount}"
+        return int(self._request("POST", _core.STORE_COUNTER_PATH + _quoted(key) + query)[1])
+
+    def find(self, key: str, wait_ms: int = 0) -> bytes | None:
+        """Returns the value; None if nobody has set the key within `wait_ms`."""
+        query = f"?{_core.STORE_WAIT_PARAMETER}={wait_ms}"
+        status, value = self._request("GET", _core.STORE_VALUE_PATH + _quoted(key) + query)
+        return value if status == _core.STORE_OK else None
+
+    def remove(self, key: str) -> None:
+        """Removes the key, and all keys below it."""
+        self._request("DELETE", _core.STORE_VALUE_PATH + _quoted(key))
 
     def get(self, key: str, rank: int) -> bytes:
         """Waits until `rank` has set the key, and returns the value."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            status, value = self._wait_for(key, _CHECK_MS)
-            if status == _core.STORE_OK:
+            value = self.find(key, _CHECK_MS)
+            if value is not None:
                 return value
-            self._check_runs(rank)
+            self.check_runs(
+                f"ended/{rank}", f"rank {rank}", "before calling dabke.init(); all ranks of comm must call it"
+            )
         raise TimedOutError(f"init: rank {rank} did not call init within {PATIENCE_SECONDS:.0f} s")
 
-    def _wait_for(self, key: str, wait_ms: int) -> tuple[int, bytes]:
-        return self._request("GET", f"{_core.STORE_VALUE_PATH}{key}?{_core.STORE_WAIT_PARAMETER}={wait_ms}")
+    def check_runs(self, key: str, name: str, when: str) -> None:
+        """Raises PeerLostError if a process has ended. dabkerun stores its end (runtime/base/ended_rank.h).
 
-    def _check_runs(self, rank: int) -> None:
-        """Raises PeerLostError if the rank has ended.
-
-        dabkerun stores the exit status of ended ranks (runtime/base/ended_rank.h).
+        Args:
+            key: the key of its end, below the job's keys.
+            name: its name in the error.
+            when: the end of the error's text.
         """
-        found, text = self._wait_for(f"{self._job}/ended/{rank}", 0)
-        if found == _core.STORE_OK:
+        text = self.find(f"{self._job}/{key}")
+        if text is not None:
             status, _, _, _, host = text.decode().split(" ")
-            raise PeerLostError(
-                f"rank {rank} on {host} ended with status {status} before calling dabke.init(); "
-                "all ranks of comm must call it"
-            )
+            raise PeerLostError(f"{name} on {host} ended with status {status} {when}")
 
     def _request(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
-        self._sent += 1
-        nonce = f"{self._client}-{self._sent}"
+        nonce = f"{self._client}-{next(self._numbers)}"
         seal = self._proof(_core.store_body_message(body))
         headers = {
             "Connection": "close",
@@ -151,3 +162,7 @@ class Store:
 
     def _proof(self, message: bytes) -> str:
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+
+def _quoted(key: str) -> str:
+    return urllib.parse.quote(key, safe="/")

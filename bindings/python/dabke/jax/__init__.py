@@ -32,8 +32,10 @@ from ..process_sets import ProcessSet, add_process_set, global_process_set, remo
 from ..reduce_ops import *
 from ..reduce_ops import __all__ as _reduce_ops
 from ..timeline import start_timeline, stop_timeline
+from . import elastic
 from . import cluster as _cluster  # noqa: F401  jax.distributed finds it once it is imported
 from .collectives import allgather, allreduce, alltoall, barrier, broadcast, join, reducescatter
+from .elastic import HostsUpdatedInterrupt
 from .errors import dabke_errors, synchronize
 from .ffi import api_version
 from .functions import allgather_object, broadcast_object, broadcast_parameters
@@ -46,6 +48,7 @@ __all__ = [
     "DabkeError",
     "DistributedOptimizer",
     "HorovodInternalError",
+    "HostsUpdatedInterrupt",
     "ProcessSet",
     "abort",
     "add_process_set",
@@ -61,6 +64,7 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "dabke_errors",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

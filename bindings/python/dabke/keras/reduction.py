@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from .._frontend.options import AnySet
+from .._frontend.partners import trains_alone
 from ..errors import InvalidArgumentError, UnimplementedError
 from ..process_sets import set_id_of
 from ..reduce_ops import Adasum, Average, Sum
@@ -18,7 +19,7 @@ from .backends.adapter import Transfer
 
 __all__ = ["Distribution", "distribution_of"]
 
-_numbers: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)  # by process set
+_numbers: defaultdict[tuple[int, str], Iterator[int]] = defaultdict(itertools.count)  # by set and name
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,17 @@ class Distribution:
     @property
     def is_alone(self) -> bool:
         """True if no other rank reduces with this one."""
-        number = self.transfer.process_set
-        return not _core.process_set_included(number) or _core.process_set_size(number) == 1
+        return trains_alone(self.transfer.process_set)
 
     def next_name(self) -> str:
         """Returns the name of one more optimizer.
 
         Optimizers are numbered when they first reduce, so one that a single rank makes, as to load a file,
         does not change the names of the others. Each process set has a count of its own, because other ranks
-        do not reduce there.
+        do not reduce there. Each name has one, too: a rank that comes later may use only some of the
+        optimizers.
         """
-        return f"{self.name}.{next(_numbers[self.transfer.process_set])}"
+        return f"{self.name}.{next(_numbers[self.transfer.process_set, self.name])}"
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], name: str) -> list[Any]:
         """Returns the gradients, reduced over the ranks. Local ones are scaled only; None stays None.

@@ -13,13 +13,14 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from .. import _core
 from .._frontend.options import AnySet
 from .._frontend.parameters import groups_of
+from .._frontend.partners import trains_alone
 from ..errors import InvalidArgumentError
 from ..process_sets import set_id_of
 from ..reduce_ops import Average
 from .compression import Compressor
+from .numbers import size_op
 from .options import refuse_adasum
 from .reduction import reduce_dense, reduce_slices
 
@@ -76,10 +77,6 @@ class GradientReducer:
         """Returns True if the variable's gradient is not reduced."""
         return key_of(variable) in self._local
 
-    def _is_alone(self) -> bool:
-        number = self._process_set
-        return not _core.process_set_included(number) or _core.process_set_size(number) == 1
-
     def reduce(self, name: str, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The gradients of all ranks.
 
@@ -97,7 +94,7 @@ class GradientReducer:
             else each
             for each in gradients
         ]
-        if self._is_alone():
+        if trains_alone(self._process_set):
             return results
         names = [f"allreduce.{name}_{i}of{len(results)}" for i in range(1, len(results) + 1)]
         dense = []
@@ -143,7 +140,7 @@ class GradientReducer:
         """A local gradient, which counts as much as one of an average over the ranks."""
         if not self._scale_local:
             return gradient
-        size = _core.process_set_size(self._process_set)
+        size = size_op(self._process_set)
         if isinstance(gradient, tf.IndexedSlices):
             return tf.IndexedSlices(
                 gradient.values / tf.cast(size, gradient.dtype), gradient.indices, gradient.dense_shape

@@ -8,13 +8,13 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from .. import _core
 from .._frontend.collective_table import ALLGATHER, ALLREDUCE
 from .._frontend.options import options_of
 from ..compression import Compression as WireCompression
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, ReduceOp, Sum
 from .compression import Compressor, wire_compression
+from .numbers import size_op
 from .submission import run
 
 __all__ = ["reduce_dense", "reduce_slices"]
@@ -79,7 +79,7 @@ def reduce_slices(
     values, indices = gathered.outputs
     factor = scales[0] * scales[1]
     if op == Average:
-        size = tf.cast(_core.process_set_size(process_set), values.dtype)
+        size = tf.cast(size_op(process_set), values.dtype)
         values = values / size if values.dtype.is_floating else tf.truncatediv(values, size)
     if factor != 1:
         values = values * tf.cast(factor, values.dtype)

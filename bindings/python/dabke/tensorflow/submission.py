@@ -17,13 +17,13 @@ from .. import _core
 from .._frontend.collective_table import ALLTOALL, Collective
 from .._frontend.names import check_names
 from .._frontend.options import CallOptions
-from ..errors import from_status
+from ..errors import DabkeError, from_status
 from .host import on_host, refuse_xla
 from .library import library
 from .order import note_submit, note_wait, run_independently
 from .ways import is_asynchronous
 
-__all__ = ["Result", "errors_of_ours", "run", "run_one"]
+__all__ = ["Result", "error_in", "errors_of_ours", "run", "run_one"]
 
 _STATUSES = _core.statuses()
 
@@ -42,12 +42,19 @@ def errors_of_ours() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        payloads: dict[bytes, bytes] = getattr(error, "experimental_payloads", None) or {}
-        status = payloads.get(b"dabke.status")
-        if status is None:
+        ours = error_in(error)
+        if ours is None:
             raise
-        text = payloads.get(b"dabke.text", b"").decode(errors="replace")
-        raise from_status(_STATUSES[status.decode()], text) from None
+        raise ours from None
+
+
+def error_in(error: BaseException) -> DabkeError | None:
+    """Returns the error of the runtime that an error of TensorFlow carries; None if it carries none."""
+    payloads: dict[bytes, bytes] = getattr(error, "experimental_payloads", None) or {}
+    status = payloads.get(b"dabke.status")
+    if status is None:
+        return None
+    return from_status(_STATUSES[status.decode()], payloads.get(b"dabke.text", b"").decode(errors="replace"))
 
 
 def _bits(factor: float) -> int:

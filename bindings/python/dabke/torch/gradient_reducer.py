@@ -16,6 +16,7 @@ import torch
 from .. import _core
 from .._frontend.collective_table import ALLREDUCE
 from .._frontend.gradient_tracker import GradientTracker
+from .._frontend.partners import trains_alone
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
 from ..compression import Compression as WireCompression
@@ -96,9 +97,7 @@ class GradientReducer:
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._use_gradient_memory = use_gradient_memory
-        self._is_alone = (
-            not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
-        )
+        self._is_alone = trains_alone(process_set)
         self._alone: list[torch.Tensor] = []  # the parameters, if no other rank reduces with this one
         self._frozen: list[torch.Tensor] = []  # parameters without gradients; they may get them later
         self._known: set[torch.Tensor] = set()
@@ -313,3 +312,9 @@ class GradientReducer:
             else:
                 reduction.finish()
         self._tracker.forget()
+
+    def drop(self) -> None:
+        """Drops the started reductions without waiting for them, because their epoch has ended."""
+        self._tracker.take_started()
+        self._tracker.forget()
+        self._unobserved.clear()

@@ -109,6 +109,12 @@ class _Distributed(torch.optim.Optimizer):
         self._synchronized = False
         super().load_state_dict(*args, **kwargs)
 
+    def _drop_in_flight(self) -> None:
+        """Drops the reductions and the gradients of an unfinished step, after a change of the ranks."""
+        self._reducer.drop()
+        self._synchronized = False
+        super().zero_grad()
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group like the wrapped optimizer. All ranks then reduce the new gradients, too."""
         super().add_param_group(param_group)

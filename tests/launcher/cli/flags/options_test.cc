@@ -147,7 +147,6 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK(error_of({"--remote-shell", "a\"", "x"}) == "--remote-shell a\": a \" is not closed");
   CHECK(error_of({"--mpi", "--mpi-args", "a\\", "x"}) ==
         "--mpi-args a\\: nothing follows the last backslash");
-  CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
   for (const std::string value : {"-1", "soon", "nan", "1e9"})
     CHECK(error_of({"-np", "1", "--grace-period", value, "x"}) ==
           "--grace-period " + value + ": expected a number of seconds from 0 to 86400");
@@ -181,10 +180,51 @@ TEST_CASE("a flag of another launcher is told with ours, or with why it is not n
              Catch::StartsWith("--allow-run-as-root: not needed, because "));
 }
 
+TEST_CASE("the flags of an elastic job are read") {
+  const Options options =
+      *parse({"-np", "4", "--min-np", "2", "--max-num-proc", "8", "--spares", "1", "--reset-limit", "3",
+              "--elastic-timeout", "1.5", "--blacklist-cooldown-range", "2", "60", "train", "5"});
+  REQUIRE(options.elastic);
+  CHECK(options.elastic->min_np == 2);
+  CHECK(options.elastic->max_np == 8);
+  CHECK(options.elastic->spares == 1);
+  CHECK(options.elastic->reset_limit == 3);
+  CHECK(options.elastic->wait_limit == std::chrono::milliseconds(1500));
+  CHECK(options.elastic->least_cooldown == std::chrono::seconds(2));
+  CHECK(options.elastic->most_cooldown == std::chrono::seconds(60));
+  CHECK(options.command == std::vector<std::string>{"train", "5"});
+  CHECK_FALSE(parse({"-np", "4", "x"})->elastic);
+  // Without --min-np, no rank may be missing.
+  CHECK(parse({"-np", "4", "--max-np", "8", "x"})->elastic->min_np == 4);
+  CHECK(parse({"--host-discovery-script", "./hosts.sh", "x"})->elastic->min_np == 1);
+  const Environment horovods = [](const std::string& name) -> std::optional<std::string> {
+    return name == "HOROVOD_ELASTIC_TIMEOUT" ? std::optional<std::string>("7") : std::nullopt;
+  };
+  const std::vector<std::string> line{"--min-np", "1", "x"};
+  CHECK(parse_command_line(line, horovods)->elastic->wait_limit == std::chrono::seconds(7));
+}
+
+TEST_CASE("flags of an elastic job that contradict each other are refused") {
+  CHECK(error_of({"-np", "3", "--min-np", "4", "x"}) == "--min-np 4 is above -np 3");
+  CHECK(error_of({"--min-np", "2", "--max-np", "1", "x"}) == "--min-np 2 is above --max-np 1");
+  CHECK(error_of({"-np", "3", "--max-np", "2", "x"}) == "-np 3 is above --max-np 2");
+  CHECK(error_of({"--min-np", "0", "x"}) == "--min-np 0: expected a whole number from 1 to 100000");
+  CHECK(error_of({"--spares", "one", "x"}) == "--spares one: expected a whole number from 0 to 100000");
+  CHECK(error_of({"--slots-per-host", "2", "-H", "a", "x"}) ==
+        "--slots-per-host 2: only valid with --host-discovery-script; with fixed hosts, write -H name:slots");
+  CHECK(error_of({"--host-discovery-script", "./hosts.sh", "-H", "a", "x"}) ==
+        "--host-discovery-script ./hosts.sh and -H both name the hosts: give only one");
+  CHECK_THAT(error_of({"--min-np", "1", "--blacklist-cooldown-range", "5", "1", "x"}),
+             Catch::StartsWith("--blacklist-cooldown-range 5 1: expected two numbers"));
+  CHECK_THAT(error_of({"--min-np", "1", "--elastic-timeout", "soon", "x"}),
+             Catch::StartsWith("--elastic-timeout soon: expected a number of seconds"));
+  CHECK_THAT(error_of({"--min-np", "1", "--mpi", "x"}), Catch::StartsWith("--launcher mpi: "));
+}
+
 TEST_CASE("help of a topic that is not there is refused, with the topics") {
   CHECK(error_of({"--help", "bogus"}) ==
-        "--help bogus: unknown topic; topics are processes, remote, output, information, doctor, horovod, "
-        "settings, all");
+        "--help bogus: unknown topic; topics are processes, elastic, remote, output, information, doctor, "
+        "horovod, settings, all");
   CHECK(error_of({"--help", "setings"}) == "--help setings: unknown topic; did you mean settings?");
   CHECK(parse({"--help", "doctor"})->action == Action::help);
 }

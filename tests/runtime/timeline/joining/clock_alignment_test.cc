@@ -87,4 +87,31 @@ TEST_CASE("comparisons that no clocks could give overflow nothing") {
   CHECK(clocks.back().error_ns() == std::int64_t{1} << 62);
 }
 
+TEST_CASE("the clocks of epochs are chained by the hosts that were in both") {
+  const auto in_epoch = [](std::uint64_t epoch, timeline::ClockFacts facts) {
+    facts.origin.epoch = epoch;
+    return facts;
+  };
+  // Host a has the one clock, and is lost. In epoch 2, rank 0 is on host b, and host c compares with b.
+  const auto clocks = timeline::align_clocks(
+      {in_epoch(1, rank_on(0, "a")), in_epoch(1, rank_on(1, "b", {{10 * kSecond, kHour, 50, 0}})),
+       in_epoch(2, rank_on(0, "b")), in_epoch(2, rank_on(1, "c", {{0, kSecond, 7, 0}}))});
+  CHECK(clocks[2].at(0) == kHour);
+  CHECK(clocks[2].source() == Source::compared);
+  CHECK(clocks[3].at(0) == kHour + kSecond);
+  CHECK(clocks[3].source() == Source::compared);
+  CHECK(clocks[3].error_ns() == 57);
+}
+
+TEST_CASE("a clock that was compared in several epochs follows the comparisons of all of them") {
+  auto first = rank_on(1, "b", {{10 * kSecond, kHour, 50, 0}});
+  auto later = rank_on(1, "b", {{20 * kSecond, kHour + 1000, 70, 0}});
+  later.origin.epoch = 2;
+  auto root = rank_on(0, "a");
+  root.origin.epoch = 2;
+  for (const auto& clock : timeline::align_clocks({rank_on(0, "a"), first, root, later})) {
+    if (clock.source() == Source::compared) CHECK(clock.at(15 * kSecond) == 15 * kSecond + kHour + 500);
+  }
+}
+
 }  // namespace dabke::test

@@ -305,8 +305,10 @@ class Forged {
       at += sizeof one + one.bytes;
     }
     bytes_.resize(sizeof(timeline::FilePreface));
-    for (const timeline::BlockKind kind : {timeline::BlockKind::origin, timeline::BlockKind::names,
-                                           timeline::BlockKind::records, timeline::BlockKind::end}) {
+    using timeline::BlockKind;
+    for (const BlockKind kind :
+         {BlockKind::origin, BlockKind::epoch, BlockKind::names, BlockKind::records, BlockKind::end}) {
+      if (!blocks.contains(kind)) continue;
       const auto& [joined, content] = blocks.at(kind);
       const std::size_t at = bytes_.size();
       bytes_.append(reinterpret_cast<const char*>(&joined), sizeof joined);
@@ -385,6 +387,58 @@ TEST_CASE("a record, name or origin that cannot be is refused, although its bloc
   CHECK_THAT(in_origin(offsetof(timeline::OriginHead, size), std::int32_t{0}), Contains("job of 0"));
   CHECK_THAT(in_origin(offsetof(timeline::OriginHead, host_bytes), ~std::uint32_t{0}),
              Contains("the names of its host are too long"));
+}
+
+TEST_CASE("a file of an elastic job names the members of its epoch, and one without them is refused") {
+  test::TemporaryDirectory folder;
+  timeline::Timeline::Options options = options_for(folder);
+  options.origin.roster = timeline::EpochRoster{
+      .members = {{1, "a"}, {2, "a"}, {-1, "b"}, {3, "b"}, {-1, "c"}}, .lost = {{0, "a", "was killed"}}};
+  const auto timeline = test::must_open(options);
+  timeline->leave({Code::peer_lost, "rank 0 was lost"});
+  timeline->leave({});
+  REQUIRE(timeline->close().is_ok());
+  const std::string path = folder / "trace.epoch9.rank3";
+  const std::string whole = test::read_file(path);
+  const Seen seen = read(path);
+  REQUIRE(seen.status.is_ok());
+  CHECK(seen.file->origin().roster == options.origin.roster);
+  CHECK(seen.file->origin().epoch == 9);
+  REQUIRE(seen.records.size() == 2);
+  CHECK(seen.records[0].what == timeline::Record::What::leave);
+  CHECK(seen.file->name(timeline::NameKind::error, seen.records[0].number) == "rank 0 was lost");
+  CHECK(static_cast<Code>(seen.records[0].bytes) == Code::peer_lost);
+  CHECK(seen.records[1].number == 0);
+
+  const auto told = [&](auto change) {
+    Forged forged(whole);
+    change(forged);
+    overwrite(path, forged.bytes());
+    return read(path).status.message();
+  };
+  CHECK_THAT(told([](Forged& file) { file.put(timeline::BlockKind::epoch, 0, 'x'); }),
+             Contains("makes no sense"));
+  CHECK_THAT(told([](Forged& file) {
+               file.put(timeline::BlockKind::origin, offsetof(timeline::OriginHead, size), 6);
+             }),
+             Contains("its epoch has 6 ranks, but names 5"));
+  CHECK_THAT(told([](Forged& file) {
+               file.put(timeline::BlockKind::records, offsetof(timeline::Record, number), std::uint32_t{9});
+             }),
+             Contains("unknown error 9"));
+  timeline::FilePreface other;
+  std::memcpy(&other, whole.data(), sizeof other);
+  CHECK(other.version == timeline::kElasticVersion);
+  other.version = timeline::kRecordVersion;
+  overwrite(path,
+            std::string(reinterpret_cast<const char*>(&other), sizeof other) + whole.substr(sizeof other));
+  CHECK_THAT(read(path).status.message(), Contains("it has a second header"));
+  for (std::size_t size = 0; size < whole.size(); ++size) {  // cut anywhere
+    overwrite(path, whole.substr(0, size));
+    const Seen cut = read(path);
+    CHECK((cut.status.is_ok() ? !cut.file->missing().empty()
+                              : cut.status.message().find(path) != std::string::npos));
+  }
 }
 
 TEST_CASE("what is no file of records is told by its name") {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <thread>
 #include <tuple>
 
@@ -11,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/timeline/event_arguments.h"
+#include "tests/facts.h"
 #include "tests/runtime/timeline/job.h"
 #include "tests/trace_form.h"
 
@@ -51,13 +53,15 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   const TemporaryDirectory place;
   const std::string base = place / "trace.json";
   std::vector<std::string> notes;
-  const JobId job{std::byte{7}};
+  timeline::TimelineOrigin origin{.job_id = {std::byte{7}}, .size = 2};
   write_job(base);
-  CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK(timeline::merge_closed_records(base, origin, notes).is_ok());
   CHECK(notes.empty());
   CHECK(events(test::read_trace(base), "M", "process_name").size() == 2);
 
-  const Status unseen = timeline::merge_closed_records(base, job, 3, notes);
+  origin.size = 3;
+  const Status unseen = timeline::merge_closed_records(base, origin, notes);
+  origin.size = 2;
   CHECK_THAT(unseen.message(), Contains("rank 0 cannot find '" + base + ".rank2'"));
 
   // The file is cut before its end, as by a kill. The merge waits for it, and then uses what is there.
@@ -66,7 +70,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   cut();
   CHECK_FALSE(timeline::RecordFile::is_closed(base + ".rank1"));
   CHECK(timeline::RecordFile::is_closed(base + ".rank0"));
-  CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK(timeline::merge_closed_records(base, origin, notes).is_ok());
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0], Contains("rank 1"));
 
@@ -77,7 +81,7 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       std::ofstream(base + ".rank1", std::ios::binary | std::ios::app) << whole.substr(whole.size() - 8);
     });
-    CHECK(timeline::merge_closed_records(base, job, 2, notes).is_ok());
+    CHECK(timeline::merge_closed_records(base, origin, notes).is_ok());
   }
   CHECK(notes.empty());
 }
@@ -435,6 +439,37 @@ TEST_CASE("a batch whose rank was killed within it is told with what the others 
   }
   CHECK(ended == std::map<std::pair<int, int>, bool>{
                      {{0, 1}, true}, {{0, 2}, true}, {{0, 3}, true}, {{1, 1}, true}, {{1, 2}, false}});
+}
+
+TEST_CASE("the trace of a job that is not elastic is the golden one, byte for byte") {
+  const TemporaryDirectory place;
+  const std::string base = place / "trace.json";
+  for (const Rank rank : {0, 1}) {
+    Writer writer(base, rank, 2);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const auto at = static_cast<std::int64_t>(step) * 1000;
+      writer.put(at, {.what = What::wait});
+      writer.submit(at + 10 * rank, "layer.\"1\"");
+      writer.submit(at + 20, "layer.2", 1 << 20);
+      writer.run(at + 100, at + 400, 10 * step + 1, {"layer.\"1\"", "layer.2"});
+      writer.put(at + 410, {.what = What::wait, .flags = timeline::Record::kEnd});
+      writer.mark(at + 500, step);
+    }
+    writer.fail(3000, 3010 + rank, "bad");
+    writer.submit(3100, "unfinished");
+  }
+  std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+  const auto files = timeline::JobFiles::find(base);
+  REQUIRE(files.is_ok());
+  REQUIRE(timeline::merge_records(*files, base).is_ok());
+  // The threads have the number of this test's thread, and the notes the path of its folder.
+  std::string text =
+      std::regex_replace(test::read_file(base), std::regex(R"("[\w-]+ \d{2,}")"), "\"thread\"");
+  for (auto at = text.find(base); at != text.npos; at = text.find(base))
+    text.replace(at, base.size(), "trace.json");
+  // The writer's thread puts the same records into more blocks if it comes more often.
+  text = std::regex_replace(text, std::regex("from byte [0-9]+ on"), "from byte N on");
+  CHECK(text == test::read_file(SOURCE_ROOT "/tests/golden/timeline-trace.json"));
 }
 
 }  // namespace dabke::test

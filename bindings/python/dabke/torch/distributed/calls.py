@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ... import _core
+from ... import _core, epochs
 from ...errors import InvalidArgumentError
 from ...reduce_ops import Sum
 from ..device_streams import stream_of
@@ -44,6 +44,7 @@ class Calls:
         label: Callable[[], str],
     ) -> None:
         self._process_set = process_set
+        self._epoch = epochs.epoch_changes()
         self._world_ranks = list(world_ranks)
         self._members = len(self._world_ranks)
         self._rank = rank
@@ -64,7 +65,7 @@ class Calls:
         `root` is a group rank; the runtime's roots are world ranks. `like` is a tensor on the operation's
         device. The operation runs after the work on the caller's current stream of that device.
         """
-        options = options_of(self._process_set, op, factor, root_rank=self._world_ranks[root])
+        options = options_of(self._set_now(), op, factor, root_rank=self._world_ranks[root])
         return options.core if like is None else options.on_stream(stream_of(like))
 
     def _with_reduction(self, reduction: Reduction, like: torch.Tensor) -> _core.Options:
@@ -72,7 +73,20 @@ class Calls:
 
     def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
         rows = [int(each) for each in splits]
-        return options_of(self._process_set).with_splits(rows, stream_of(like))
+        return options_of(self._set_now()).with_splits(rows, stream_of(like))
+
+    def _is_current(self) -> bool:
+        """Returns False once the ranks of the job have changed."""
+        return self._epoch == epochs.epoch_changes()
+
+    def _set_now(self) -> int:
+        if not self._is_current():
+            raise InvalidArgumentError(
+                "the ranks of the job have changed since this process group was made; call "
+                "destroy_process_group and init_process_group, then make groups and DistributedDataParallel "
+                "anew"
+            )
+        return self._process_set
 
     def _submit(
         self,

@@ -151,8 +151,8 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
         """Ends the group. destroy_process_group calls it.
 
         If torch.distributed has started the job, the end of the world group also ends the job. Then all ranks
-        must call it or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
-        later groups of the same ranks.
+        must call it or end: when rank 0 leaves, the job is over for all. An elastic job does not end, but the
+        ranks wait for each other. A subgroup's process set stays for later groups of the same ranks.
 
         Raises:
             DabkeError: an operation has failed after a CUDA stream was made to wait for it, and no call has
@@ -164,7 +164,7 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
             self._leave()
 
     def _leave(self) -> None:
-        if self._is_world and job_owner.is_ours():
+        if self._is_world and self._is_current() and job_owner.is_ours():
             with contextlib.suppress(DabkeError):
                 _core.barrier(self._with()).wait(_OTHERS_PATIENCE_SECONDS)
             job_owner.end_if_ours()  # this completes pending operations

@@ -7,6 +7,8 @@
    - If some members are in a job when a world group is made, an earlier world group has left that job behind.
      They leave it, and all members start a new job.
 3. The group of all the job's ranks is the world, set 0. Any other group is a set that the members add.
+
+In an elastic job, the world group is always that of the job. Nothing is exchanged for it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
-from ... import _core, errors, job
+from ... import _core, epochs, errors, job
 from ..._bootstrap.store_rendezvous import StoreRendezvous
 from . import job_owner
 from .group import Group
@@ -35,12 +37,14 @@ class _JobRank(NamedTuple):
 def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     """Makes a group. torch.distributed calls it in ``init_process_group`` and ``new_group``."""
     is_world = not dist.is_initialized()
+    if is_world and epochs.is_elastic():
+        return _elastic_world(rank, size, timeout)
     members = _gather_ranks(store, rank, size, timeout)
     in_job = [each for each in members if each.size > 0]
     if len(in_job) == size:
         ranks = [each.rank for each in members]
-        if is_world:
-            _check_world(rank, size, members)
+        if is_world and members != [_JobRank(number, size) for number in range(size)]:
+            raise _other_world(rank, size, members[rank])
     elif not in_job or is_world:
         if job.is_initialized():
             job.shutdown()
@@ -62,12 +66,20 @@ def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[
     return [_JobRank(*json.loads(each)) for each in rendezvous.gather("ranks", json.dumps(mine).encode())]
 
 
-def _check_world(rank: int, size: int, members: list[_JobRank]) -> None:
-    if members != [_JobRank(number, size) for number in range(size)]:
-        raise errors.InvalidArgumentError(
-            f"init_process_group: this is rank {rank} of {size}, but in the running job it is rank "
-            f"{members[rank].rank} of {members[rank].size}; give it the same ranks, or do not call dabke.init"
-        )
+def _elastic_world(rank: int, size: int, timeout: timedelta) -> Group:
+    if not job.is_initialized():
+        job_owner.start()
+    mine = _JobRank(job.rank(), job.size())
+    if mine != (rank, size):
+        raise _other_world(rank, size, mine)
+    return Group(rank, size, timeout, _core.WORLD, list(range(size)), is_world=True)
+
+
+def _other_world(rank: int, size: int, mine: _JobRank) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
+        f"init_process_group: this is rank {rank} of {size}, but in the running job it is rank {mine.rank} "
+        f"of {mine.size}; give it the same ranks, or do not call dabke.init"
+    )
 
 
 def _set_of(ranks: list[int]) -> int:

@@ -1,13 +1,13 @@
 """The owner of the job. A job that torch.distributed has started ends with its world group.
 
-A job that the program has started itself stays.
+A job that the program has started itself stays. So does an elastic job, whose next epoch begins from it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ... import job
+from ... import epochs, job
 
 __all__ = ["end_if_ours", "is_ours", "start"]
 
@@ -27,8 +27,10 @@ def is_ours() -> bool:
 
 
 def end_if_ours() -> None:
-    """Leaves the job if ``start`` has started it."""
+    """Leaves the job if ``start`` has started it, unless it is elastic."""
     global _ours
     if is_ours():
+        if epochs.is_elastic():
+            return
         job.shutdown()
     _ours = False

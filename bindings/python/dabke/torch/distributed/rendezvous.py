@@ -1,10 +1,13 @@
 """``init_process_group("dabke")`` under dabkerun, which does not set MASTER_ADDR.
 
-The module handles the case that MASTER_ADDR is not set, and dabkerun, MPI or ``dabke.init`` has numbered this
-process. In all other cases torch reads the environment itself.
+The module handles two cases. In all others torch reads the environment itself.
+
+* MASTER_ADDR is not set, and dabkerun, MPI or ``dabke.init`` has numbered this process.
+* The job is elastic. MASTER_ADDR could only name a rank, which may be lost.
 
 1. The job is started, if it does not run yet.
-2. Rank 0 serves torch's store on a free port, and broadcasts its address through the job.
+2. Rank 0 serves torch's store on a free port, and broadcasts its address through the job. In an elastic job,
+   dabkerun serves it (epoch_store.py).
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from ... import _core, job
+from ... import _core, epochs, job
 from ..._bootstrap.launchers import is_numbered
 from ..tensors import descriptor_of
 from . import job_owner
+from .epoch_store import open_epoch_store
 
 __all__ = ["install"]
 
@@ -37,8 +41,10 @@ Rendezvous = Iterator[tuple[Any, int, int]]
 
 def install() -> None:
     """Installs a handler before torch's own for ``env://``, the default of ``init_process_group``."""
-    if all(f"DABKE_{ours}" in os.environ for ours in _NAMES.values()) and "MASTER_ADDR" not in os.environ:
-        for name, ours in _NAMES.items():
+    # In an elastic job all other numbers change.
+    names = {"LOCAL_RANK": "LOCAL_RANK"} if epochs.is_elastic() else _NAMES
+    if all(f"DABKE_{ours}" in os.environ for ours in names.values()) and "MASTER_ADDR" not in os.environ:
+        for name, ours in names.items():
             os.environ.setdefault(name, os.environ[f"DABKE_{ours}"])
     # From sys.modules, because torch.distributed.rendezvous is a function of the same name.
     handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers
@@ -48,9 +54,9 @@ def install() -> None:
 def _before(handler: Callable[..., Rendezvous]) -> Callable[..., Rendezvous]:
     def rendezvous(url: str, **arguments: Any) -> Rendezvous:
         numbered = job.is_initialized() or is_numbered()
-        if "MASTER_ADDR" in os.environ or not numbered:
-            return handler(url, **arguments)
-        return _over_job()
+        if epochs.is_elastic() or ("MASTER_ADDR" not in os.environ and numbered):
+            return _over_job()
+        return handler(url, **arguments)
 
     return rendezvous
 
@@ -58,7 +64,8 @@ def _before(handler: Callable[..., Rendezvous]) -> Callable[..., Rendezvous]:
 def _over_job() -> Rendezvous:
     if not job.is_initialized():
         job_owner.start()
-    yield _store(job.rank(), job.size()), job.rank(), job.size()
+    store = open_epoch_store() if epochs.is_elastic() else _store(job.rank(), job.size())
+    yield store, job.rank(), job.size()
     raise RuntimeError("a job of dabkerun can use env:// only once")
 
 

@@ -8,6 +8,5 @@ from dabke.torch import *  # noqa: F403
 for _name in ("compression", "elastic", "functions", "mpi_ops", "optimizer", "sync_batch_norm"):
     _module = importlib.import_module(f"dabke.torch.{_name}")
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
-for _name in ("sampler", "state"):  # Horovod has these as modules; here they are the package itself
-    setattr(elastic, _name, elastic)  # noqa: F405
-    sys.modules[f"{__name__}.elastic.{_name}"] = elastic  # noqa: F405
+for _name in ("sampler", "state"):
+    sys.modules[f"{__name__}.elastic.{_name}"] = importlib.import_module(f"dabke.torch.elastic.{_name}")
