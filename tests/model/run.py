@@ -2,9 +2,11 @@
 """Explores every state of negotiation.pml with Spin, for one small job of three ranks at a time, and of
 room.pml, baton.pml and elastic.pml.
 
-    tests/model/run.py [--large] [NAME...]
+    tests/model/run.py [--large] [--part K/N] [NAME...]
 
-Runs the scenarios and mistakes whose names contain one of the NAMEs; all of them without a NAME.
+Runs the scenarios and mistakes whose names contain one of the NAMEs; all of them without a NAME. With
+--part, every N-th of them, beginning with the K-th; K is a number from 1 to N, or "today" for another one
+each day.
 
 Ends with code 1 and prints the steps to the failure if one of these holds:
 - a scenario breaks a property, was not explored to its end, or does not reach its events
@@ -16,6 +18,7 @@ bitstate), and the line reports that. Ends with code 77 if Spin is missing.
 
 import argparse
 import concurrent.futures
+import datetime
 import os
 import pathlib
 import re
@@ -436,6 +439,17 @@ def judge(job):
         return False, f"could not be explored: {broken}"
 
 
+def part_of(text):
+    """Returns (K, N)."""
+    found = re.fullmatch(r"(\d+|today)/([1-9]\d*)", text)
+    if found:
+        parts = int(found[2])
+        first = datetime.date.today().toordinal() % parts + 1 if found[1] == "today" else int(found[1])
+        if 1 <= first <= parts:
+            return first, parts
+    raise argparse.ArgumentTypeError(f"'{text}' is not K/N, such as 1/3 or today/3")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -443,6 +457,7 @@ def main():
     parser.add_argument("--large", action="store_true", help="longer jobs instead of the small ones")
     parser.add_argument("--trail", action="store_true", help="shows what led to each seeded mistake")
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="K/N", help="only a part of the jobs")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if shutil.which("spin") is None:
@@ -470,6 +485,10 @@ def main():
     if not jobs:
         print(f"No scenario is called {' or '.join(options.names)}; there are: {', '.join(SCENARIOS)}")
         return 1
+    first, parts = options.part
+    if parts > 1:
+        jobs = jobs[first - 1 :: parts]
+        print(f"part {first}/{parts}")
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         try:

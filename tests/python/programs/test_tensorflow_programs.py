@@ -103,12 +103,12 @@ HANGS = """
     import dabke, dabke.tensorflow as hvd
     import tensorflow as tf
 
-    hvd.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 5})
+    hvd.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 4})
     hvd.allreduce(tf.ones([2]), name="first")
     over = threading.Event()
 
     def forgets_to_call():
-        over.wait(12)  # longer than the limit of rank 0
+        over.wait(8)  # longer than the limit of rank 0
 
     def training_step():
         return traced()
