@@ -89,8 +89,9 @@ core::Runtime::Factories factories_for(const Config& config, const Environment& 
 }
 
 core::ProcessParts process_parts(const std::shared_ptr<ForkGuard>& fork_guard,
-                                 const std::shared_ptr<WaitCheck>& check) {
-  return {stack_source(), shared_heap(), fork_guard, active_timeline(), check};
+                                 const std::shared_ptr<WaitCheck>& check,
+                                 std::shared_ptr<diagnosis::FlightRecorder> recorder) {
+  return {stack_source(), shared_heap(), fork_guard, active_timeline(), std::move(recorder), check};
 }
 
 /// True for an error that another rank may have caused, so that the job may go on without that rank.
@@ -117,7 +118,7 @@ Result<Opened> open_epoch(BetweenEpochs& kept, const std::shared_ptr<ForkGuard>&
       if (!met.is_ok()) return met.status();
       if (auto* const out = std::get_if<bootstrap::LeftInOrder>(&*met)) return Opened(std::move(*out));
       auto runtime = core::Runtime::open(config, std::move(std::get<bootstrap::Bootstrapped>(*met)),
-                                         factories, process_parts(fork_guard, check));
+                                         factories, process_parts(fork_guard, check, kept.recorder));
       if (!runtime.is_ok()) return runtime.status();
       return Opened(runtime.take());
     }();
@@ -147,14 +148,16 @@ Result<Opened> open_runtime(const dabke_init_options& given,
     kept.config = config;
     kept.visit.commit.reset();
     kept.visit.repeated_steps = 0;
+    kept.recorder = std::make_shared<diagnosis::FlightRecorder>();
     return open_epoch(kept, fork_guard, check);
   }
   const auto factories = factories_for(config, environment);
+  const auto recorder = std::make_shared<diagnosis::FlightRecorder>();
   auto started = group ? bootstrap::bootstrap(config, environment, *group, check)
                        : bootstrap::bootstrap(config, environment, given.mpi_comm, check);
   if (!started.is_ok()) return started.status();
-  DABKE_ASSIGN_OR_RETURN(
-      auto runtime, core::Runtime::open(config, started.take(), factories, process_parts(fork_guard, check)));
+  DABKE_ASSIGN_OR_RETURN(auto runtime, core::Runtime::open(config, started.take(), factories,
+                                                           process_parts(fork_guard, check, recorder)));
   return Opened(std::move(runtime));
 }
 

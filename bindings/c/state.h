@@ -28,6 +28,7 @@ struct BetweenEpochs {
   std::optional<Environment> environment;  // of the last dabke_init; nothing before it
   std::optional<Config> config;
   bootstrap::Visit visit;
+  std::shared_ptr<diagnosis::FlightRecorder> recorder;  // of all epochs
 };
 /// A runtime, or nothing because this process has left its elastic job.
 using Opened = std::variant<std::unique_ptr<core::Runtime>, bootstrap::LeftInOrder>;

@@ -131,15 +131,16 @@ std::string event_text(const diagnosis::Dump::Event& event) {
 }
 
 std::string last_submit(const diagnosis::Dump& dump) {
+  const auto events = diagnosis::events_of_epoch(dump);
   const auto last =
-      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &diagnosis::Dump::Event::what);
-  return last == dump.events.rend() ? "it has made no call lately" : "its last call was " + event_text(*last);
+      std::ranges::find(events.rbegin(), events.rend(), "submitted", &diagnosis::Dump::Event::what);
+  return last == events.rend() ? "it has made no call lately" : "its last call was " + event_text(*last);
 }
 
 /// Returns the batch that the rank is in; null if there is none.
 const diagnosis::Dump::Event* running(const diagnosis::Dump& dump) {
   const diagnosis::Dump::Event* batch = nullptr;
-  for (const diagnosis::Dump::Event& event : dump.events) {
+  for (const diagnosis::Dump::Event& event : diagnosis::events_of_epoch(dump)) {
     if (event.what == "started") batch = &event;
     if (event.what == "finished" || event.what == "failed") batch = nullptr;
   }
@@ -237,7 +238,7 @@ std::string advice_on(const RankGroup& group) {
 /// Returns the submissions by their number.
 std::map<std::uint64_t, const diagnosis::Dump::Event*> submissions(const diagnosis::Dump& dump) {
   std::map<std::uint64_t, const diagnosis::Dump::Event*> out;
-  for (const diagnosis::Dump::Event& event : dump.events) {
+  for (const diagnosis::Dump::Event& event : diagnosis::events_of_epoch(dump)) {
     if (event.what == "submitted") out[event.number] = &event;
   }
   return out;

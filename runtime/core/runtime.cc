@@ -71,7 +71,8 @@ Runtime::Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, Pro
       heap_(std::move(process.heap)),
       log_(bootstrap::log_of_rank(config, world().rank)),
       fork_guard_(std::move(process.fork_guard)),
-      reporter_({world(), config_, recorder_, std::move(process.stacks),
+      recorder_(std::move(process.recorder)),
+      reporter_({world(), config_, *recorder_, std::move(process.stacks),
                  bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_,
                  bootstrapped_.exit_status_of}),
       process_sets_(world().rank, world().size),
@@ -82,6 +83,11 @@ Runtime::Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, Pro
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
+  if (bootstrapped_.plan) {
+    recorder_->record(diagnosis::FlightEvent::What::epoch, CollectiveKind::barrier, kWorldSet,
+                      bootstrapped_.plan->epoch, 0, 0,
+                      fmt::format("rank {} of {}", world().rank, world().size));
+  }
   const BackendContext context{world(), config_,           bootstrapped_.store, *fork_guard_,
                                log_,    bootstrapped_.mpi, heap_.get()};
   DABKE_RETURN_IF_ERROR(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
@@ -104,7 +110,7 @@ Status Runtime::start(const Factories& factories) {
                                                           process_sets_,
                                                           std::move(first_sets),
                                                           {config_, world().hosts, statistics_, profile_,
-                                                           recorder_, reporter_, log_, timeline_}}));
+                                                           *recorder_, reporter_, log_, timeline_}}));
   timeline_.listen(
       [this](wire::TimelineChange change, std::uint64_t from) {
         return coordinator_->change_timeline(std::move(change), from);

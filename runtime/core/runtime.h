@@ -25,6 +25,8 @@ struct ProcessParts {
   // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
   std::shared_ptr<reports::ActiveTimeline> timeline = std::make_shared<reports::ActiveTimeline>();
+  /// Shared by the epochs of an elastic job, so that a dump shows what led to a change.
+  std::shared_ptr<diagnosis::FlightRecorder> recorder = std::make_shared<diagnosis::FlightRecorder>();
   std::weak_ptr<WaitCheck> init_check;  // of the opening thread, as long as it waits for other ranks
 };
 
@@ -127,7 +129,7 @@ class Runtime {
   std::shared_ptr<ForkGuard> fork_guard_;
   reports::Statistics statistics_;
   reports::Profile profile_;
-  diagnosis::FlightRecorder recorder_;
+  const std::shared_ptr<diagnosis::FlightRecorder> recorder_;
   diagnosis::Reporter reporter_;
   TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;

@@ -28,7 +28,8 @@ struct FlightEvent {
     started,    // a batch; the name is its first tensor's
     finished,
     failed,
-    note,  // the name is the text
+    note,   // the name is the text
+    epoch,  // of an elastic job: it begins, and counts anew; number: the epoch's; the name: this rank's place
   };
   What what = What::note;
   CollectiveKind kind = CollectiveKind::allreduce;

@@ -26,7 +26,8 @@ constexpr Duration kProviderTime = std::chrono::milliseconds(300);
 constexpr Duration kPlacesStayFresh = std::chrono::seconds(1);
 
 std::string_view name_of(FlightEvent::What what) {
-  constexpr std::string_view kNames[] = {"submitted", "ordered", "started", "finished", "failed", "note"};
+  constexpr std::string_view kNames[] = {"submitted", "ordered", "started", "finished",
+                                         "failed",    "note",    "epoch"};
   return kNames[static_cast<std::size_t>(what)];
 }
 
@@ -65,11 +66,12 @@ Dump Reporter::begin(std::string reason, std::uint64_t incident) const {
   const std::vector<FlightEvent> events = parts_.recorder.events();
   dump.events_before = parts_.recorder.count() - events.size();
   for (const FlightEvent& event : events) {
-    const bool is_note = event.what == FlightEvent::What::note;
+    const bool is_call = event.what != FlightEvent::What::note && event.what != FlightEvent::What::epoch;
     dump.events.push_back({std::string(name_of(event.what)), in_seconds(now - event.at), event.name,
-                           is_note ? "" : std::string(dabke::name_of(event.kind)), event.process_set,
+                           is_call ? std::string(dabke::name_of(event.kind)) : "", event.process_set,
                            event.number, event.tensors, event.size_bytes});
-    if (event.what == FlightEvent::What::submitted) dump.submitted = std::max(dump.submitted, event.number);
+    if (event.what == FlightEvent::What::submitted) dump.submitted = event.number;
+    if (event.what == FlightEvent::What::epoch) dump.submitted = 0;
   }
   return dump;
 }

@@ -2,16 +2,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/facts.h"
 #include "tests/launcher/elastic/served_job.h"
 #include "tests/multiproc/rank_processes.h"
 #include "tests/patience.h"
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 namespace {
@@ -27,7 +31,8 @@ class Workers {
   Workers(ServedJob& job, int steps) : job_(job), steps_(steps) {}
 
   void start(int worker, const std::string& host = "a") {
-    std::vector<std::string> environment{"DABKE_GATHERS_DUMPS=1", "DABKE_LOG_LEVEL=fatal"};
+    std::vector<std::string> environment{"DABKE_GATHERS_DUMPS=1", "DABKE_LOG_LEVEL=fatal",
+                                         "TEST_DUMP_FILE=" + dump_file(worker)};
     for (const auto& [name, value] : job_.variables_of(worker, host))
       environment.push_back(name + "=" + value);
     processes_.start(EPOCH_WORKER, std::to_string(steps_), environment);
@@ -50,6 +55,24 @@ class Workers {
     return processes_.wait_for_output(worker, text);
   }
   std::string output(int worker) const { return processes_.output(worker); }
+  /// The events in the flight recorder of its last dump.
+  struct Recorded {
+    std::size_t before = 0;     // before the last epoch began
+    std::uint64_t epoch = 0;    // which began last
+    std::string place;          // in it: "rank 0 of 3"
+    std::size_t submitted = 0;  // as the dump counts
+  };
+  Recorded recorded(int worker) const {
+    std::ifstream file(dump_file(worker));
+    Recorded out;
+    const auto dump = nlohmann::json::parse(file);
+    out.submitted = dump["submitted"];
+    const auto& events = dump["events"];
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i]["what"] == "epoch") out = {i, events[i]["number"], events[i]["name"], out.submitted};
+    }
+    return out;
+  }
   /// The number behind the last `word` in the process's output; -1 if there is none.
   long number_after(int worker, const std::string& word) const {
     const std::string text = output(worker);
@@ -58,6 +81,9 @@ class Workers {
   }
 
  private:
+  std::string dump_file(int worker) const { return folder_.path() + "/dump" + std::to_string(worker); }
+
+  const TemporaryDirectory folder_;
   ServedJob& job_;
   const int steps_;
   RankProcesses processes_;
@@ -81,6 +107,11 @@ TEST_CASE("a killed process leaves the others the newest commit, whatever its ra
     CHECK_THAT(workers.output(worker),
                Contains("epoch 2") && Contains("of 3") &&
                    Contains("lost " + std::to_string(victim) + ":a:killed by SIGKILL"));
+    const auto recorded = workers.recorded(worker);
+    CHECK(recorded.epoch == 2);
+    CHECK_THAT(recorded.place, Catch::StartsWith("rank ") && Catch::EndsWith(" of 3"));
+    CHECK(recorded.before > 1);  // the begin of epoch 1, and what came then
+    CHECK(recorded.submitted == 0);
     const long newest = workers.number_after(worker, "newest");
     CHECK(workers.number_after(worker, "sum") == 4 * newest + 3 * (kSteps - newest));
   }

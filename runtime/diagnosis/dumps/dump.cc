@@ -130,6 +130,11 @@ struct ReadFrom {
 
 }  // namespace
 
+std::span<const Dump::Event> events_of_epoch(const Dump& dump) {
+  const auto begin = std::ranges::find(dump.events.rbegin(), dump.events.rend(), "epoch", &Dump::Event::what);
+  return {begin.base(), dump.events.end()};
+}
+
 std::string to_json(const Dump& dump, std::size_t most_events) {
   JsonText out;
   const auto each = [&out](auto&& write_fields) {

@@ -8,7 +8,7 @@
 //   last_order, submitted   progress of this rank: the number of its last order, and of tensors submitted
 //   pending[]               submitted and not ordered: name, collective, process_set, signature, age_s, state
 //   process_sets{}          id: world ranks, of every set that `pending` names
-//   events[]                the flight recorder, oldest first: what, age_s, name, ...
+//   events[]                the flight recorder, oldest first, also of earlier epochs: what, age_s, name, ...
 //   events_before           number of earlier events, which are lost
 //   stacks[]                thread, name, frames[]
 //   application_stack       the text of the stack provider
@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ struct Dump {
     std::string what;  // FlightEvent::What as text
     double age = 0;
     std::string name;
-    std::string collective;  // empty for a note
+    std::string collective;  // empty for a note and an epoch
     ProcessSetId process_set = kWorldSet;
     std::uint64_t number = 0;
     std::uint64_t tensors = 0;
@@ -69,6 +70,10 @@ struct Dump {
   std::vector<Stack> stacks;
   std::string application_stack;
 };
+
+/// Returns the events of the epoch in which the dump was made. In an elastic job, those of earlier epochs come
+/// before them, with numbers of their own.
+std::span<const Dump::Event> events_of_epoch(const Dump& dump);
 
 /// Returns the dump as JSON, with only the newest `most_events` events.
 std::string to_json(const Dump& dump, std::size_t most_events);

@@ -118,6 +118,21 @@ TEST_CASE("the first divergence names the lower rank first, whichever of the two
   CHECK_THAT(lines.at(2), Contains("rank 0 called allreduce 'x', rank 1 called allreduce 'y'"));
 }
 
+TEST_CASE("what ranks called in earlier epochs counts neither as their last call nor as a difference") {
+  std::vector<diagnosis::Dump> dumps = {rank(0, {waiting("x", 60)}, {"x"}), rank(1, {}, {})};
+  for (diagnosis::Dump& dump : dumps) {
+    // A rank's number may be another one in each epoch, and a new process has no earlier ones.
+    const std::string before = dump.rank == 0 ? "a" : "b";
+    dump.events.insert(dump.events.begin(), {{"submitted", 90, before, "allreduce", 0, 1, 1, 4},
+                                             {"started", 90, before, "allreduce", 0, 1, 1, 4},
+                                             {"epoch", 80, "rank 0 of 2", "", 0, 2, 0, 0}});
+  }
+  const auto lines = hang_verdict(by_rank(dumps), 2, {});
+  REQUIRE(lines.size() > 1);
+  CHECK_THAT(lines[1], Contains("has no other call pending; it has made no call lately"));
+  for (const std::string& line : lines) CHECK_THAT(line, !Contains("differ") && !Contains("'b'"));
+}
+
 TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {
   auto lines =
       hang_verdict(by_rank({rank(0, {waiting("x", 60, 1)}, {"x"}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});

@@ -1,7 +1,8 @@
 // One process of an elastic job, for the tests of real processes. Each step adds the number of ranks to the
 // state, and is a commit. The arguments are the number of steps, and the time of a step in microseconds (0).
 // With a third one, the program itself records a timeline with that name, anew in each epoch. All ranks end
-// after the same step once rank 0 sees the file whose name is in TEST_STOP_FILE.
+// after the same step once rank 0 sees the file whose name is in TEST_STOP_FILE. Each later epoch begins with a
+// dump into the file TEST_DUMP_FILE, if there is that variable.
 //
 // Prints its slot and its process id, a line for each epoch, and one at the end:
 //   slot localhost:0 is pid 4711
@@ -158,6 +159,7 @@ int main(int argc, char** argv) {
       }
       if (!go_on(state)) return 0;
       lonely.end();
+      if (const std::string file = variable("TEST_DUMP_FILE"); !file.empty()) must(dabke_dump(file.c_str()));
     }
     dabke_free(x);
     end(state, "-");
