@@ -78,16 +78,17 @@ Runtime::Runtime(const Config& config, bootstrap::Bootstrapped bootstrapped, Pro
       process_sets_(world().rank, world().size),
       active_timeline_(std::move(process.timeline)),
       timeline_(config_, world(), bootstrapped_.merges_timeline, *active_timeline_, log_,
-                roster_of(bootstrapped_.plan)) {}
-
-Runtime::~Runtime() { (void)shut_down(); }
-
-Status Runtime::start(const Factories& factories) {
+                roster_of(bootstrapped_.plan)) {
   if (bootstrapped_.plan) {
     recorder_->record(diagnosis::FlightEvent::What::epoch, CollectiveKind::barrier, kWorldSet,
                       bootstrapped_.plan->epoch, 0, 0,
                       fmt::format("rank {} of {}", world().rank, world().size));
   }
+}
+
+Runtime::~Runtime() { (void)shut_down(); }
+
+Status Runtime::start(const Factories& factories) {
   const BackendContext context{world(), config_,           bootstrapped_.store, *fork_guard_,
                                log_,    bootstrapped_.mpi, heap_.get()};
   DABKE_RETURN_IF_ERROR(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());

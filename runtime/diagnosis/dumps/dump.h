@@ -71,8 +71,8 @@ struct Dump {
   std::string application_stack;
 };
 
-/// Returns the events of the epoch in which the dump was made. In an elastic job, those of earlier epochs come
-/// before them, with numbers of their own.
+/// Returns the events of the epoch in which the dump was made. In an elastic job, events of earlier epochs
+/// come before them, with numbers of their own.
 std::span<const Dump::Event> events_of_epoch(const Dump& dump);
 
 /// Returns the dump as JSON, with only the newest `most_events` events.

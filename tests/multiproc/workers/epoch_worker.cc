@@ -1,8 +1,8 @@
 // One process of an elastic job, for the tests of real processes. Each step adds the number of ranks to the
 // state, and is a commit. The arguments are the number of steps, and the time of a step in microseconds (0).
 // With a third one, the program itself records a timeline with that name, anew in each epoch. All ranks end
-// after the same step once rank 0 sees the file whose name is in TEST_STOP_FILE. Each later epoch begins with a
-// dump into the file TEST_DUMP_FILE, if there is that variable.
+// after the same step once rank 0 sees the file whose name is in TEST_STOP_FILE. Each later epoch begins with
+// a dump into the file whose name is in TEST_DUMP_FILE.
 //
 // Prints its slot and its process id, a line for each epoch, and one at the end:
 //   slot localhost:0 is pid 4711
