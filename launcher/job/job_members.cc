@@ -163,7 +163,10 @@ void JobMembers::add_poll_entries(std::vector<pollfd>& entries) const {
 void JobMembers::handle(const std::vector<pollfd>& entries, TimePoint now) {
   const auto arrivals = meetings_.take_arrivals();
   if (is_over()) return;
-  for (const bootstrap::Arrival& arrival : arrivals) membership_.take_arrival(arrival, now);
+  for (const bootstrap::Arrival& arrival : arrivals) {
+    if (arrival.epoch == 0) watch(arrival);
+    membership_.take_arrival(arrival, now);
+  }
   if (discovery_) {
     for (const pollfd& entry : entries) discovery_->handle(entry);
   }
@@ -243,6 +246,13 @@ void JobMembers::kill(const Membership::Kill& kill) {
   if (worker == job_.ranks.all().end()) return;
   kill_reasons_[kill.worker] = kill.why;
   worker->agent->send(FrameKind::end_rank, RankMessage{kill.worker});
+}
+
+/// Names the process of the rank to its agent: the program that the agent has started may be a shell.
+void JobMembers::watch(const bootstrap::Arrival& arrival) const {
+  const auto worker = std::ranges::find(job_.ranks.all(), arrival.worker, &JobRank::rank);
+  if (worker == job_.ranks.all().end() || worker->has_ended) return;
+  worker->agent->send(FrameKind::watch_rank, WatchMessage{arrival.worker, to_text(arrival.process)});
 }
 
 void JobMembers::open(const Membership::Open& opened, TimePoint now) {

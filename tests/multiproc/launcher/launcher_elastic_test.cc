@@ -38,6 +38,7 @@ class ElasticRun : private StopFile, public LauncherRun {
   struct Worker {
     int step_us = 1000;
     std::string timeline = {};  // the program records it; empty for none
+    std::string script = {};    // a shell runs it with the worker's words; empty for none
   };
   explicit ElasticRun(Words flags, const Words& environment = {})
       : ElasticRun(std::move(flags), {}, environment) {}
@@ -62,6 +63,7 @@ class ElasticRun : private StopFile, public LauncherRun {
   /// The last of two values of a flag wins.
   static Words with_worker(Words flags, const Worker& worker) {
     flags.insert(flags.begin(), {"--blacklist-cooldown-range", "0.3", "1"});
+    if (!worker.script.empty()) flags.insert(flags.end(), {"sh", "-c", worker.script, "sh"});
     flags.insert(flags.end(), {EPOCH_WORKER, "1000000", std::to_string(worker.step_us)});
     if (!worker.timeline.empty()) flags.push_back(worker.timeline);
     return flags;
@@ -292,6 +294,21 @@ TEST_CASE("a stopped rank is slow for the peer timeout, and then lost") {
   CHECK(end.exit_code == 0);
   CHECK_THAT(end.error, Contains("has been stopped for 1 s (DABKE_PEER_TIMEOUT_SECONDS), and is killed"));
   CHECK_THAT(end.error, Contains("epoch 2: rank 1 (host localhost) "));
+}
+
+TEST_CASE("a rank that a script runs is lost like any other if it is stopped") {
+  const std::string script = GENERATE(as<std::string>(), "\"$@\"; true", "\"$@\" 2>&1 | cat");
+  ElasticRun job({"-H", "localhost:2", "-np", "2", "--min-np", "1"}, ElasticRun::Worker{.script = script},
+                 Words{"DABKE_PEER_TIMEOUT_SECONDS=1"});
+  const pid_t second = job.pid_of("localhost:1");
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(second, SIGSTOP);
+  REQUIRE(job.wait_for_output("epoch 2 rank 0 of 1"));
+  CHECK(is_gone(second));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("pid " + std::to_string(second) + " has been stopped for 1 s "));
 }
 
 TEST_CASE("too few ranks are waited for, up to the elastic timeout") {
