@@ -87,13 +87,11 @@ bool JobMembers::is_here(const std::string& host) const {
   return host == settings_.here || host == "localhost" || host == this_host_name();
 }
 
-/// The agent of the host. If there is none, or it was lost, a new one, which is started next. Null if none
-/// can be started any more.
+/// The agent of the host. If there is none, or it was lost, a new one, which is started next.
 AgentLink* JobMembers::agent_of(const std::string& host) {
   const std::string name = is_here(host) ? settings_.here : host;
   AgentLink*& agent = agents_[name];
   if (agent != nullptr && agent->phase < AgentLink::Phase::lost) return agent;
-  if (!job_.agents.can_add()) return nullptr;
   return agent = &job_.agents.add(name, settings_.order_elsewhere);
 }
 
@@ -206,11 +204,6 @@ void JobMembers::act(TimePoint now) {
 void JobMembers::start(const Membership::Start& start) {
   const Slot& slot = start.slot;
   AgentLink* const agent = agent_of(slot.host);
-  if (agent == nullptr) {
-    membership_.take_end(start.worker, fmt::format("srun starts no further agent on host {}", slot.host),
-                         Clock::now());
-    return;
-  }
   const std::string name = fmt::format("{}:{}", slot.host, slot.local_rank);
   RankOutputs outputs;
   if (!settings_.output_directory.empty()) {
