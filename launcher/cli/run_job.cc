@@ -212,6 +212,7 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
   return {.verbose = options.verbose,
           .is_elastic = plan.elastic.has_value(),
           .gives_terminals = plan.stdout_kind != StdoutKind::pipe,
+          .shows_figures = options.top,
           .store = services.server->url(),
           .on_end =
               [&services, is_first = !plan.elastic](const EndedRank& ended) mutable {
