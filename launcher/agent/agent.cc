@@ -119,6 +119,7 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
   StoreMessage store;
   TextMessage text;
   RankMessage rank;
+  WatchMessage watch;
   switch (kind) {
     case FrameKind::prepare: return prepare(content);
     case FrameKind::go: return start();
@@ -130,6 +131,9 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
     case FrameKind::pause: is_paused_ = true; return;
     case FrameKind::command:
       if (from_wire(content, order)) ranks_.command(order.command);
+      return;
+    case FrameKind::watch_rank:
+      if (from_wire(content, watch)) ranks_.watch_rank(watch);
       return;
     case FrameKind::end_rank:
       if (from_wire(content, rank)) ranks_.kill_rank(rank.rank);

@@ -1,7 +1,8 @@
 // An agent that connects to the launcher by itself, because the program that starts it carries no bytes: srun
 // delivers only whole lines.
 //
-// 1. One srun starts the agents of all hosts. Its stdin carries the same DialMessage, in one frame, to each.
+// 1. One srun starts the agents of all hosts, or, in an elastic job, one each. Its stdin carries the same
+//    DialMessage, in one frame, to each.
 // 2. The agent finds its own host in the list by Slurm's name for it, and tries all of the launcher's
 //    addresses at once. A connection is established when both sides have proved that they have the job's key
 //    (runtime/links/handshake.h).

@@ -19,6 +19,7 @@
 #include "launcher/process/process_tree.h"
 #include "launcher/process/worker_environment.h"
 #include "runtime/base/text/wait_description.h"
+#include "runtime/links/process_identity.h"
 
 namespace dabke::launcher {
 namespace {
@@ -128,6 +129,17 @@ void HostRanks::start_later(RankOrder order) {
   send_message(channel_, FrameKind::ended,
                EndedMessage{rank, EndedMessage::How::not_started, EAGAIN, now_ns(), 0});
   send_message(channel_, FrameKind::over, RankMessage{rank});
+}
+
+/// A pid from another namespace of pids, as that of a container, means nothing here.
+void HostRanks::watch_rank(const WatchMessage& watch) {
+  const links::ProcessIdentity process = links::parse_process(watch.process);
+  if (!links::identity_of_this_process().shares_pids_with(process)) return;
+  const std::int32_t words[]{Command::kWatch, static_cast<std::int32_t>(process.pid)};
+  for (const Worker& worker : workers_) {
+    if (worker.rank == watch.rank && worker.channel)
+      (void)!::send(worker.channel.get(), words, sizeof words, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
 }
 
 void HostRanks::kill_rank(int rank) {
@@ -258,7 +270,7 @@ void HostRanks::take_report(Worker& worker, const Report& report) {
     case Report::Kind::stopped:
       return this->report(
           fmt::format("pid {} has been stopped for {:g} s (DABKE_PEER_TIMEOUT_SECONDS), and is killed",
-                      worker.pid, static_cast<double>(job_.stop_limit_ms) / 1000));
+                      report.value, static_cast<double>(job_.stop_limit_ms) / 1000));
     case Report::Kind::not_started:
     case Report::Kind::exited: break;
   }

@@ -43,6 +43,8 @@ class HostRanks {
   Status start();
   /// Starts one more rank. If that fails, reports it as a rank that has not started.
   void start_later(RankOrder order);
+  /// Notes which process of the rank's tree has called init.
+  void watch_rank(const WatchMessage& watch);
   /// Kills one rank with all processes that it has started.
   void kill_rank(int rank);
   /// The command is one of CommandMessage.

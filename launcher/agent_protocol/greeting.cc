@@ -13,7 +13,7 @@ namespace {
 /// The text before the version.
 constexpr std::string_view kAgentMagic = "\ndabke-agent ";
 /// The version of the frames in launcher/agent_protocol/protocol.h.
-constexpr int kProtocol = 3;
+constexpr int kProtocol = 4;
 constexpr std::size_t kLongestGreeting = 400;
 
 void move_front(std::string& from, std::size_t size, std::string& to) {

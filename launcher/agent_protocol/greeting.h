@@ -16,7 +16,7 @@ struct Greeting {
 /// another protocol.
 std::string agent_version();
 
-/// "\ndabke-agent 0.1.0/3 MACHINE\n"
+/// "\ndabke-agent 0.1.0/4 MACHINE\n"
 std::string greeting_text(const Greeting& greeting);
 
 /// Searches for a greeting in `bytes`, to which the caller appends received bytes. Moves the text before it

@@ -31,6 +31,7 @@
 //     on all hosts.
 // 13. In an elastic job, `prepare` names no ranks. Each `start_rank` after `go` starts one, and `end_rank`
 //     ends one. The rank numbers in frames are then numbers of workers (launcher/elastic/membership.h).
+//     `watch_rank` names the process that has called init, which a script of the user may have started.
 // 14. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
@@ -67,6 +68,7 @@ enum class FrameKind : std::uint8_t {
   measure,
   start_rank,
   end_rank,
+  watch_rank,
   // to the launcher
   ready = 32,
   failed,
@@ -195,6 +197,15 @@ struct RankMessage {
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.rank);
+  }
+};
+
+struct WatchMessage {
+  std::int32_t rank = 0;
+  std::string process;  // as to_text(links::ProcessIdentity)
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.rank, self.process);
   }
 };
 

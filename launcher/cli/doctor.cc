@@ -48,7 +48,7 @@ Result<CheckupReport> examine(const Options& options, const JobHosts& hosts, con
     if (host.name != hosts.here) elsewhere.push_back(host.name);
   }
   DABKE_ASSIGN_OR_RETURN(AgentStarter starter,
-                         agent_starter(shell, elsewhere, hosts.by_slurm, secrets, config));
+                         agent_starter(shell, elsewhere, hosts.by_slurm, false, secrets, config));
   Checkup checkup(std::move(starter), {.start_timeout_s = config.start_timeout,
                                        .peer_timeout_s = config.peer_timeout,
                                        .job_id = to_hex(secrets.id),

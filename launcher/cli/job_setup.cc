@@ -89,21 +89,30 @@ std::vector<std::string> host_notices(const JobHosts& hosts) {
 }
 
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,
-                                   bool by_slurm, const Secrets& secrets, const Config& config) {
+                                   bool by_slurm, bool is_elastic, const Secrets& secrets,
+                                   const Config& config) {
   AgentStarter starter(shell);
   if (!by_slurm || elsewhere.empty()) return starter;
   DABKE_ASSIGN_OR_RETURN(const std::vector<links::HostAddress> own, links::candidate_addresses(config, ""));
   std::vector<links::SocketAddress> addresses;
   for (const links::HostAddress& each : own) addresses.push_back(each.address);
+  const std::vector<std::string> environment = own_environment();
   DABKE_ASSIGN_OR_RETURN(
       auto dialled,
-      DialledAgents::open({.command = srun_command(shell.dabkerun, elsewhere, own_environment()),
+      DialledAgents::open({.command = is_elastic ? std::vector<std::string>()
+                                                 : srun_command(shell.dabkerun, elsewhere, environment),
                            .hosts = elsewhere,
                            .job_id = to_hex(secrets.id),
                            .job_key = to_hex(secrets.key),
                            .listen_at = std::move(addresses),
                            .timeout_s = config.start_timeout}));
-  starter.dial(std::move(dialled));
+  if (is_elastic) {
+    starter.dial_each(std::move(dialled), [dabkerun = shell.dabkerun, environment](const std::string& host) {
+      return srun_command_for(host, dabkerun, environment);
+    });
+  } else {
+    starter.dial(std::move(dialled));
+  }
   return starter;
 }
 

@@ -40,8 +40,9 @@ Environment environment_of(std::vector<std::string> variables);
 std::vector<std::string> host_notices(const JobHosts& hosts);
 
 /// Returns the starter of agents on hosts other than this one. Under Slurm, agents connect to the addresses
-/// of this host.
+/// of this host. One srun starts all, or, in an elastic job, one each.
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,
-                                   bool by_slurm, const Secrets& secrets, const Config& config);
+                                   bool by_slurm, bool is_elastic, const Secrets& secrets,
+                                   const Config& config);
 
 }  // namespace dabke::launcher

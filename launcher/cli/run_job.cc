@@ -212,6 +212,7 @@ Job::Settings settings_of(const Options& options, const JobPlan& plan, const Job
   return {.verbose = options.verbose,
           .is_elastic = plan.elastic.has_value(),
           .gives_terminals = plan.stdout_kind != StdoutKind::pipe,
+          .shows_figures = options.top,
           .store = services.server->url(),
           .on_end =
               [&services, is_first = !plan.elastic](const EndedRank& ended) mutable {
@@ -248,8 +249,8 @@ int run_by_agents(const Options& options, const JobPlan& plan, JobServices& serv
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO, plan.may_erase);
   const EndAllPolicy policy;
-  auto starter =
-      agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm, services.secrets, plan.config);
+  auto starter = agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm,
+                               plan.elastic.has_value(), services.secrets, plan.config);
   if (!starter.is_ok()) return fail(1, starter.status().message());
   Job job(console, signals.get(), policy, starter.take(), settings_of(options, plan, services));
   const Status added = plan.elastic ? add_members(job, options, plan, services, inherited)

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "launcher/elastic/members_summary.h"
 #include "runtime/base/text/counted.h"
 
 namespace dabke::launcher {
@@ -321,20 +321,15 @@ void Membership::end(bool is_failure, std::string why) {
 }
 
 std::string Membership::summary(TimePoint now) const {
-  std::string text = counted(live_members(), "rank");
-  const auto others = [&](auto is_counted) {
-    return std::ranges::count_if(
-        workers_, [&](const auto& each) { return each.second.rank < 0 && is_counted(each.second); });
-  };
-  const auto note = [&](std::int64_t count, const char* word) {
-    if (count > 0) text += fmt::format("; {} {}", counted(count, "process"), word);
-  };
-  note(others([](const Worker& each) { return each.waits.has_value(); }), "waiting");
-  note(others([](const Worker& each) { return !each.waits; }), "starting");
-  note(leaving_members(), "leaving");
-  const std::vector<std::string> cooling = cooldowns_.texts(now);
-  if (!cooling.empty()) text += fmt::format("; left out: {}", fmt::join(cooling, ", "));
-  return text;
+  MembersSummary summary{.members = live_members(), .left_out = cooldowns_.texts(now)};
+  for (const auto& [id, worker] : workers_) {
+    const std::string slot = fmt::format("{}:{}", worker.slot.host, worker.slot.local_rank);
+    if (worker.rank >= 0 && worker.waits) ++summary.between_epochs;
+    if (worker.rank >= 0 && worker.is_leaving) summary.leaving.push_back(slot);
+    if (worker.rank < 0 && !worker.has_left)
+      (worker.waits ? summary.waiting : summary.starting).push_back(slot);
+  }
+  return text_of(summary);
 }
 
 void Membership::tick(TimePoint now) { look(now); }

@@ -94,7 +94,7 @@ class Membership {
   /// The actions since the last call, in order.
   std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
   bool is_over() const { return is_over_; }
-  /// "3 ranks; 1 process waits, 1 starts; left out: host a:0 for 8 s", for live statistics.
+  /// One line for live statistics (members_summary.h).
   std::string summary(TimePoint now) const;
 
  private:

@@ -14,6 +14,12 @@
 #include "runtime/base/terminal.h"
 
 namespace dabke::launcher {
+namespace {
+
+/// The pause between two comparisons of the shown summary with the present one.
+constexpr std::chrono::seconds kSummaryPause{1};
+
+}  // namespace
 
 Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings)
     : settings_(std::move(settings)),
@@ -50,6 +56,7 @@ void Job::let_members_change(JobMembers::Settings members, Meetings& meetings, A
 
 int Job::run() {
   if (members_) members_->begin(Clock::now());
+  if (members_ && settings_.shows_figures) summary_at_ = Clock::now();
   agents_.start();
   while (!is_over() || output_.is_waiting()) turn();
   console_.pin({});
@@ -98,8 +105,8 @@ void Job::turn() {
 TimePoint Job::next_deadline() const {
   const TimePoint typed = input_ != nullptr ? input_->looks_again_at() : kNever;
   const TimePoint change = members_ ? members_->deadline() : kNever;
-  return std::min(
-      {agents_.deadline(), output_.deadline(), failures_.deadline(), ending_.deadline(), typed, change});
+  return std::min({agents_.deadline(), output_.deadline(), failures_.deadline(), ending_.deadline(), typed,
+                   change, summary_at_});
 }
 
 void Job::add_poll_entries(std::vector<pollfd>& entries) {
@@ -139,10 +146,25 @@ void Job::take_figures() {
   auto figures = gatherer_->take_figures();
   if (!figures || !ranks_.are_any_left()) return;
   figures_.take(std::move(*figures));
+  if (members_) shown_summary_ = members_->summary(Clock::now());
+  show_figures();
+}
+
+void Job::show_figures() {
   const TerminalSize size = terminal_size(STDERR_FILENO);
   std::vector<std::string> lines = figures_.lines(size.columns - 1, size.rows / 2);
-  if (members_) lines.insert(lines.begin(), members_->summary(Clock::now()).substr(0, size.columns - 1));
+  if (members_) lines.insert(lines.begin(), shown_summary_.substr(0, size.columns - 1));
   console_.pin(std::move(lines));
+}
+
+/// Between two epochs no figures come, but slots change, and the times for which they are left out.
+void Job::refresh_summary(TimePoint now) {
+  if (!members_ || !settings_.shows_figures || now < summary_at_) return;
+  summary_at_ = members_->is_over() ? kNever : now + kSummaryPause;
+  std::string summary = members_->summary(now);
+  if (members_->is_over() || summary == shown_summary_) return;
+  shown_summary_ = std::move(summary);
+  show_figures();
 }
 
 void Job::check_time() {
@@ -153,6 +175,7 @@ void Job::check_time() {
   const TimePoint now = Clock::now();  // losing an agent takes time
   check_reader(now);
   if (members_) members_->tick(now);
+  refresh_summary(now);
   failures_.tick(now);
   if (members_ && ending_.is_under_way()) give_up_unstarted();
   ending_.tick(now);

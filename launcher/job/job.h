@@ -52,6 +52,7 @@ class Job final : private AgentReports {
     bool verbose = false;
     bool is_elastic = false;
     bool gives_terminals = false;  // to ranks, as their stdout
+    bool shows_figures = false;    // below the output
     std::string store;             // its address, for agents that carry connections to it
     // Empty: not called.
     std::function<void(const EndedRank& ended)> on_end;
@@ -89,6 +90,8 @@ class Job final : private AgentReports {
   void add_poll_entries(std::vector<pollfd>& entries);
   void handle_entries(const std::vector<pollfd>& entries);
   void take_figures();
+  void show_figures();
+  void refresh_summary(TimePoint now);
   void check_time();
   void check_reader(TimePoint now);
   bool is_over() const;
@@ -130,6 +133,8 @@ class Job final : private AgentReports {
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;
   diagnosis::FiguresTable figures_;
+  std::string shown_summary_;     // of an elastic job, above the figures
+  TimePoint summary_at_{kNever};  // of the next comparison
   bool is_reader_gone_ = false;
 };
 

@@ -87,13 +87,11 @@ bool JobMembers::is_here(const std::string& host) const {
   return host == settings_.here || host == "localhost" || host == this_host_name();
 }
 
-/// The agent of the host. If there is none, or it was lost, a new one, which is started next. Null if none
-/// can be started any more.
+/// The agent of the host. If there is none, or it was lost, a new one, which is started next.
 AgentLink* JobMembers::agent_of(const std::string& host) {
   const std::string name = is_here(host) ? settings_.here : host;
   AgentLink*& agent = agents_[name];
   if (agent != nullptr && agent->phase < AgentLink::Phase::lost) return agent;
-  if (!job_.agents.can_add()) return nullptr;
   return agent = &job_.agents.add(name, settings_.order_elsewhere);
 }
 
@@ -163,7 +161,10 @@ void JobMembers::add_poll_entries(std::vector<pollfd>& entries) const {
 void JobMembers::handle(const std::vector<pollfd>& entries, TimePoint now) {
   const auto arrivals = meetings_.take_arrivals();
   if (is_over()) return;
-  for (const bootstrap::Arrival& arrival : arrivals) membership_.take_arrival(arrival, now);
+  for (const bootstrap::Arrival& arrival : arrivals) {
+    if (arrival.epoch == 0) watch(arrival);
+    membership_.take_arrival(arrival, now);
+  }
   if (discovery_) {
     for (const pollfd& entry : entries) discovery_->handle(entry);
   }
@@ -203,11 +204,6 @@ void JobMembers::act(TimePoint now) {
 void JobMembers::start(const Membership::Start& start) {
   const Slot& slot = start.slot;
   AgentLink* const agent = agent_of(slot.host);
-  if (agent == nullptr) {
-    membership_.take_end(start.worker, fmt::format("srun starts no further agent on host {}", slot.host),
-                         Clock::now());
-    return;
-  }
   const std::string name = fmt::format("{}:{}", slot.host, slot.local_rank);
   RankOutputs outputs;
   if (!settings_.output_directory.empty()) {
@@ -243,6 +239,13 @@ void JobMembers::kill(const Membership::Kill& kill) {
   if (worker == job_.ranks.all().end()) return;
   kill_reasons_[kill.worker] = kill.why;
   worker->agent->send(FrameKind::end_rank, RankMessage{kill.worker});
+}
+
+/// Names the process of the rank to its agent: the program that the agent has started may be a shell.
+void JobMembers::watch(const bootstrap::Arrival& arrival) const {
+  const auto worker = std::ranges::find(job_.ranks.all(), arrival.worker, &JobRank::rank);
+  if (worker == job_.ranks.all().end() || worker->has_ended) return;
+  worker->agent->send(FrameKind::watch_rank, WatchMessage{arrival.worker, to_text(arrival.process)});
 }
 
 void JobMembers::open(const Membership::Open& opened, TimePoint now) {

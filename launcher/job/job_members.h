@@ -96,6 +96,7 @@ class JobMembers {
   void start(const Membership::Start& start);
   void send_order(const JobRank& worker);
   void kill(const Membership::Kill& kill);
+  void watch(const bootstrap::Arrival& arrival) const;
   void open(const Membership::Open& opened, TimePoint now);
   void log_change(const Membership::Open& opened, TimePoint now);
   std::string describe_loss(const bootstrap::LostMember& lost) const;

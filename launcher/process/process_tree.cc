@@ -23,6 +23,7 @@ struct Stat {
   pid_t parent = 0;
   bool is_zombie = false;
   bool is_ending = false;
+  ProcessMoment moment;
 };
 
 // The kernel's flags (include/linux/sched.h), field 9 of proc(5).
@@ -60,6 +61,9 @@ bool read_stat(const char* pid, Stat& stat) {
   const bool is_to_die = (number_in(text, 31) >> (SIGKILL - 1) & 1) != 0;
   stat.is_ending =
       stat.is_zombie || is_to_die || (number_in(text, 9) & (kExiting | kDumpingCore | kSignalled)) != 0;
+  stat.moment = {.is_stopped = text[0] == 'T',
+                 .start_time = number_in(text, 22),
+                 .running_time = number_in(text, 14) + number_in(text, 15)};
   return true;
 }
 
@@ -101,6 +105,12 @@ std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& exce
 bool is_ending(pid_t pid) {
   Stat stat;
   return read_stat(std::to_string(pid).c_str(), stat) && stat.is_ending;
+}
+
+std::optional<ProcessMoment> moment_of(pid_t pid) {
+  Stat stat;
+  if (!read_stat(std::to_string(pid).c_str(), stat)) return std::nullopt;
+  return stat.moment;
 }
 
 }  // namespace dabke::launcher

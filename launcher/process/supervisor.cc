@@ -33,6 +33,8 @@ constexpr auto kStepTime = 1s;
 /// The time within which the command may come for a signal that the rank has received already: it may have
 /// travelled over two hosts.
 constexpr auto kCommandTime = 3s;
+/// The pause between two checks of a rank below a shell, whose stops are not reported to this process.
+constexpr std::chrono::milliseconds kCheckPause = 1s;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   std::vector<char*> out;
@@ -144,8 +146,40 @@ class Supervisor {
   }
 
   void program_stopped(bool is_stopped) {
+    if (below_program_) return;
     stopped_until_.reset();
     if (is_stopped && !is_stopped_ && stop_limit_ > 0ms) stopped_until_ = Clock::now() + stop_limit_;
+  }
+
+  /// The rank is `pid`. If that is the program, or a process that cannot be seen from here, the program is
+  /// watched as before.
+  void watch(pid_t pid) {
+    if (stop_limit_ == 0ms || pid == program_) return;
+    const auto ours = descendants_of(::getpid());
+    const auto moment = moment_of(pid);
+    if (!moment || std::ranges::find(ours, pid) == ours.end()) return;
+    below_program_ = {pid, *moment};
+    stopped_until_.reset();
+    check_at_ = Clock::now();
+  }
+
+  /// Checks whether the rank below the program is stopped. If its running time has changed, it has run since
+  /// the last check, although it is stopped again.
+  void check_rank(TimePoint now) {
+    const auto moment = moment_of(below_program_->pid);
+    if (!moment || moment->start_time != below_program_->last.start_time) {
+      check_at_ = kNever;
+      stopped_until_.reset();
+      return;
+    }
+    const bool has_run = moment->running_time != below_program_->last.running_time;
+    below_program_->last = *moment;
+    if (!moment->is_stopped || is_stopped_) {
+      stopped_until_.reset();
+    } else if (!stopped_until_ || has_run) {
+      stopped_until_ = now + stop_limit_;
+    }
+    check_at_ = now + std::min(kCheckPause, stop_limit_ / 4);
   }
 
   /// Does what is due: waiting signals, SIGTERM at end_at_, SIGKILL from kill_at_ on.
@@ -155,9 +189,11 @@ class Supervisor {
       send_to_program(waiting_.front().signal);
       waiting_.erase(waiting_.begin());
     }
+    if (below_program_ && now >= std::min(check_at_, stopped_until_.value_or(kNever))) check_rank(now);
     if (stopped_until_ && now >= *stopped_until_) {
       stopped_until_.reset();
-      report(Report::Kind::stopped, 0);
+      check_at_ = kNever;
+      report(Report::Kind::stopped, below_program_ ? below_program_->pid : program_);
       end_at_ = kill_at_ = now;
     }
     if (end_at_ && !kill_at_ && now >= *end_at_) {
@@ -200,6 +236,7 @@ class Supervisor {
     }
     if (!waiting_.empty()) deadline = std::min(deadline, waiting_.front().time);
     if (stopped_until_) deadline = std::min(deadline, *stopped_until_);
+    deadline = std::min(deadline, check_at_);
     pollfd entries[] = {{signals_, POLLIN, 0}, {agent_gone_ ? -1 : channel_, POLLIN, 0}};
     if (::poll(entries, 2, poll_timeout_ms(deadline)) <= 0) return;
     if (entries[0].revents != 0) take_signal();
@@ -222,9 +259,11 @@ class Supervisor {
   }
 
   void take_command() {
-    std::int32_t command = 0;
-    const ssize_t got = ::recv(channel_, &command, sizeof command, MSG_DONTWAIT);
+    std::int32_t words[2]{};
+    const ssize_t got = ::recv(channel_, words, sizeof words, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got == static_cast<ssize_t>(sizeof words) && words[0] == Command::kWatch) return watch(words[1]);
+    std::int32_t command = words[0];
     if (got != static_cast<ssize_t>(sizeof command)) {
       agent_gone_ = true;
       command = Command::kEnd;
@@ -278,7 +317,13 @@ class Supervisor {
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
   std::optional<TimePoint> kill_at_;
-  std::optional<TimePoint> stopped_until_;  // when a stopped program is killed
+  std::optional<TimePoint> stopped_until_;  // when a stopped rank is killed
+  struct BelowProgram {
+    pid_t pid = 0;
+    ProcessMoment last;
+  };
+  std::optional<BelowProgram> below_program_;  // the rank, if it is not the program
+  TimePoint check_at_ = kNever;                // of that rank
   std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;

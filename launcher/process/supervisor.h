@@ -10,8 +10,9 @@
 //    agent sees as end of file.
 // 5. Ending: SIGTERM to every descendant, and after the grace period SIGKILL, until the kernel reports that
 //    there are no children.
-// 6. If there is a limit for a stopped program, a program that is stopped for longer by somebody else is
-//    killed.
+// 6. If there is a limit for a stopped rank, a rank that is stopped for longer by somebody else is killed.
+//    The rank is the program, until Command::kWatch names the process below it that has called init: then
+//    the program is a shell that waits for it.
 // 7. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. If this
 //    process receives such a signal, its rank has received it, too. The signal also leads to a command of the
 //    launcher. The supervisor then skips that command. The command may also come first, so it is delayed by a
@@ -54,8 +55,9 @@ constexpr std::chrono::milliseconds abandon_after(std::chrono::milliseconds grac
 /// gets signals that end, stop or continue it. Other signals go only to the rank, because its child processes
 /// (a data loader's workers) need not handle them.
 struct Command {
-  static constexpr std::int32_t kEnd = -1;   // SIGTERM, later SIGKILL, to the whole tree
-  static constexpr std::int32_t kKill = -2;  // SIGKILL at once
+  static constexpr std::int32_t kEnd = -1;    // SIGTERM, later SIGKILL, to the whole tree
+  static constexpr std::int32_t kKill = -2;   // SIGKILL at once
+  static constexpr std::int32_t kWatch = -3;  // a second number follows: the pid of the rank
   /// Added to a signal that comes from a batch system: the rank may receive it without us.
   static constexpr std::int32_t kOfStep = 1 << 8;
   static constexpr int signal_of(std::int32_t command) { return command & (kOfStep - 1); }
@@ -68,7 +70,7 @@ struct Report {
     not_started,  // value: errno
     exited,       // value: as from waitpid
     left_behind,  // value: number of processes that survived SIGKILL
-    stopped,      // the program was stopped for too long, and is killed
+    stopped,      // value: pid of the rank, which was stopped for too long, and is killed
   };
   Kind kind = Kind::started;
   std::int32_t value = 0;
@@ -98,7 +100,7 @@ struct WorkerProcess {
   int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
   int channel = -1;
   std::chrono::milliseconds grace = kGracePeriod;  // from SIGTERM to SIGKILL
-  std::chrono::milliseconds stop_limit{};          // of a stopped program; 0: none
+  std::chrono::milliseconds stop_limit{};          // of a stopped rank; 0: none
   InheritedState inherited;
 };
 

@@ -47,6 +47,11 @@ void AgentLink::await(std::string command) {
   arrives_until_ = Clock::now() + arrival_limit_;
 }
 
+void AgentLink::await(AgentProcess process, const DialMessage& message) {
+  start(std::move(process));
+  channel_.send(kDialFrame, to_wire(message));
+}
+
 void AgentLink::arrive(Fd socket) {
   Fd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
   if (copy) channel_.open(std::move(copy), std::move(socket));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/agent/carried_connections.h"
+#include "launcher/agent_protocol/dialling.h"
 #include "launcher/agent_protocol/frame_channel.h"
 #include "launcher/agent_protocol/protocol.h"
 #include "launcher/reach/watched_process.h"
@@ -51,6 +52,9 @@ class AgentLink {
   void start(AgentProcess process);
   /// Waits for an agent that connects by itself, started by `command`.
   void await(std::string command);
+  /// The same for an agent that `process` starts alone. The process gets `message` as its input, and if it
+  /// ends before the agent has connected, the agent is lost.
+  void await(AgentProcess process, const DialMessage& message);
   void arrive(Fd socket);
   Phase phase = Phase::queued;
   /// True if more messages must come before the job can begin.
@@ -95,7 +99,7 @@ class AgentLink {
   /// Announces the end. A caller that closes several links calls this for all before it waits for the first.
   void hang_up();
   void close(TimePoint limit = kNever);
-  /// For an agent that does not answer.
+  /// For an agent that does not answer, or that is lost while the process that has started it still runs.
   void kill_process() const;
   /// A description of how the process ended, and its stderr; after close(), which waits for it.
   std::string how_it_ended() const { return process_.how_it_ended(); }

@@ -24,7 +24,7 @@ void add_indented(std::vector<std::string>& lines, const std::vector<std::string
 
 Status AgentStarter::start(const Links& links) {
   const auto is_queued = [](const auto& link) { return link->phase == AgentLink::Phase::queued; };
-  if (dialled_) {
+  if (dialled_ && !command_for_) {
     if (dialled_->is_started()) return {};
     if (const Status started = dialled_->start(); !started.is_ok())
       return {started.code(), fmt::format("no agent has started on any host: {}", started.message())};
@@ -37,10 +37,15 @@ Status AgentStarter::start(const Links& links) {
       links, [](const auto& link) { return link->phase == AgentLink::Phase::arriving; });
   for (const auto& link : links) {
     if (!is_queued(link) || under_way >= kMostUnderWay) continue;
-    auto process = start_remote_agent(shell_, link->host());
+    auto process =
+        command_for_ ? start_shell(command_for_(link->host())) : start_remote_agent(shell_, link->host());
     if (!process.is_ok())
       return {process.status().code(), fmt::format("host {}: {}", link->host(), process.status().message())};
-    link->start(process.take());
+    if (command_for_) {
+      link->await(process.take(), dialled_->expect(link->host()));
+    } else {
+      link->start(process.take());
+    }
     ++under_way;
   }
   return {};
@@ -77,7 +82,7 @@ std::vector<std::string> AgentStarter::loss(const AgentLink& link, bool had_arri
   const auto lost = [&](const std::string& by) {
     return fmt::format("host {}: the connection to its agent was lost: {}", link.host(), by);
   };
-  if (dialled_ && why.empty()) {
+  if (dialled_ && why.empty() && (had_arrived || !command_for_)) {
     const std::string killed = dialled_->how_it_was_killed();
     return {lost(killed.empty() ? "the agent's side closed it" : killed)};
   }
@@ -89,12 +94,14 @@ std::vector<std::string> AgentStarter::loss(const AgentLink& link, bool had_arri
         fmt::format("host {}: the dabkerun there has version {}, this one has {}: install the same version "
                     "there, or give its path with --remote-dabkerun",
                     link.host(), *version, agent_version()));
+  } else if (command_for_ && why.empty()) {
+    lines.push_back(fmt::format("host {}: Slurm did not start an agent: srun {}", link.host(), how));
   } else {
     lines.push_back(why.empty() ? why_no_agent(shell_, link.host(), link.exit_code(), link.words())
                                 : fmt::format("host {}: {}: check that it is up, and try the command below",
                                               link.host(), why));
   }
-  add_indented(lines, dialled_ ? dialled_->words() : link.words());
+  add_indented(lines, dialled_ && !command_for_ ? dialled_->words() : link.words());
   if (!link.command().empty()) lines.push_back(fmt::format("  the command was: {}", link.command()));
   return lines;
 }

@@ -1,9 +1,10 @@
-// Starts agents on hosts: a few at a time by ssh, or all by one srun. Explains why an agent has not come, or
-// is lost.
+// Starts agents on hosts: a few at a time by ssh, or by one srun each, or all by one srun. Explains why an
+// agent has not come, or is lost.
 #pragma once
 
 #include <poll.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,12 +24,18 @@ class AgentStarter {
   explicit AgentStarter(RemoteShell shell) : shell_(std::move(shell)) {}
   /// Makes agents of other hosts come through `dialled`, not by ssh. Before start().
   void dial(std::unique_ptr<DialledAgents> dialled) { dialled_ = std::move(dialled); }
+  using CommandFor = std::function<std::vector<std::string>(const std::string& host)>;
+  /// The same with an srun for each agent, so that an agent may be started again after its loss.
+  void dial_each(std::unique_ptr<DialledAgents> dialled, CommandFor command_for) {
+    dialled_ = std::move(dialled);
+    command_for_ = std::move(command_for);
+  }
 
   /// Starts queued agents, as many at the same time as is allowed. The error names the one that cannot be
   /// started.
   Status start(const Links& links);
-  /// False once srun has started all agents: it starts no further one.
-  bool can_start_more() const { return !dialled_ || !dialled_->is_started(); }
+  /// True if the process that has started an agent ends some time after the agent. srun does.
+  bool ends_late(const AgentLink& link) const { return command_for_ && !link.is_local(); }
   /// Abandons agents that have not arrived.
   void give_up();
   void add_poll_entries(std::vector<pollfd>& entries) const;
@@ -44,6 +51,7 @@ class AgentStarter {
  private:
   const RemoteShell shell_;
   std::unique_ptr<DialledAgents> dialled_;
+  CommandFor command_for_;  // the words of srun for one host; empty: one srun starts all agents, or ssh each
 };
 
 }  // namespace dabke::launcher

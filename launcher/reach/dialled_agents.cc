@@ -73,11 +73,18 @@ std::vector<std::string> srun_command(const std::string& dabkerun, const std::ve
   return words;
 }
 
+std::vector<std::string> srun_command_for(const std::string& host, const std::string& dabkerun,
+                                          const std::vector<std::string>& environment) {
+  std::vector<std::string> words = srun_command(dabkerun, {host}, environment);
+  words.insert(std::ranges::find(words, "srun") + 1, "--no-kill");
+  return words;
+}
+
 Result<std::unique_ptr<DialledAgents>> DialledAgents::open(Settings settings) {
   std::unique_ptr<DialledAgents> made(new DialledAgents(std::move(settings)));
   const Settings& own = made->settings_;
   DABKE_ASSIGN_OR_RETURN(made->self_, dialling_self(own.job_id, own.job_key, kLauncherNumber));
-  made->has_arrived_.assign(own.hosts.size(), false);
+  made->has_arrived_.assign(own.hosts.size(), own.command.empty());
   Status last(Code::transport, "this host has no address at which other hosts could reach it");
   for (const links::SocketAddress& address : own.listen_at) {
     auto listener = listen_on(address);
@@ -103,14 +110,23 @@ Status DialledAgents::start() {
   is_started_ = true;
   process_ = WatchedProcess(process.pid, std::move(process.words));
   input_.open(std::move(process.in), std::move(process.out));
-  input_.send(kDialFrame,
-              to_wire(DialMessage{addresses_, settings_.job_id, settings_.job_key, settings_.hosts,
-                                  static_cast<std::int64_t>(settings_.timeout_s * 1000)}));
+  input_.send(kDialFrame, to_wire(message()));
   return {};
 }
 
+DialMessage DialledAgents::message() const {
+  return {addresses_, settings_.job_id, settings_.job_key, settings_.hosts,
+          static_cast<std::int64_t>(settings_.timeout_s * 1000)};
+}
+
+DialMessage DialledAgents::expect(const std::string& host) {
+  const auto place = std::ranges::find(settings_.hosts, host) - settings_.hosts.begin();
+  if (place < std::ssize(settings_.hosts)) has_arrived_[static_cast<std::size_t>(place)] = false;
+  return message();
+}
+
 void DialledAgents::add_poll_entries(std::vector<pollfd>& entries) const {
-  if (!is_started_) return;
+  if (!is_started_ && !settings_.command.empty()) return;
   const bool is_complete = std::ranges::all_of(has_arrived_, [](bool has) { return has; });
   if (!is_complete) {
     for (const Fd& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});

@@ -1,5 +1,5 @@
-// The agents of hosts in a Slurm job: one srun starts them all, and they connect back
-// (launcher/agent/dial.h).
+// The agents of hosts in a Slurm job: srun starts them, and they connect back (launcher/agent/dial.h). One
+// srun starts them all, or, in an elastic job, one each.
 #pragma once
 
 #include <poll.h>
@@ -26,11 +26,14 @@ namespace dabke::launcher {
 /// change srun's behaviour are unset for srun. Pure.
 std::vector<std::string> srun_command(const std::string& dabkerun, const std::vector<std::string>& hosts,
                                       const std::vector<std::string>& environment);
+/// The same for the agent of one host, which is to be lost alone if its host is lost.
+std::vector<std::string> srun_command_for(const std::string& host, const std::string& dabkerun,
+                                          const std::vector<std::string>& environment);
 
 class DialledAgents {
  public:
   struct Settings {
-    std::vector<std::string> command;  // srun_command()
+    std::vector<std::string> command;  // srun_command(); empty: each agent has an srun, which expect() needs
     std::vector<std::string> hosts;
     std::string job_id, job_key;
     std::vector<links::SocketAddress> listen_at;  // port 0
@@ -48,8 +51,11 @@ class DialledAgents {
   DialledAgents(const DialledAgents&) = delete;
   DialledAgents& operator=(const DialledAgents&) = delete;
 
-  /// Starts srun.
+  /// Starts the srun of all agents.
   Status start();
+  /// Lets the agent of one of the hosts connect, also after an earlier agent of that host. Returns the input
+  /// for its srun.
+  DialMessage expect(const std::string& host);
   bool is_started() const { return is_started_; }
   std::string command() const;
   void add_poll_entries(std::vector<pollfd>& entries) const;
@@ -80,6 +86,7 @@ class DialledAgents {
   void accept(int listener);
   void advance(Client& client);
   bool is_expected(Rank number) const;
+  DialMessage message() const;
 
   const Settings settings_;
   links::Handshake::Self self_;
@@ -91,7 +98,7 @@ class DialledAgents {
   Duration farewell_ = std::chrono::seconds(2);  // Slurm takes a moment to end a step
   bool has_awaited_end_ = false;
   std::list<Client> clients_;
-  std::vector<bool> has_arrived_;  // by host
+  std::vector<bool> has_arrived_;  // by host; also a host that is not expected
   std::vector<Arrival> arrivals_;
 };
 

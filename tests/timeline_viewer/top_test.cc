@@ -19,6 +19,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher/terminal.h"
 #include "tests/multiproc/launcher_run.h"
+#include "tests/send_signal.h"
 #include "tests/skip.h"
 
 namespace dabke::test {
@@ -243,6 +244,25 @@ TEST_CASE("dabkerun --top keeps the table below the output, and takes it away at
       terminal.wait_for("\x1b[5A\r\x1b[J3 of 3 ranks report"));  // five lines are drawn again in their place
   run.signal(SIGTERM);
   REQUIRE(terminal.wait_for("\x1b[5A\r\x1b[Jdabkerun: SIGTERM"));
+  run.finish();
+}
+
+TEST_CASE("dabkerun --top of an elastic job names the slots outside, also while no rank sends figures") {
+  Terminal terminal;
+  LauncherRun run({"-H", "localhost:2", "-np", "2", "--min-np", "2", "--blacklist-cooldown-range", "100",
+                   "100", "--top", EPOCH_WORKER, "1000000", "10000"},
+                  {.environment = {"NO_COLOR=1"}, .terminal = terminal.path()});
+  REQUIRE(terminal.wait_for("epoch 0: 0 ranks; starting: localhost:0, localhost:1"));
+  const std::string slot = "slot localhost:1 is pid ";
+  REQUIRE(terminal.wait_for(slot));
+  REQUIRE(terminal.wait_for("2 of 2 ranks report"));
+  REQUIRE(terminal.wait_for("epoch 1: 2 ranks"));
+  send_signal(std::stoi(terminal.shown().substr(terminal.shown().find(slot) + slot.size())), SIGKILL);
+  for (int i = 0; i < 2; ++i) {  // with other seconds the second time
+    REQUIRE(terminal.wait_for("epoch 1: 1 rank, all between two epochs; left out: localhost:1 for "));
+    terminal.forget();
+  }
+  run.signal(SIGTERM);
   run.finish();
 }
 

@@ -253,7 +253,7 @@ void JobAgents::lose(AgentLink& agent, const std::string& why) {
   if (is_started_ && !settings_.is_elastic && !ranks_.are_any_left(agent)) return agent.close();
   const bool had_arrived = agent.phase != AgentLink::Phase::arriving;
   agent.phase = AgentLink::Phase::lost;
-  if (!why.empty()) agent.kill_process();
+  if (!why.empty() || (had_arrived && starter_.ends_late(agent))) agent.kill_process();
   agent.close();
   const std::vector<std::string> lines = starter_.loss(agent, had_arrived, why);
   if (is_started_) {

@@ -41,8 +41,6 @@ class JobAgents {
   /// Adds an agent. The caller starts the agent of this host; start() and tick() start the others.
   AgentLink& add(std::string host, PrepareMessage prepare);
   std::size_t size() const { return agents_.size(); }
-  /// False if an agent that is added now would never be started.
-  bool can_add() const { return starter_.can_start_more(); }
 
   /// True once ranks have been started.
   bool is_started() const { return is_started_; }

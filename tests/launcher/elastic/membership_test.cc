@@ -62,17 +62,27 @@ TEST_CASE("survivors go on as soon as all of them have come, in their old order,
   for (const auto& member : job.plan.members) CHECK(member.local_rank == member.worker);  // as before
 }
 
-TEST_CASE("the summary names who takes part, who waits, and what is left out") {
+TEST_CASE("the summary names the slots that start, wait, leave or are left out") {
   Played job = running(four_of(2));
   CHECK(job.summary() == "4 ranks");
   job.ends(1);
-  for (const WorkerId worker : {0, 2, 3}) job.comes(worker, 1, 5);
+  CHECK(job.summary() == "3 ranks; left out: a:1 for 10 s");
+  for (const WorkerId worker : {0, 2}) job.comes(worker, 1, 5);
+  CHECK(job.summary() == "3 ranks, 2 between two epochs; left out: a:1 for 10 s");
+  job.comes(3, 1, 5);
   job.passes(2500ms);
   CHECK(job.summary() == "3 ranks; left out: a:1 for 8 s");
   job.passes(7500ms);
-  CHECK(job.summary() == "3 ranks; 1 process starting");
+  CHECK(job.summary() == "3 ranks; starting: a:1");
   job.comes(4, 0);
-  CHECK(job.summary() == "3 ranks; 1 process waiting");
+  CHECK(job.summary() == "3 ranks; waiting: a:1");
+  job.hosts({{"a", 3}});
+  CHECK(job.summary() == "3 ranks; waiting: a:1; leaving: a:3");
+}
+
+TEST_CASE("the summary counts slots that are too many to name") {
+  const Played job({.first_np = 12, .min_np = 1, .max_np = 12}, {{"a", 12}});
+  CHECK(job.summary() == "0 ranks; starting: a:0, a:1, a:2, a:3, a:4, a:5, a:6, a:7 and 4 more");
 }
 
 TEST_CASE("survivors may come before the loss is reported") {

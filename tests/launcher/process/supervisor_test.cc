@@ -25,8 +25,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Waits until the rank has written the word.
-void wait_for_word(const Fd& output, const std::string& word) {
+/// Waits until the rank has written the word. Returns the output until then.
+std::string wait_for_word(const Fd& output, const std::string& word) {
   std::string said;
   while (said.find(word) == std::string::npos) {
     pollfd entry{output.get(), POLLIN, 0};
@@ -36,6 +36,54 @@ void wait_for_word(const Fd& output, const std::string& word) {
     REQUIRE(got > 0);
     said.append(buffer, static_cast<std::size_t>(got));
   }
+  return said;
+}
+
+/// A supervisor whose program is a shell that runs `script`, with a limit for a stopped rank.
+struct WatchedScript {
+  Fd output;
+  SpawnedWorker worker;
+  pid_t program = 0;
+
+  explicit WatchedScript(const std::string& script) {
+    auto pipe = make_output_pipe();
+    InheritedState inherited;
+    REQUIRE(pipe);
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &inherited.open_files) == 0);
+    auto spawned = spawn_worker({.program = "/bin/bash",
+                                 .arguments = {"bash", "-c", script},
+                                 .environment = {"PATH=/usr/bin:/bin"},
+                                 .cores = {},
+                                 .output = pipe->write_end.get(),
+                                 .error_output = pipe->write_end.get(),
+                                 .stop_limit = kStopLimit},
+                                inherited);
+    REQUIRE(spawned);
+    output = std::move(pipe->read_end);
+    worker = spawned.take();
+    const Report started = next_report();
+    REQUIRE(started.kind == Report::Kind::started);
+    program = started.value;
+  }
+  Report next_report() {
+    Report report;
+    REQUIRE(::recv(worker.channel.get(), &report, sizeof report, 0) == sizeof report);
+    return report;
+  }
+  bool has_report() const {
+    Report report;
+    return ::recv(worker.channel.get(), &report, sizeof report, MSG_DONTWAIT | MSG_PEEK) >= 0;
+  }
+  void watch(pid_t rank) const {
+    const std::int32_t words[]{Command::kWatch, rank};
+    REQUIRE(::send(worker.channel.get(), words, sizeof words, MSG_NOSIGNAL) == sizeof words);
+  }
+  static constexpr auto kStopLimit = 1s;
+};
+
+/// The number after `name` in the text.
+pid_t pid_after(const std::string& text, const std::string& name) {
+  return std::stoi(text.substr(text.find(name) + name.size()));
 }
 
 }  // namespace
@@ -73,6 +121,46 @@ TEST_CASE("a program that is stopped for longer than the limit is killed, and on
   CHECK(report.kind == Report::Kind::exited);
   CHECK(report.our_signal == SIGKILL);
   ::waitpid(worker->supervisor, nullptr, 0);
+}
+
+TEST_CASE("a rank below a shell that is stopped for longer than the limit is killed, and the shell with it") {
+  WatchedScript script("bash -c 'echo rank $$ ready; while :; do read -t 0.05 <> <(:); done'; true");
+  const pid_t rank = pid_after(wait_for_word(script.output, "ready"), "rank ");
+  REQUIRE(rank != script.program);
+  script.watch(rank);
+  for (int i = 0; i < 3; ++i) {
+    send_signal(rank, SIGSTOP);
+    std::this_thread::sleep_for(500ms);
+    send_signal(rank, SIGCONT);
+    std::this_thread::sleep_for(300ms);
+  }
+  CHECK_FALSE(script.has_report());
+  send_signal(rank, SIGSTOP);
+  const Report stopped = script.next_report();
+  CHECK(stopped.kind == Report::Kind::stopped);
+  CHECK(stopped.value == rank);
+  const Report exited = script.next_report();
+  CHECK(exited.kind == Report::Kind::exited);
+  CHECK(WTERMSIG(exited.value) == SIGKILL);
+  CHECK(exited.our_signal == SIGKILL);
+  ::waitpid(script.worker.supervisor, nullptr, 0);
+  CHECK(::kill(rank, 0) != 0);
+}
+
+TEST_CASE("a rank below a shell may run while its shell and a job in the background are stopped") {
+  WatchedScript script(
+      "set -m; sleep 1000 & echo job $!; bash -c 'echo rank $$ ready; while :; do sleep 0.05; done'; true");
+  const std::string said = wait_for_word(script.output, "ready");
+  script.watch(pid_after(said, "rank "));
+  send_signal(pid_after(said, "job "), SIGSTOP);
+  send_signal(script.program, SIGSTOP);
+  std::this_thread::sleep_for(script.kStopLimit + 500ms);
+  CHECK_FALSE(script.has_report());
+  script.watch(script.worker.supervisor);  // which is not below itself, so nothing changes
+  send_signal(pid_after(said, "rank "), SIGSTOP);
+  CHECK(script.next_report().value == pid_after(said, "rank "));
+  CHECK(script.next_report().kind == Report::Kind::exited);
+  ::waitpid(script.worker.supervisor, nullptr, 0);
 }
 
 TEST_CASE("a supervisor that comes late to kill its rank does so, and does not take it for one that hangs") {

@@ -13,6 +13,8 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/agent_protocol/greeting.h"
+#include "launcher/reach/agent_link.h"
+#include "launcher/reach/remote_shell.h"
 #include "runtime/base/clock.h"
 #include "runtime/links/handshake_io.h"
 #include "tests/facts.h"
@@ -42,7 +44,7 @@ Words stand_in(const std::string& message, const Words& hosts, const std::string
   return {"sh", "-c", script + then};
 }
 
-std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
+std::unique_ptr<DialledAgents> open_at_loopback(Words command, bool is_started = true) {
   auto dialled = DialledAgents::open({.command = std::move(command),
                                       .hosts = {"h1", "h2"},
                                       .job_id = kJobId,
@@ -50,7 +52,7 @@ std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
                                       .listen_at = {*links::SocketAddress::of_host("127.0.0.1")},
                                       .timeout_s = 120});
   REQUIRE(dialled.is_ok());
-  REQUIRE((*dialled)->start().is_ok());
+  if (is_started) REQUIRE((*dialled)->start().is_ok());
   return dialled.take();
 }
 
@@ -219,6 +221,30 @@ TEST_CASE("an srun that is killed is the cause also where what it has started en
     while (::recv(arrival.socket.get(), chunk.data(), chunk.size(), 0) > 0) continue;
   }
   CHECK(dialled->how_it_was_killed() == "srun was killed by SIGKILL");
+}
+
+TEST_CASE("an agent that has an srun of its own comes again after its loss, and only if it is expected") {
+  const auto dialled = open_at_loopback({}, false);
+  const Words srun{"sh", "-c", fmt::format("SLURMD_NODENAME=h2 exec '{}' --agent --dial", DABKERUN)};
+  for (int i = 0; i < 2; ++i) {
+    AgentLink link("h2", {}, 120s);
+    auto process = start_shell(srun);
+    REQUIRE(process.is_ok());
+    link.await(process.take(), dialled->expect("h2"));
+    CHECK(!link.is_local());
+    auto arrivals = arrivals_of(*dialled, [](const auto& so_far) { return so_far.size() == 1; });
+    REQUIRE(arrivals.size() == 1);
+    CHECK(arrivals[0].host == "h2");
+    std::vector<pollfd> entries;
+    dialled->add_poll_entries(entries);
+    CHECK(entries.empty());  // nobody is expected, so it does not listen
+  }
+}
+
+TEST_CASE("the srun of one agent outlives a lost node") {
+  const Words words = srun_command_for("n2", "/bin/dabkerun", {"SLURM_HINT=x"});
+  CHECK(Words(words.begin(), words.begin() + 5) == Words{"env", "-u", "SLURM_HINT", "srun", "--no-kill"});
+  CHECK(Words(words.end() - 4, words.end()) == Words{"--nodelist=n2", "/bin/dabkerun", "--agent", "--dial"});
 }
 
 TEST_CASE("srun is kept from variables that would keep agents from cores") {

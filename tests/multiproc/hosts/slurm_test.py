@@ -7,6 +7,7 @@ DIGITS is an empty word if the examples are not built. Exits with 77, which mean
 are not possible or Slurm is not installed.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -50,7 +51,7 @@ class Follower:
     """Reads a job's two streams while it runs."""
 
     def __init__(self, job):
-        self.job, self.text = job, ""
+        self.job, self.text, self.lock = job, "", threading.Lock()
         self.readers = [
             threading.Thread(target=self._read, args=(stream,)) for stream in (job.stdout, job.stderr)
         ]
@@ -59,11 +60,13 @@ class Follower:
 
     def _read(self, stream):
         for line in stream:
-            self.text += line.decode()
+            with self.lock:
+                self.text += line.decode()
 
-    def wait_for(self, text, seconds=120):
+    def wait_for(self, text, seconds=120, after=0):
+        """Waits until the output has `text`, behind its first `after` letters."""
         deadline = time.monotonic() + seconds
-        while text not in self.text:
+        while text not in self.text[after:]:
             if time.monotonic() > deadline or self.job.poll() is not None:
                 raise AssertionError(f"'{text}' did not come; the job has printed:\n{self.text}")
             time.sleep(0.01)
@@ -105,25 +108,35 @@ class SlurmJobs(unittest.TestCase):
                     rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun starts dabkerun on other hosts",
                 )
 
-    def test_an_elastic_job_goes_on_without_a_rank_and_without_a_host(self):
+    def test_an_elastic_job_goes_on_without_a_rank_and_without_a_host_which_comes_back(self):
         flags = ["-np", "4", "--min-np", "1", "--blacklist-cooldown-range", "0.3", "600"]
+        stop = os.path.join(self.cluster.place, "stop")
         job = self.cluster.start(
-            [DABKERUN, *flags, EPOCH_WORKER, "1000000", "1000"],
+            [DABKERUN, *flags, "-x", "TEST_STOP_FILE=" + stop, EPOCH_WORKER, "1000000", "1000"],
             slots=4,
             allocation=["--ntasks-per-node", "2"],
         )
+        self.addCleanup(job.kill)
         follower = Follower(job)
         follower.wait_for("[3]<stdout>:epoch 1 rank 3 of 4")
         os.kill(int(re.search(r"slot host2:1 is pid (\d+)", follower.text)[1]), signal.SIGKILL)
         follower.wait_for("[0]<stdout>:epoch 2 rank 0 of 3")
         follower.wait_for("[0]<stdout>:epoch 3 rank 0 of 4")
-        agents = [pid for pid in processes_with("SLURMD_NODENAME=host2") if name_of(pid) == "dabke-agent"]
-        self.assertEqual(len(agents), 1)
-        os.kill(agents[0], signal.SIGKILL)
-        follower.wait_for("[0]<stdout>:epoch 4 rank 0 of 2")
-        job.send_signal(signal.SIGTERM)
+        # Everything of the host is lost at once, and Slurm's own process there, too.
+        ours = processes_with("SLURM_CONF=" + self.cluster.environment()["SLURM_CONF"])
+        step = [pid for pid in processes_with("SLURMD_NODENAME=host2") if pid in ours]
+        [agent] = [pid for pid in step if name_of(pid) == "dabke-agent"]
+        self.assertIn("slurmstepd", name_of(parent_of(agent)))
+        lost_at = len(follower.text)
+        for pid in [agent, parent_of(agent), *step]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        follower.wait_for(" rank 0 of 2 ", after=lost_at)
+        follower.wait_for(" rank 0 of 4 ", after=lost_at)  # the new ranks join together, or one by one
+        pathlib.Path(stop).touch()
         code = follower.finish()
-        self.assertNotEqual(code, 0)
+        self.assertEqual(code, 0, follower.text)
+        self.assertRegex(follower.text[lost_at:], r"dabkerun: epoch \d+: ranks? .*3 \(host host2\) joins?")
         self.assertIn(
             "dabkerun: epoch 2: rank 3 (host host2) was killed by SIGKILL (signal 9) at ", follower.text
         )

@@ -1,9 +1,11 @@
 // Elastic jobs of the real dabkerun: ranks are killed, stopped, added and sent away.
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -38,6 +40,7 @@ class ElasticRun : private StopFile, public LauncherRun {
   struct Worker {
     int step_us = 1000;
     std::string timeline = {};  // the program records it; empty for none
+    std::string script = {};    // a shell runs it with the worker's words; empty for none
   };
   explicit ElasticRun(Words flags, const Words& environment = {})
       : ElasticRun(std::move(flags), {}, environment) {}
@@ -62,6 +65,7 @@ class ElasticRun : private StopFile, public LauncherRun {
   /// The last of two values of a flag wins.
   static Words with_worker(Words flags, const Worker& worker) {
     flags.insert(flags.begin(), {"--blacklist-cooldown-range", "0.3", "1"});
+    if (!worker.script.empty()) flags.insert(flags.end(), {"sh", "-c", worker.script, "sh"});
     flags.insert(flags.end(), {EPOCH_WORKER, "1000000", std::to_string(worker.step_us)});
     if (!worker.timeline.empty()) flags.push_back(worker.timeline);
     return flags;
@@ -88,6 +92,20 @@ bool wait_for_records(const std::string& path) {
     std::this_thread::sleep_for(10ms);
   }
   return true;
+}
+
+/// The memory for collectives that the process has mapped, by inode: memory that ranks of a host share, and
+/// registered memory.
+std::set<std::string> memory_for_collectives(pid_t pid) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string addresses, rights, offset, device, inode, path;
+    words >> addresses >> rights >> offset >> device >> inode >> path;
+    if (path == "/memfd:dabke-stages" || path == "/memfd:dabke-memory") inodes.insert(inode);
+  }
+  return inodes;
 }
 
 /// The content of the file, changed in one step.
@@ -287,11 +305,46 @@ TEST_CASE("a stopped rank is slow for the peer timeout, and then lost") {
   std::this_thread::sleep_for(1s);
   send_signal(second, SIGSTOP);
   REQUIRE(job.wait_for_output("epoch 2 rank 0 of 1"));
+  CHECK(::kill(second, 0) != 0);  // it is reaped, so it cannot wake and write into the others' memory
   const Finished end = job.stop_and_finish();
   INFO(end.error);
   CHECK(end.exit_code == 0);
   CHECK_THAT(end.error, Contains("has been stopped for 1 s (DABKE_PEER_TIMEOUT_SECONDS), and is killed"));
   CHECK_THAT(end.error, Contains("epoch 2: rank 1 (host localhost) "));
+}
+
+TEST_CASE("a rank that a script runs is lost like any other if it is stopped") {
+  const std::string script = GENERATE(as<std::string>(), "\"$@\"; true", "\"$@\" 2>&1 | cat");
+  ElasticRun job({"-H", "localhost:2", "-np", "2", "--min-np", "1"}, ElasticRun::Worker{.script = script},
+                 Words{"DABKE_PEER_TIMEOUT_SECONDS=1"});
+  const pid_t second = job.pid_of("localhost:1");
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(second, SIGSTOP);
+  REQUIRE(job.wait_for_output("epoch 2 rank 0 of 1"));
+  CHECK(is_gone(second));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("pid " + std::to_string(second) + " has been stopped for 1 s "));
+}
+
+TEST_CASE("ranks under two names of a machine, which two agents run, cannot write into each other's memory") {
+  const bool are_two_names = GENERATE(true, false);
+  const std::string second = are_two_names ? "other.invalid:0" : "localhost:1";
+  const TemporaryDirectory directory;
+  const std::string hosts = directory.path() + "/hosts";
+  write_file(hosts, are_two_names ? "localhost:1\nother.invalid:1\n" : "localhost:2\n");
+  ElasticRun job({"-np", "2", "--host-discovery-script", "cat " + hosts, "--remote-shell",
+                  make_remote_shell(directory)});
+  REQUIRE(job.wait_for_rank(1, 2));
+  REQUIRE(job.wait_for_rank(0, 2));
+  const auto one = memory_for_collectives(job.pid_of("localhost:0"));
+  const auto other = memory_for_collectives(job.pid_of(second));
+  CHECK(!one.empty());
+  std::vector<std::string> common;
+  std::ranges::set_intersection(one, other, std::back_inserter(common));
+  CHECK(common.empty() == are_two_names);
+  CHECK(job.stop_and_finish().exit_code == 0);
 }
 
 TEST_CASE("too few ranks are waited for, up to the elastic timeout") {
