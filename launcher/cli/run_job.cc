@@ -201,7 +201,8 @@ Status add_members(Job& job, const Options& options, const JobPlan& plan, JobSer
        .style = plan.style,
        .output_directory = options.output_directory,
        .verbose = options.verbose,
-       .starts_agents_at_once = plan.hosts.by_slurm,
+       .slurm_job = plan.hosts.slurm_job,
+       .slurm_hosts = plan.hosts.by_slurm ? plan.names_elsewhere() : std::vector<std::string>(),
        .set = [&services](const std::string& key,
                           std::string value) { services.server->set(key, std::move(value)); }},
       *services.meetings, local);

@@ -270,6 +270,7 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
   if (!ending_.is_under_way()) {
     for (const std::string& line : lines) log_.log(line);
   }
+  if (members_) members_->agent_lost(agent, Clock::now());
   if (is_srun_lost) failure_.blame_srun([&](Rank rank) { return ranks_.find(agent, rank) != nullptr; });
   for (const JobRank& rank : ranks_.all()) {
     if (rank.agent != &agent) continue;
@@ -280,7 +281,6 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
                       .is_of_srun = is_srun_lost});
     if (!agent.is_local()) take_over(rank);
   }
-  if (members_) members_->agent_lost(agent, Clock::now());
 }
 
 }  // namespace dabke::launcher

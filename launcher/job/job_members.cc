@@ -49,9 +49,7 @@ JobMembers::JobMembers(Settings settings, Meetings& meetings, AgentLink& local, 
 
 void JobMembers::begin(TimePoint now) {
   hosts_ = settings_.hosts;
-  if (settings_.starts_agents_at_once) {
-    for (const Host& host : hosts_) (void)agent_of(host.name);
-  }
+  for (const std::string& host : settings_.slurm_hosts) (void)agent_of(host);
   use_hosts(now);  // without any, the membership begins to wait for them
   act(now);
 }
@@ -87,10 +85,28 @@ bool JobMembers::is_here(const std::string& host) const {
   return host == settings_.here || host == "localhost" || host == this_host_name();
 }
 
+/// The name that the host's agent has for it. The host may be listed under another name.
+const std::string& JobMembers::agent_name_of(const std::string& host) const {
+  return is_here(host) ? settings_.here : host;
+}
+
+/// False for a host where srun cannot start an agent. The first time, logs the reason.
+bool JobMembers::is_in_reach(const std::string& host) {
+  if (settings_.slurm_job.empty() || is_here(host) ||
+      std::ranges::find(settings_.slurm_hosts, host) != settings_.slurm_hosts.end())
+    return true;
+  if (out_of_reach_.insert(host).second)
+    job_.log.log(
+        fmt::format("host {} does not belong to {}, so srun cannot start ranks there: list hosts of "
+                    "that job, or use --launcher ssh",
+                    host, settings_.slurm_job));
+  return false;
+}
+
 /// The agent of the host. If there is none, or it was lost, a new one, which is started next. Null if none
 /// can be started any more.
 AgentLink* JobMembers::agent_of(const std::string& host) {
-  const std::string name = is_here(host) ? settings_.here : host;
+  const std::string& name = agent_name_of(host);
   AgentLink*& agent = agents_[name];
   if (agent != nullptr && agent->phase < AgentLink::Phase::lost) return agent;
   if (!job_.agents.can_add()) return nullptr;
@@ -105,7 +121,14 @@ void JobMembers::agent_ready(const AgentLink& agent) {
 }
 
 void JobMembers::agent_lost(const AgentLink& agent, TimePoint now) {
-  if (!is_over()) membership_.take_host_loss(agent.host(), now);
+  if (is_over()) return;
+  bool is_listed = false;
+  for (const Host& host : hosts_) {
+    if (agent_name_of(host.name) != agent.host()) continue;
+    is_listed = true;
+    membership_.take_host_loss(host.name, now);
+  }
+  if (!is_listed) membership_.take_host_loss(agent.host(), now);
 }
 
 void JobMembers::host_leaves(const AgentLink& agent, TimePoint now) {
@@ -114,14 +137,15 @@ void JobMembers::host_leaves(const AgentLink& agent, TimePoint now) {
   use_hosts(now);
 }
 
-/// Passes the hosts on, without those that leave. A host that the script has dropped and lists again is back.
+/// Passes the hosts on, without those that leave or cannot be reached. A host that has left is back when the
+/// script has dropped it and lists it again.
 void JobMembers::use_hosts(TimePoint now) {
   std::erase_if(leaving_, [&](const std::string& name) {
-    return std::ranges::find(hosts_, name, &Host::name) == hosts_.end();
+    return std::ranges::none_of(hosts_, [&](const Host& host) { return agent_name_of(host.name) == name; });
   });
   std::vector<Host> used;
   for (const Host& host : hosts_) {
-    if (!leaving_.contains(host.name)) used.push_back(host);
+    if (!leaving_.contains(agent_name_of(host.name)) && is_in_reach(host.name)) used.push_back(host);
   }
   membership_.set_hosts(std::move(used), now);
 }

@@ -40,7 +40,8 @@ class JobMembers {
     OutputStyle style;
     std::string output_directory;  // empty: no files
     bool verbose = false;
-    bool starts_agents_at_once = false;  // one srun starts the agents of all hosts
+    std::string slurm_job;                 // whose srun starts all agents at once; empty: ssh starts each
+    std::vector<std::string> slurm_hosts;  // that srun reaches, without this one
     std::function<void(const std::string& key, std::string value)> set;  // a value in the job's store
   };
   struct Job {
@@ -62,7 +63,7 @@ class JobMembers {
   Outcome conclude() const;
 
   void agent_ready(const AgentLink& agent);
-  /// Called after the ends of its ranks have been reported.
+  /// Called before the ends of its ranks are reported: none of them is replaced on the same host.
   void agent_lost(const AgentLink& agent, TimePoint now);
   /// Called when the agent has received SIGTERM: the ranks of its host leave in good order.
   void host_leaves(const AgentLink& agent, TimePoint now);
@@ -90,6 +91,8 @@ class JobMembers {
   };
 
   bool is_here(const std::string& host) const;
+  const std::string& agent_name_of(const std::string& host) const;
+  bool is_in_reach(const std::string& host);
   AgentLink* agent_of(const std::string& host);
   void use_hosts(TimePoint now);
   void act(TimePoint now);
@@ -108,9 +111,10 @@ class JobMembers {
   const Job job_;
   Membership membership_;
   std::optional<Discovery> discovery_;
-  std::map<std::string, AgentLink*> agents_;  // by host; the newest of each
+  std::map<std::string, AgentLink*> agents_;  // by its name of the host; the newest of each
   std::vector<Host> hosts_;                   // that are listed
-  std::set<std::string> leaving_;             // of these, the hosts that received SIGTERM
+  std::set<std::string> leaving_;             // of these, those that received SIGTERM, by their agents' names
+  std::set<std::string> out_of_reach_;        // hosts that were listed, and that srun does not reach
   std::map<int, std::string> kill_reasons_;   // by worker
   bootstrap::EpochPlan plan_{.epoch = 0, .members = {}, .lost = {}};
   std::vector<Loss> losses_;             // since the current epoch opened

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -275,6 +276,63 @@ TEST_CASE(
   }
   CHECK_THAT(end.error, !Contains("killed") && Contains("the job had 3 epochs, and lost no rank"));
   CHECK_THAT(end.out, Contains("[1]<stdout>:done ") && !Contains("error"));
+}
+
+TEST_CASE("ranks of this host leave when its agent gets SIGTERM, although the script calls it localhost") {
+  const TemporaryDirectory directory;
+  ElasticRun job(
+      {"--min-np", "1", "-np", "2", "--host-discovery-script", "printf 'localhost:1\\nother.invalid:1\\n'",
+       "--remote-shell", make_remote_shell(directory)},
+      Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  const pid_t agent = parent_of(parent_of(job.pid_of("localhost:0")));
+  REQUIRE(agent != job.pid());
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(agent, SIGTERM);
+  REQUIRE(job.wait_for_rank(0, 1));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("rank 0 (host localhost) leaves: host localhost is no longer listed") &&
+                            Contains("and lost no rank"));
+  CHECK_THAT(end.out, Contains("epoch 2 rank 0 of 1 former 1 "));
+}
+
+TEST_CASE("a lost agent of this host leaves out all of its slots, although the script calls it localhost") {
+  const TemporaryDirectory directory;
+  const bool is_local = GENERATE(true, false);
+  const std::string lost = is_local ? "localhost" : "lost.invalid";
+  ElasticRun job({"--min-np", "1", "-np", "2", "--max-np", "2", "--blacklist-cooldown-range", "300", "300",
+                  "--host-discovery-script", "printf 'first.invalid:1\\n" + lost + ":2\\nlast.invalid:1\\n'",
+                  "--remote-shell", make_remote_shell(directory)},
+                 Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  const pid_t agent = parent_of(parent_of(job.pid_of(lost + ":0")));
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(agent, SIGKILL);
+  REQUIRE(job.wait_for_output("rank 1 of 2", 2));  // in epoch 2, or in epoch 3 if the new process comes later
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.out, Contains("slot last.invalid:0 is pid ") && !Contains("slot " + lost + ":1 "));
+}
+
+TEST_CASE(
+    "a host that the script lists and that is not in the Slurm job is left out, and the reason is given") {
+  const TemporaryDirectory directory;
+  write_file(directory / "srun", "#!/bin/sh\n");
+  std::filesystem::permissions(directory / "srun", std::filesystem::perms::owner_all);
+  const char* const path = std::getenv("PATH");
+  ElasticRun job(
+      {"--min-np", "1", "-np", "1", "--host-discovery-script", "printf 'localhost:1\\nother.invalid:2\\n'"},
+      Words{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=1",
+            "PATH=" + directory.path() + ":" + (path != nullptr ? path : "")});
+  REQUIRE(job.wait_for_rank(0, 1));
+  REQUIRE(
+      job.wait_for_error("host other.invalid does not belong to Slurm job 7, so srun cannot start ranks "
+                         "there: list hosts of that job, or use --launcher ssh\n"));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, !Contains("no process") && !Contains("lost: "));
 }
 
 TEST_CASE("a stopped rank is slow for the peer timeout, and then lost") {
