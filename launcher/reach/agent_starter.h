@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +13,6 @@
 #include "launcher/reach/agent_link.h"
 #include "launcher/reach/dialled_agents.h"
 #include "launcher/reach/remote_shell.h"
-#include "runtime/base/status.h"
 
 namespace dabke::launcher {
 
@@ -24,9 +24,12 @@ class AgentStarter {
   /// Makes agents of other hosts come through `dialled`, not by ssh. Before start().
   void dial(std::unique_ptr<DialledAgents> dialled) { dialled_ = std::move(dialled); }
 
-  /// Starts queued agents, as many at the same time as is allowed. The error names the one that cannot be
-  /// started.
-  Status start(const Links& links);
+  struct Failure {
+    AgentLink* link = nullptr;  // of the agent that cannot be started; null: srun cannot, so none can
+    std::string why;            // one line
+  };
+  /// Starts queued agents, as many at the same time as is allowed. Stops at the first that cannot be started.
+  std::optional<Failure> start(const Links& links);
   /// False once srun has started all agents: it starts no further one.
   bool can_start_more() const { return !dialled_ || !dialled_->is_started(); }
   /// Abandons agents that have not arrived.

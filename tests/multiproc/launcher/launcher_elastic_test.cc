@@ -335,6 +335,24 @@ TEST_CASE(
   CHECK_THAT(end.error, !Contains("no process") && !Contains("lost: "));
 }
 
+TEST_CASE("a host whose agent cannot be started is lost like any other, and the job goes on") {
+  const TemporaryDirectory directory;
+  const std::string hosts = directory / "hosts", shell = directory / "later";
+  write_file(hosts, "localhost:1\n");
+  ElasticRun job(
+      {"--min-np", "1", "-np", "1", "--host-discovery-script", "cat " + hosts, "--remote-shell", shell},
+      Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  REQUIRE(job.wait_for_rank(0, 1));
+  write_file(hosts, "localhost:1\nother.invalid:1\n");
+  REQUIRE(job.wait_for_error("host other.invalid: cannot run " + shell + ": No such file"));
+  std::filesystem::rename(make_remote_shell(directory), shell);
+  REQUIRE(job.wait_for_rank(1, 2));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("the job had 2 epochs, and lost no rank"));
+}
+
 TEST_CASE("a stopped rank is slow for the peer timeout, and then lost") {
   ElasticRun job({"-H", "localhost:2", "-np", "2", "--min-np", "1"}, Words{"DABKE_PEER_TIMEOUT_SECONDS=1"});
   const pid_t second = job.pid_of("localhost:1");
