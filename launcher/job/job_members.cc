@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -24,9 +23,6 @@ template <class... F>
 struct Cases : F... {
   using F::operator()...;
 };
-
-/// More are counted in the last lines of a failed job.
-constexpr std::size_t kMostLossesNamed = 8;
 
 /// "12:00:01.3", in local time.
 std::string time_of_day() {
@@ -162,9 +158,9 @@ void JobMembers::take_end(const JobRank& worker, const RankEnd& end, TimePoint n
   std::string failure = is_failure(end) ? describe(end) : "";
   if (const auto reason = kill_reasons_.find(number); reason != kill_reasons_.end()) failure = reason->second;
   if (rank >= 0 && !failure.empty()) {
-    losses_.push_back(
-        {rank, now,
-         fmt::format("rank {} (host {}) {} at {}", rank, worker.placement.host, failure, time_of_day())});
+    losses_.add(
+        rank, now,
+        fmt::format("rank {} (host {}) {} at {}", rank, worker.placement.host, failure, time_of_day()));
     meetings_.publish_loss(plan_.epoch, fmt::format("rank {} on {} {}", rank, worker.placement.host, failure),
                            settings_.set);
   }
@@ -273,7 +269,7 @@ void JobMembers::open(const Membership::Open& opened, TimePoint now) {
   const EpochPlan& plan = opened.plan;
   if (plan.epoch > 1 || settings_.verbose) log_change(opened, now);
   plan_ = plan;
-  former_losses_ += std::exchange(losses_, {}).size();
+  losses_.begin_epoch();
   for (std::size_t rank = 0; rank < plan.members.size(); ++rank) {
     job_.output.rename(
         plan.members[rank].worker, std::to_string(rank),
@@ -282,9 +278,8 @@ void JobMembers::open(const Membership::Open& opened, TimePoint now) {
 }
 
 std::string JobMembers::describe_loss(const LostMember& lost) const {
-  const auto noted = std::ranges::find(losses_, lost.rank, &Loss::rank);
-  return noted == losses_.end() ? fmt::format("rank {} (host {}) {}", lost.rank, lost.host, lost.why)
-                                : noted->text;
+  const std::string noted = losses_.text_of(lost.rank);
+  return noted.empty() ? fmt::format("rank {} (host {}) {}", lost.rank, lost.host, lost.why) : noted;
 }
 
 /// "epoch 7: rank 3 (host b) was killed by SIGKILL (signal 9) at 12:00:01.3; 3 of 4 go on after 41 ms; 1 step
@@ -304,8 +299,8 @@ void JobMembers::log_change(const Membership::Open& opened, TimePoint now) {
   }
   const auto staying = plan.members.size() - newcomers.size();
   if (staying > 0) parts.push_back(fmt::format("{} of {} go on", staying, plan_.members.size()));
-  if (!losses_.empty()) {
-    const double ms = std::chrono::duration<double, std::milli>(now - losses_.front().time).count();
+  if (const auto lost_at = losses_.first_time()) {
+    const double ms = std::chrono::duration<double, std::milli>(now - *lost_at).count();
     parts.back() += fmt::format(" after {:.0f} ms", ms);
   }
   if (opened.repeated_steps > 0)
@@ -323,26 +318,22 @@ void JobMembers::refuse(const Membership::Refuse& refused) {
                                   : fmt::format("{} leaves: {}", who, refused.why));
 }
 
-/// The last lines: what was lost since the last epoch opened, and the reason for the end.
 void JobMembers::take_failure(const std::string& why) {
   outcome_.exit_code = last_failure_ ? std::max(exit_code_of(*last_failure_), 1) : 1;
   if (last_failure_) outcome_.first_failed_rank = last_failure_->rank;
-  for (const Loss& loss : losses_ | std::views::take(kMostLossesNamed))
-    outcome_.lines.push_back("lost: " + loss.text);
-  if (losses_.size() > kMostLossesNamed)
-    outcome_.lines.push_back(
-        fmt::format("lost: {} more", counted(losses_.size() - kMostLossesNamed, "rank")));
   if (discovery_ && !discovery_->trouble().empty()) outcome_.lines.push_back(discovery_->trouble());
   outcome_.lines.push_back(fmt::format("the job failed{}: {}",
                                        plan_.epoch > 0 ? fmt::format(" in epoch {}", plan_.epoch) : "", why));
 }
 
+/// The last lines: what was lost when, and the reason for the end.
 void JobMembers::end(const Membership::End& end, TimePoint now) {
   is_ended_ = true;
-  const std::size_t losses = former_losses_ + losses_.size();
   if (plan_.epoch > 1)
-    outcome_.lines.push_back(fmt::format("the job had {}, and lost {}", counted(plan_.epoch, "epoch"),
-                                         losses == 0 ? "no rank" : counted(losses, "rank")));
+    outcome_.lines.push_back(
+        fmt::format("the job had {}, and lost {}", counted(plan_.epoch, "epoch"),
+                    losses_.count() == 0 ? "no rank" : counted(losses_.count(), "rank")));
+  for (std::string& line : losses_.lines()) outcome_.lines.push_back(std::move(line));
   if (end.is_failure) take_failure(end.why);
   if (job_.ranks.are_any_left()) job_.ending.end(Command::kEnd, now);
 }

@@ -22,6 +22,7 @@
 #include "launcher/job/agents/job_agents.h"
 #include "launcher/job/job_ending.h"
 #include "launcher/job/job_log.h"
+#include "launcher/job/job_losses.h"
 #include "launcher/job/job_output.h"
 #include "launcher/job/job_ranks.h"
 #include "launcher/verdict/outcome.h"
@@ -83,13 +84,6 @@ class JobMembers {
   void tick(TimePoint now);
 
  private:
-  /// A member that has ended with a failure.
-  struct Loss {
-    int rank = 0;
-    TimePoint time;
-    std::string text;  // "rank 3 (host b) was killed by SIGKILL (signal 9) at 12:00:01.3"
-  };
-
   bool is_here(const std::string& host) const;
   const std::string& agent_name_of(const std::string& host) const;
   bool is_in_reach(const std::string& host);
@@ -117,8 +111,7 @@ class JobMembers {
   std::set<std::string> out_of_reach_;        // hosts that were listed, and that srun does not reach
   std::map<int, std::string> kill_reasons_;   // by worker
   bootstrap::EpochPlan plan_{.epoch = 0, .members = {}, .lost = {}};
-  std::vector<Loss> losses_;             // since the current epoch opened
-  std::size_t former_losses_ = 0;        // in the epochs before
+  JobLosses losses_;
   std::optional<RankEnd> last_failure_;  // of a member; `rank` is its worker
   Outcome outcome_;
   bool is_ended_ = false;  // the membership has ended the job

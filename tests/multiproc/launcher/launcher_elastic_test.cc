@@ -217,16 +217,20 @@ TEST_CASE("a discovery script that never gives a list ends the job after the ela
 }
 
 TEST_CASE("the last lines of an elastic job name who was lost, where and when, and why the job ends") {
-  ElasticRun job({"-H", "localhost:2", "-np", "2", "--min-np", "1", "--reset-limit", "0"});
-  const pid_t second = job.pid_of("localhost:1");
+  ElasticRun job({"-H", "localhost:3", "-np", "3", "--min-np", "1", "--reset-limit", "1",
+                  "--blacklist-cooldown-range", "300", "300"});
+  const pid_t second = job.pid_of("localhost:1"), third = job.pid_of("localhost:2");
+  REQUIRE(job.wait_for_rank(2, 3));
+  send_signal(third, SIGKILL);
   REQUIRE(job.wait_for_rank(1, 2));
-  send_signal(second, SIGKILL);
+  send_signal(second, SIGTERM);
   const Finished end = job.finish();
   INFO(end.error);
-  CHECK(end.exit_code == 137);
+  CHECK(end.exit_code == 143);
   CHECK_THAT(end.error,
-             Contains("dabkerun: lost: rank 1 (host localhost) was killed by SIGKILL (signal 9) at ") &&
-                 Contains("the job failed in epoch 1: --reset-limit 0 allows no further change"));
+             Contains("dabkerun: lost: rank 2 (host localhost) was killed by SIGKILL (signal 9) at ") &&
+                 Contains("dabkerun: lost: rank 1 (host localhost) was killed by SIGTERM (signal 15) at ") &&
+                 Contains("the job failed in epoch 2: --reset-limit 1 allows no further change"));
 }
 
 TEST_CASE(
