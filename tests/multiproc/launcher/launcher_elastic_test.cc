@@ -79,16 +79,33 @@ std::string content_of(const std::filesystem::path& path) {
   return text.str();
 }
 
+template <class Condition>
+bool comes_true(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
 /// Waits until the file has the records of some steps.
 bool wait_for_records(const std::string& path) {
   constexpr std::uintmax_t kSomeSteps = 8000;  // bytes, of which the head takes 1,100
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  return comes_true([&] {
+    std::error_code error;
+    return std::filesystem::file_size(path, error) >= kSomeSteps && !error;
+  });
+}
+
+bool has_socket(pid_t pid) {
   std::error_code error;
-  while (std::filesystem::file_size(path, error) < kSomeSteps || error) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(10ms);
+  for (std::filesystem::directory_iterator each("/proc/" + std::to_string(pid) + "/fd", error), end;
+       !error && each != end; each.increment(error)) {
+    if (std::filesystem::read_symlink(each->path(), error).string().starts_with("socket:")) return true;
+    error.clear();  // it was closed meanwhile
   }
-  return true;
+  return false;
 }
 
 /// The content of the file, changed in one step.
@@ -424,6 +441,27 @@ TEST_CASE("Ctrl-C ends an elastic job") {
   REQUIRE(job.wait_for_rank(1, 2));
   job.signal(SIGINT);
   CHECK(job.finish().exit_code == 130);
+}
+
+TEST_CASE(
+    "nothing is left of an elastic job after kill -9 of dabkerun, not even a spare that waits in init") {
+  const TemporaryDirectory directory;
+  const std::string mark = "TEST_MARK=" + directory.path();
+  ElasticRun job({"-H", "localhost:2,other.invalid:2", "-np", "3", "--max-np", "3", "--spares", "1",
+                  "--remote-shell", make_remote_shell(directory)},
+                 Words{mark});
+  REQUIRE(job.wait_for_rank(2, 3));
+  REQUIRE(job.wait_for_output(" is pid ", 4));
+  std::vector<pid_t> workers;
+  for (const int worker : {0, 1, 2, 3}) workers.push_back(worker_with(mark, worker));
+  for (const pid_t pid : workers) {
+    REQUIRE(pid > 0);
+    REQUIRE(comes_true([&] { return has_socket(pid); }));  // in init, which connects to the store
+    CHECK_FALSE(is_gone(pid));
+  }
+  job.signal(SIGKILL);
+  CHECK(job.finish().exit_code == 137);
+  CHECK(comes_true([&] { return processes_with(mark).empty(); }));
 }
 
 TEST_CASE("output files of an elastic job belong to slots, and have a line for each change") {
