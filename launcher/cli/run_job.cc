@@ -248,11 +248,10 @@ int run_by_agents(const Options& options, const JobPlan& plan, JobServices& serv
   const Fd signals = route_signals(taken);
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO, plan.may_erase);
-  const EndAllPolicy policy;
   auto starter =
       agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm, services.secrets, plan.config);
   if (!starter.is_ok()) return fail(1, starter.status().message());
-  Job job(console, signals.get(), policy, starter.take(), settings_of(options, plan, services));
+  Job job(console, signals.get(), starter.take(), settings_of(options, plan, services));
   const Status added = plan.elastic ? add_members(job, options, plan, services, inherited)
                                     : add_hosts(job, plan, services, files, inherited);
   if (!added.is_ok()) return fail(1, added.message());

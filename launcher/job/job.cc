@@ -15,11 +15,10 @@
 
 namespace dabke::launcher {
 
-Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings)
+Job::Job(Console& console, int signals, AgentStarter starter, Settings settings)
     : settings_(std::move(settings)),
       console_(console),
       log_(console),
-      failure_(policy),
       output_(console, log_,
               [this](Rank speaker, std::string_view line) { failure_.take_error_line(speaker, line); }),
       agents_(std::move(starter), {settings_.start_timeout_s, settings_.store, settings_.is_elastic}, log_,
