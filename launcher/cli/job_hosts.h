@@ -19,10 +19,13 @@ struct JobHosts {
   std::string here;                    // the name of this host; empty: it is not in the job
   std::vector<std::string> own_names;  // all names given for this host, if there are several
   bool by_slurm = false;               // one srun starts the agents of other hosts; else ssh
+  std::string slurm_job;               // "Slurm job 4711", if srun does
+  std::vector<Host> slurm_hosts;       // where srun can start agents
 };
 
 /// Returns the hosts from -H, from a host file, or from the batch system in whose job dabkerun runs; without
-/// them, this host. Errors name the flag, or the batch system's variable.
+/// them, this host. With a discovery script, no host is known yet, also inside of a batch job. Errors name
+/// the flag, or the batch system's variable.
 Result<JobHosts> hosts_of_job(const Options& options, const Environment& environment);
 
 }  // namespace dabke::launcher

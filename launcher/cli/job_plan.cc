@@ -265,7 +265,7 @@ std::vector<std::string> JobPlan::names_elsewhere() const {
     if (!part.is_here) names.push_back(part.host);
   }
   if (!elastic) return names;
-  for (const Host& host : hosts.hosts) {
+  for (const Host& host : hosts.by_slurm ? hosts.slurm_hosts : hosts.hosts) {
     if (host.name != hosts.here) names.push_back(host.name);
   }
   return names;

@@ -201,7 +201,8 @@ Status add_members(Job& job, const Options& options, const JobPlan& plan, JobSer
        .style = plan.style,
        .output_directory = options.output_directory,
        .verbose = options.verbose,
-       .starts_agents_at_once = plan.hosts.by_slurm,
+       .slurm_job = plan.hosts.slurm_job,
+       .slurm_hosts = plan.hosts.by_slurm ? plan.names_elsewhere() : std::vector<std::string>(),
        .set = [&services](const std::string& key,
                           std::string value) { services.server->set(key, std::move(value)); }},
       *services.meetings, local);
@@ -248,11 +249,10 @@ int run_by_agents(const Options& options, const JobPlan& plan, JobServices& serv
   const Fd signals = route_signals(taken);
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO, plan.may_erase);
-  const EndAllPolicy policy;
   auto starter = agent_starter(plan.shell, plan.names_elsewhere(), plan.hosts.by_slurm,
                                plan.elastic.has_value(), services.secrets, plan.config);
   if (!starter.is_ok()) return fail(1, starter.status().message());
-  Job job(console, signals.get(), policy, starter.take(), settings_of(options, plan, services));
+  Job job(console, signals.get(), starter.take(), settings_of(options, plan, services));
   const Status added = plan.elastic ? add_members(job, options, plan, services, inherited)
                                     : add_hosts(job, plan, services, files, inherited);
   if (!added.is_ok()) return fail(1, added.message());

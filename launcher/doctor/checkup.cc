@@ -80,9 +80,9 @@ void Checkup::bring_agents() {
   TimePoint report_at = Clock::now() + kProgressPause;
   std::string reported;
   while (is_coming()) {
-    if (const Status started = starter_.start(links_); !started.is_ok()) {
+    if (const auto failure = starter_.start(links_)) {
       for (std::size_t i = 0; i < links_.size(); ++i) {
-        if (links_[i]->phase <= AgentLink::Phase::arriving) give_up(i, {started.message()});
+        if (links_[i]->phase <= AgentLink::Phase::arriving) give_up(i, {failure->why});
       }
       return;
     }

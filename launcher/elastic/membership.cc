@@ -12,8 +12,6 @@
 namespace dabke::launcher {
 namespace {
 
-/// Changes that lose a member, with no commit between them, that end a job.
-constexpr int kMostLossesWithoutCommit = 3;
 /// A member of the current epoch that has left it.
 constexpr WorkerId kNobody = -1;
 
@@ -39,7 +37,7 @@ void Membership::take_arrival(const bootstrap::Arrival& arrival, TimePoint now) 
     return;
   }
   found->second.waits = arrival;
-  early_failures_ = 0;
+  crash_loops_.take_arrival();
   look(now);
 }
 
@@ -52,8 +50,7 @@ void Membership::take_end(WorkerId id, const std::string& failure, TimePoint now
   if (failure.empty()) {
     is_finishing_ = is_finishing_ || rank >= 0 || plan_.epoch == 0;
   } else {
-    last_failure_ = failure;
-    ++early_failures_;
+    crash_loops_.take_failure(failure);
     if (rank >= 0) lost_.push_back({rank, worker.slot.host, failure});
   }
   // A newcomer that ends before it has come, however it ends, would be started again and again.
@@ -201,8 +198,9 @@ void Membership::meet(TimePoint now) {
   if (!waits_since_) waits_since_ = now;
   const bool is_late = now >= *waits_since_ + limits_.wait_limit;
   const std::vector<WorkerId> absent = awaited();
-  const int least =
-      plan_.epoch == 0 && !is_late ? std::max(limits_.first_np, limits_.min_np) : limits_.min_np;
+  const int least = is_finishing_                  ? 1  // nobody comes any more
+                    : plan_.epoch == 0 && !is_late ? std::max(limits_.first_np, limits_.min_np)
+                                                   : limits_.min_np;
   if (!absent.empty()) {
     if (!is_late) return;
     for (const WorkerId id : absent) {
@@ -216,30 +214,12 @@ void Membership::meet(TimePoint now) {
   let_leavers_go();
   const std::vector<WorkerId> members = next_members();
   if (static_cast<int>(members.size()) >= least) return open(members);
+  const std::string& last_failure = crash_loops_.last_failure();
   if (is_late)
     end(true, fmt::format("{} of at least {} ranks are there after {} s (--min-np, --elastic-timeout){}",
                           members.size(), limits_.min_np,
                           std::chrono::ceil<std::chrono::seconds>(limits_.wait_limit).count(),
-                          last_failure_.empty() ? "" : "; the last failure: " + last_failure_));
-}
-
-bool Membership::is_change_allowed(const bootstrap::EpochPlan& plan) {
-  if (plan.epoch == 1) return true;
-  if (!plan.lost.empty()) {
-    const auto newest = plan.newest_commit();
-    losses_without_commit_ = newest > commit_at_loss_ ? 1 : losses_without_commit_ + 1;
-    commit_at_loss_ = std::max(commit_at_loss_, newest);
-    if (losses_without_commit_ >= kMostLossesWithoutCommit) {
-      end(true, fmt::format("ranks were lost {} times without a commit between; the last: {}",
-                            losses_without_commit_, plan.lost.back().why));
-      return false;
-    }
-  }
-  if (limits_.reset_limit && plan.epoch - 1 > static_cast<std::uint64_t>(*limits_.reset_limit)) {
-    end(true, fmt::format("--reset-limit {} allows no further change of the ranks", *limits_.reset_limit));
-    return false;
-  }
-  return true;
+                          last_failure.empty() ? "" : "; the last failure: " + last_failure));
 }
 
 void Membership::open(const std::vector<WorkerId>& members) {
@@ -264,7 +244,10 @@ void Membership::open(const std::vector<WorkerId>& members) {
     const Worker& worker = workers_.at(members[static_cast<std::size_t>(holder)]);
     opened.repeated_steps = std::max(opened.repeated_steps, worker.waits->repeated_steps);
   }
-  if (!is_change_allowed(plan)) return;
+  if (const std::string why = crash_loops_.reason_against(plan); !why.empty()) return end(true, why);
+  if (limits_.reset_limit && plan_.epoch > static_cast<std::uint64_t>(*limits_.reset_limit))
+    return end(true,
+               fmt::format("--reset-limit {} allows no further change of the ranks", *limits_.reset_limit));
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     Worker& worker = workers_.at(members[rank]);
     worker.waits.reset();
@@ -303,11 +286,11 @@ void Membership::check_end() {
     if (waits_in_vain) return end(true, "a process ended with status 0 before init, and others wait for it");
     // A program that fails everywhere before init, as for a missing module, is not started again and again.
     const bool is_hopeless =
-        early_failures_ >= limits_.first_np &&
+        crash_loops_.early_failures() >= limits_.first_np &&
         std::ranges::none_of(workers_, [](const auto& each) { return !!each.second.waits; });
     if (next_worker_ == 0 || (!workers_.empty() && !is_hopeless)) return;
-    if (last_failure_.empty()) return end(false, "");
-    return end(true, "no process has come as far as init; the last failure: " + last_failure_);
+    if (crash_loops_.last_failure().empty()) return end(false, "");
+    return end(true, "no process has come as far as init; the last failure: " + crash_loops_.last_failure());
   }
   if (live_members() > 0) return;
   if (lost_.empty()) return end(false, "");

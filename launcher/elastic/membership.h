@@ -9,7 +9,8 @@
 //    come. A slot whose process has failed stays free for a while, which doubles with each failure.
 // 4. A newcomer that comes while an epoch is well waits. The change is announced, the members leave the epoch
 //    at their next commit, and come. The same happens when a host is no longer listed.
-// 5. Once a member has ended with status 0, the program is at its end: there are no newcomers any more.
+// 5. Once a member has ended with status 0, the program is at its end: there are no newcomers any more, and
+//    survivors go on whatever their number.
 #pragma once
 
 #include <chrono>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "launcher/elastic/cooldowns.h"
+#include "launcher/elastic/crash_loop_watch.h"
 #include "launcher/hosts/hosts.h"
 #include "runtime/base/clock.h"
 #include "runtime/bootstrap/elastic/arrival.h"
@@ -100,10 +102,11 @@ class Membership {
  private:
   struct Worker {
     Slot slot;
-    int rank = -1;                             // in the current epoch; -1: it is not a member
-    std::optional<bootstrap::Arrival> waits;   // came, and has no answer yet
-    bool is_leaving = false;                   // its slot is no longer listed
-    bool is_doomed = false, has_left = false;  // killed, or left in good order; its end is not reported yet
+    int rank = -1;                            // in the current epoch; -1: it is not a member
+    std::optional<bootstrap::Arrival> waits;  // came, and has no answer yet
+    bool is_leaving = false;                  // its slot is no longer listed
+    bool is_doomed = false;                   // killed; its end is not reported yet
+    bool has_left = false;                    // left in good order; its end is not reported yet
   };
 
   bool is_listed(const Slot& slot) const;
@@ -121,7 +124,6 @@ class Membership {
   void dismiss(WorkerId id);
   void meet(TimePoint now);
   void open(const std::vector<WorkerId>& members);
-  bool is_change_allowed(const bootstrap::EpochPlan& plan);
   void announce();
   void check_end();
   void end(bool is_failure, std::string why);
@@ -135,10 +137,7 @@ class Membership {
       .epoch = 0, .change = 0, .members = {}, .lost = {}};  // the current epoch; 0: none yet
   std::vector<bootstrap::LostMember> lost_;                 // of the current epoch
   bool is_finishing_ = false;                               // a member has ended with status 0
-  std::string last_failure_;
-  int early_failures_ = 0;  // while no process has come yet
-  std::optional<std::uint64_t> commit_at_loss_;
-  int losses_without_commit_ = 0;
+  CrashLoopWatch crash_loops_;
   std::uint64_t change_ = 0;
   bool is_announced_ = false;  // a change of the current epoch
   std::optional<TimePoint> waits_since_;

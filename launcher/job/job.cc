@@ -21,11 +21,10 @@ constexpr std::chrono::seconds kSummaryPause{1};
 
 }  // namespace
 
-Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings)
+Job::Job(Console& console, int signals, AgentStarter starter, Settings settings)
     : settings_(std::move(settings)),
       console_(console),
       log_(console),
-      failure_(policy),
       output_(console, log_,
               [this](Rank speaker, std::string_view line) { failure_.take_error_line(speaker, line); }),
       agents_(std::move(starter), {settings_.start_timeout_s, settings_.store, settings_.is_elastic}, log_,
@@ -293,6 +292,7 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
   if (!ending_.is_under_way()) {
     for (const std::string& line : lines) log_.log(line);
   }
+  if (members_) members_->agent_lost(agent, Clock::now());
   if (is_srun_lost) failure_.blame_srun([&](Rank rank) { return ranks_.find(agent, rank) != nullptr; });
   for (const JobRank& rank : ranks_.all()) {
     if (rank.agent != &agent) continue;
@@ -303,7 +303,6 @@ void Job::agent_lost(const AgentLink& agent, const std::vector<std::string>& lin
                       .is_of_srun = is_srun_lost});
     if (!agent.is_local()) take_over(rank);
   }
-  if (members_) members_->agent_lost(agent, Clock::now());
 }
 
 }  // namespace dabke::launcher

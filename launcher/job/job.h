@@ -22,7 +22,6 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/job/agents/agent_reports.h"
 #include "launcher/job/agents/job_agents.h"
-#include "launcher/job/failures/failure_policy.h"
 #include "launcher/job/failures/failure_watch.h"
 #include "launcher/job/failures/job_failures.h"
 #include "launcher/job/failures/report_gatherer.h"
@@ -59,9 +58,8 @@ class Job final : private AgentReports {
     double start_timeout_s = 0;
     std::chrono::milliseconds grace = kGracePeriod, grace_after_term = kGraceAfterTerm;
   };
-  /// `signals` is a signalfd of the signals to forward. The job stores references to it, to console and to
-  /// policy.
-  Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings);
+  /// `signals` is a signalfd of the signals to forward. The job stores a reference to `console`.
+  Job(Console& console, int signals, AgentStarter starter, Settings settings);
 
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;

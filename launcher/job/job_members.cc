@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -24,9 +23,6 @@ template <class... F>
 struct Cases : F... {
   using F::operator()...;
 };
-
-/// More are counted in the last lines of a failed job.
-constexpr std::size_t kMostLossesNamed = 8;
 
 /// "12:00:01.3", in local time.
 std::string time_of_day() {
@@ -49,9 +45,6 @@ JobMembers::JobMembers(Settings settings, Meetings& meetings, AgentLink& local, 
 
 void JobMembers::begin(TimePoint now) {
   hosts_ = settings_.hosts;
-  if (settings_.starts_agents_at_once) {
-    for (const Host& host : hosts_) (void)agent_of(host.name);
-  }
   use_hosts(now);  // without any, the membership begins to wait for them
   act(now);
 }
@@ -87,12 +80,31 @@ bool JobMembers::is_here(const std::string& host) const {
   return host == settings_.here || host == "localhost" || host == this_host_name();
 }
 
+/// The name that the host's agent has for it. The host may be listed under another name.
+const std::string& JobMembers::agent_name_of(const std::string& host) const {
+  return is_here(host) ? settings_.here : host;
+}
+
+/// False for a host where srun cannot start an agent. The first time, logs the reason.
+bool JobMembers::is_in_reach(const std::string& host) {
+  if (settings_.slurm_job.empty() || is_here(host) ||
+      std::ranges::find(settings_.slurm_hosts, host) != settings_.slurm_hosts.end())
+    return true;
+  if (out_of_reach_.insert(host).second)
+    job_.log.log(
+        fmt::format("host {} does not belong to {}, so srun cannot start ranks there: list hosts of "
+                    "that job, or use --launcher ssh",
+                    host, settings_.slurm_job));
+  return false;
+}
+
 /// The agent of the host. If there is none, or it was lost, a new one, which is started next.
-AgentLink* JobMembers::agent_of(const std::string& host) {
-  const std::string name = is_here(host) ? settings_.here : host;
+AgentLink& JobMembers::agent_of(const std::string& host) {
+  const std::string& name = agent_name_of(host);
   AgentLink*& agent = agents_[name];
-  if (agent != nullptr && agent->phase < AgentLink::Phase::lost) return agent;
-  return agent = &job_.agents.add(name, settings_.order_elsewhere);
+  if (agent == nullptr || agent->phase >= AgentLink::Phase::lost)
+    agent = &job_.agents.add(name, settings_.order_elsewhere);
+  return *agent;
 }
 
 void JobMembers::agent_ready(const AgentLink& agent) {
@@ -103,7 +115,14 @@ void JobMembers::agent_ready(const AgentLink& agent) {
 }
 
 void JobMembers::agent_lost(const AgentLink& agent, TimePoint now) {
-  if (!is_over()) membership_.take_host_loss(agent.host(), now);
+  if (is_over()) return;
+  bool is_listed = false;
+  for (const Host& host : hosts_) {
+    if (agent_name_of(host.name) != agent.host()) continue;
+    is_listed = true;
+    membership_.take_host_loss(host.name, now);
+  }
+  if (!is_listed) membership_.take_host_loss(agent.host(), now);
 }
 
 void JobMembers::host_leaves(const AgentLink& agent, TimePoint now) {
@@ -112,14 +131,15 @@ void JobMembers::host_leaves(const AgentLink& agent, TimePoint now) {
   use_hosts(now);
 }
 
-/// Passes the hosts on, without those that leave. A host that the script has dropped and lists again is back.
+/// Passes the hosts on, without those that leave or cannot be reached. A host that has left is back when the
+/// script has dropped it and lists it again.
 void JobMembers::use_hosts(TimePoint now) {
   std::erase_if(leaving_, [&](const std::string& name) {
-    return std::ranges::find(hosts_, name, &Host::name) == hosts_.end();
+    return std::ranges::none_of(hosts_, [&](const Host& host) { return agent_name_of(host.name) == name; });
   });
   std::vector<Host> used;
   for (const Host& host : hosts_) {
-    if (!leaving_.contains(host.name)) used.push_back(host);
+    if (!leaving_.contains(agent_name_of(host.name)) && is_in_reach(host.name)) used.push_back(host);
   }
   membership_.set_hosts(std::move(used), now);
 }
@@ -136,9 +156,9 @@ void JobMembers::take_end(const JobRank& worker, const RankEnd& end, TimePoint n
   std::string failure = is_failure(end) ? describe(end) : "";
   if (const auto reason = kill_reasons_.find(number); reason != kill_reasons_.end()) failure = reason->second;
   if (rank >= 0 && !failure.empty()) {
-    losses_.push_back(
-        {rank, now,
-         fmt::format("rank {} (host {}) {} at {}", rank, worker.placement.host, failure, time_of_day())});
+    losses_.add(
+        rank, now,
+        fmt::format("rank {} (host {}) {} at {}", rank, worker.placement.host, failure, time_of_day()));
     meetings_.publish_loss(plan_.epoch, fmt::format("rank {} on {} {}", rank, worker.placement.host, failure),
                            settings_.set);
   }
@@ -203,7 +223,7 @@ void JobMembers::act(TimePoint now) {
 
 void JobMembers::start(const Membership::Start& start) {
   const Slot& slot = start.slot;
-  AgentLink* const agent = agent_of(slot.host);
+  AgentLink& agent = agent_of(slot.host);
   const std::string name = fmt::format("{}:{}", slot.host, slot.local_rank);
   RankOutputs outputs;
   if (!settings_.output_directory.empty()) {
@@ -224,10 +244,10 @@ void JobMembers::start(const Membership::Start& start) {
                   .cross_rank = 0,
                   .cross_size = 0,
                   .host = slot.host},
-                 agent);
+                 &agent);
   job_.output.add(start.worker, std::move(outputs), settings_.style);
   job_.output.rename(start.worker, name, fmt::format("dabkerun: a process starts in slot {}", name));
-  if (agent->phase == AgentLink::Phase::running) send_order(job_.ranks.all().back());
+  if (agent.phase == AgentLink::Phase::running) send_order(job_.ranks.all().back());
 }
 
 void JobMembers::send_order(const JobRank& worker) {
@@ -252,7 +272,7 @@ void JobMembers::open(const Membership::Open& opened, TimePoint now) {
   const EpochPlan& plan = opened.plan;
   if (plan.epoch > 1 || settings_.verbose) log_change(opened, now);
   plan_ = plan;
-  former_losses_ += std::exchange(losses_, {}).size();
+  losses_.begin_epoch();
   for (std::size_t rank = 0; rank < plan.members.size(); ++rank) {
     job_.output.rename(
         plan.members[rank].worker, std::to_string(rank),
@@ -261,9 +281,8 @@ void JobMembers::open(const Membership::Open& opened, TimePoint now) {
 }
 
 std::string JobMembers::describe_loss(const LostMember& lost) const {
-  const auto noted = std::ranges::find(losses_, lost.rank, &Loss::rank);
-  return noted == losses_.end() ? fmt::format("rank {} (host {}) {}", lost.rank, lost.host, lost.why)
-                                : noted->text;
+  const std::string noted = losses_.text_of(lost.rank);
+  return noted.empty() ? fmt::format("rank {} (host {}) {}", lost.rank, lost.host, lost.why) : noted;
 }
 
 /// "epoch 7: rank 3 (host b) was killed by SIGKILL (signal 9) at 12:00:01.3; 3 of 4 go on after 41 ms; 1 step
@@ -283,8 +302,8 @@ void JobMembers::log_change(const Membership::Open& opened, TimePoint now) {
   }
   const auto staying = plan.members.size() - newcomers.size();
   if (staying > 0) parts.push_back(fmt::format("{} of {} go on", staying, plan_.members.size()));
-  if (!losses_.empty()) {
-    const double ms = std::chrono::duration<double, std::milli>(now - losses_.front().time).count();
+  if (const auto lost_at = losses_.first_time()) {
+    const double ms = std::chrono::duration<double, std::milli>(now - *lost_at).count();
     parts.back() += fmt::format(" after {:.0f} ms", ms);
   }
   if (opened.repeated_steps > 0)
@@ -302,26 +321,22 @@ void JobMembers::refuse(const Membership::Refuse& refused) {
                                   : fmt::format("{} leaves: {}", who, refused.why));
 }
 
-/// The last lines: what was lost since the last epoch opened, and the reason for the end.
 void JobMembers::take_failure(const std::string& why) {
   outcome_.exit_code = last_failure_ ? std::max(exit_code_of(*last_failure_), 1) : 1;
   if (last_failure_) outcome_.first_failed_rank = last_failure_->rank;
-  for (const Loss& loss : losses_ | std::views::take(kMostLossesNamed))
-    outcome_.lines.push_back("lost: " + loss.text);
-  if (losses_.size() > kMostLossesNamed)
-    outcome_.lines.push_back(
-        fmt::format("lost: {} more", counted(losses_.size() - kMostLossesNamed, "rank")));
   if (discovery_ && !discovery_->trouble().empty()) outcome_.lines.push_back(discovery_->trouble());
   outcome_.lines.push_back(fmt::format("the job failed{}: {}",
                                        plan_.epoch > 0 ? fmt::format(" in epoch {}", plan_.epoch) : "", why));
 }
 
+/// The last lines: what was lost when, and the reason for the end.
 void JobMembers::end(const Membership::End& end, TimePoint now) {
   is_ended_ = true;
-  const std::size_t losses = former_losses_ + losses_.size();
   if (plan_.epoch > 1)
-    outcome_.lines.push_back(fmt::format("the job had {}, and lost {}", counted(plan_.epoch, "epoch"),
-                                         losses == 0 ? "no rank" : counted(losses, "rank")));
+    outcome_.lines.push_back(
+        fmt::format("the job had {}, and lost {}", counted(plan_.epoch, "epoch"),
+                    losses_.count() == 0 ? "no rank" : counted(losses_.count(), "rank")));
+  for (std::string& line : losses_.lines()) outcome_.lines.push_back(std::move(line));
   if (end.is_failure) take_failure(end.why);
   if (job_.ranks.are_any_left()) job_.ending.end(Command::kEnd, now);
 }

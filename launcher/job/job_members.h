@@ -22,6 +22,7 @@
 #include "launcher/job/agents/job_agents.h"
 #include "launcher/job/job_ending.h"
 #include "launcher/job/job_log.h"
+#include "launcher/job/job_losses.h"
 #include "launcher/job/job_output.h"
 #include "launcher/job/job_ranks.h"
 #include "launcher/verdict/outcome.h"
@@ -40,7 +41,8 @@ class JobMembers {
     OutputStyle style;
     std::string output_directory;  // empty: no files
     bool verbose = false;
-    bool starts_agents_at_once = false;  // one srun starts the agents of all hosts
+    std::string slurm_job;                 // whose srun starts the agents; empty: ssh does
+    std::vector<std::string> slurm_hosts;  // that srun reaches, without this one
     std::function<void(const std::string& key, std::string value)> set;  // a value in the job's store
   };
   struct Job {
@@ -62,7 +64,7 @@ class JobMembers {
   Outcome conclude() const;
 
   void agent_ready(const AgentLink& agent);
-  /// Called after the ends of its ranks have been reported.
+  /// Called before the ends of its ranks are reported: none of them is replaced on the same host.
   void agent_lost(const AgentLink& agent, TimePoint now);
   /// Called when the agent has received SIGTERM: the ranks of its host leave in good order.
   void host_leaves(const AgentLink& agent, TimePoint now);
@@ -82,15 +84,10 @@ class JobMembers {
   void tick(TimePoint now);
 
  private:
-  /// A member that has ended with a failure.
-  struct Loss {
-    int rank = 0;
-    TimePoint time;
-    std::string text;  // "rank 3 (host b) was killed by SIGKILL (signal 9) at 12:00:01.3"
-  };
-
   bool is_here(const std::string& host) const;
-  AgentLink* agent_of(const std::string& host);
+  const std::string& agent_name_of(const std::string& host) const;
+  bool is_in_reach(const std::string& host);
+  AgentLink& agent_of(const std::string& host);
   void use_hosts(TimePoint now);
   void act(TimePoint now);
   void start(const Membership::Start& start);
@@ -109,13 +106,13 @@ class JobMembers {
   const Job job_;
   Membership membership_;
   std::optional<Discovery> discovery_;
-  std::map<std::string, AgentLink*> agents_;  // by host; the newest of each
+  std::map<std::string, AgentLink*> agents_;  // by its name of the host; the newest of each
   std::vector<Host> hosts_;                   // that are listed
-  std::set<std::string> leaving_;             // of these, the hosts that received SIGTERM
+  std::set<std::string> leaving_;             // of these, those that received SIGTERM, by their agents' names
+  std::set<std::string> out_of_reach_;        // hosts that were listed, and that srun does not reach
   std::map<int, std::string> kill_reasons_;   // by worker
   bootstrap::EpochPlan plan_{.epoch = 0, .members = {}, .lost = {}};
-  std::vector<Loss> losses_;             // since the current epoch opened
-  std::size_t former_losses_ = 0;        // in the epochs before
+  JobLosses losses_;
   std::optional<RankEnd> last_failure_;  // of a member; `rank` is its worker
   Outcome outcome_;
   bool is_ended_ = false;  // the membership has ended the job

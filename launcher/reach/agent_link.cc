@@ -35,6 +35,7 @@ AgentLink::AgentLink(std::string host, PrepareMessage order, Duration arrival_li
 
 void AgentLink::start(AgentProcess process) {
   command_ = std::move(process.command);
+  is_local_ = command_.empty();
   process_ = WatchedProcess(process.pid, std::move(process.words));
   phase = Phase::arriving;
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;

@@ -48,7 +48,8 @@ class AgentLink {
   ~AgentLink();
 
   const std::string& host() const { return host_; }
-  bool is_local() const { return command_.empty(); }
+  /// True for an agent that is a child of ours, once it has been started.
+  bool is_local() const { return is_local_; }
   void start(AgentProcess process);
   /// Waits for an agent that connects by itself, started by `command`.
   void await(std::string command);
@@ -114,6 +115,7 @@ class AgentLink {
 
   const std::string host_;
   std::string command_;  // as in AgentProcess
+  bool is_local_ = false;
   WatchedProcess process_;
   const std::int64_t peer_timeout_ms_;
   const Duration arrival_limit_;

@@ -22,16 +22,16 @@ void add_indented(std::vector<std::string>& lines, const std::vector<std::string
 
 }  // namespace
 
-Status AgentStarter::start(const Links& links) {
+std::optional<AgentStarter::Failure> AgentStarter::start(const Links& links) {
   const auto is_queued = [](const auto& link) { return link->phase == AgentLink::Phase::queued; };
   if (dialled_ && !command_for_) {
-    if (dialled_->is_started()) return {};
+    if (dialled_->is_started()) return std::nullopt;
     if (const Status started = dialled_->start(); !started.is_ok())
-      return {started.code(), fmt::format("no agent has started on any host: {}", started.message())};
+      return Failure{nullptr, fmt::format("no agent has started on any host: {}", started.message())};
     for (const auto& link : links) {
       if (is_queued(link)) link->await(dialled_->command());
     }
-    return {};
+    return std::nullopt;
   }
   auto under_way = std::ranges::count_if(
       links, [](const auto& link) { return link->phase == AgentLink::Phase::arriving; });
@@ -40,7 +40,7 @@ Status AgentStarter::start(const Links& links) {
     auto process =
         command_for_ ? start_shell(command_for_(link->host())) : start_remote_agent(shell_, link->host());
     if (!process.is_ok())
-      return {process.status().code(), fmt::format("host {}: {}", link->host(), process.status().message())};
+      return Failure{link.get(), fmt::format("host {}: {}", link->host(), process.status().message())};
     if (command_for_) {
       link->await(process.take(), dialled_->expect(link->host()));
     } else {
@@ -48,7 +48,7 @@ Status AgentStarter::start(const Links& links) {
     }
     ++under_way;
   }
-  return {};
+  return std::nullopt;
 }
 
 void AgentStarter::give_up() {

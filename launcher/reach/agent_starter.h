@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "launcher/reach/agent_link.h"
 #include "launcher/reach/dialled_agents.h"
 #include "launcher/reach/remote_shell.h"
-#include "runtime/base/status.h"
 
 namespace dabke::launcher {
 
@@ -31,9 +31,12 @@ class AgentStarter {
     command_for_ = std::move(command_for);
   }
 
-  /// Starts queued agents, as many at the same time as is allowed. The error names the one that cannot be
-  /// started.
-  Status start(const Links& links);
+  struct Failure {
+    AgentLink* link = nullptr;  // of the agent that cannot be started; null: srun cannot, so none can
+    std::string why;            // one line
+  };
+  /// Starts queued agents, as many at the same time as is allowed. Stops at the first that cannot be started.
+  std::optional<Failure> start(const Links& links);
   /// True if the process that has started an agent ends some time after the agent. srun does.
   bool ends_late(const AgentLink& link) const { return command_for_ && !link.is_local(); }
   /// Abandons agents that have not arrived.

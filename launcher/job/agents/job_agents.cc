@@ -39,10 +39,21 @@ AgentLink& JobAgents::add(std::string host, PrepareMessage prepare) {
 void JobAgents::start() {
   if (refused_with_) return;
   is_started_ = settings_.is_elastic;
-  if (const Status started = starter_.start(agents_); !started.is_ok()) {
-    log_.log(started.message());
-    refuse(1);
+  while (const auto failure = starter_.start(agents_)) {
+    if (settings_.is_elastic && failure->link != nullptr) {
+      give_up(*failure->link, {failure->why});
+      continue;
+    }
+    log_.log(failure->why);
+    return refuse(1);
   }
+}
+
+/// In an elastic job: the agent cannot take ranks.
+void JobAgents::give_up(AgentLink& agent, const std::vector<std::string>& lines) {
+  agent.phase = AgentLink::Phase::lost;
+  agent.close();
+  reports_.agent_lost(agent, lines, false);
 }
 
 void JobAgents::refuse(int exit_code) {
@@ -159,11 +170,7 @@ void JobAgents::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
 void JobAgents::take_failure(AgentLink& agent, const FailedMessage& failed) {
   const std::string why =
       agent.is_local() ? failed.why : fmt::format("host {}: {}", agent.host(), failed.why);
-  if (settings_.is_elastic) {
-    agent.phase = AgentLink::Phase::lost;
-    agent.close();
-    return reports_.agent_lost(agent, {why}, false);
-  }
+  if (settings_.is_elastic) return give_up(agent, {why});
   log_.log(why);
   refused_with_ = refused_with_.value_or(failed.exit_code);
   if (is_started_) return reports_.start_failed(agent);
@@ -180,6 +187,13 @@ void JobAgents::open_store_connection(AgentLink& agent, std::int64_t connection)
 void JobAgents::take_arrivals(const std::vector<pollfd>& entries) {
   const auto lines = starter_.take_arrivals(agents_, entries);
   if (lines.empty() || refused_with_) return;
+  if (settings_.is_elastic) {
+    for (const std::string& line : lines) log_.log(line);
+    for (const auto& agent : agents_) {
+      if (agent->phase == AgentLink::Phase::arriving && !agent->is_local()) give_up(*agent, {});
+    }
+    return;
+  }
   for (const std::string& line : lines) log_.log(line);
   refuse(1);
 }

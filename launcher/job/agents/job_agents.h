@@ -73,6 +73,7 @@ class JobAgents {
   void take_frames(AgentLink& agent);
   void take_frame(AgentLink& agent, const FrameChannel::Frame& frame);
   void take_failure(AgentLink& agent, const FailedMessage& failed);
+  void give_up(AgentLink& agent, const std::vector<std::string>& lines);
   void open_store_connection(AgentLink& agent, std::int64_t connection);
   void take_arrivals(const std::vector<pollfd>& entries);
   void order_when_greeted();

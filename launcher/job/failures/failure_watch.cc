@@ -61,7 +61,6 @@ std::optional<RankEnd> FailureWatch::settle(const JobRanks& ranks, TimePoint now
   const std::vector<RankEnd> all = ends();
   const RankEnd* first = first_failure(all);
   if (first == nullptr || ranks.have_all_ended()) return std::nullopt;
-  if (policy_.after(*first) == FailurePolicy::Answer::go_on) return std::nullopt;
   return *first;
 }
 

@@ -19,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/job/failures/failure_policy.h"
 #include "launcher/job/job_ranks.h"
 #include "launcher/verdict/outcome.h"
 #include "runtime/base/clock.h"
@@ -29,9 +28,6 @@ namespace dabke::launcher {
 
 class FailureWatch {
  public:
-  /// Stores a reference to `policy`.
-  explicit FailureWatch(const FailurePolicy& policy) : policy_(policy) {}
-
   /// Takes a line of a rank's stderr, which may blame another rank.
   void take_error_line(Rank speaker, std::string_view line);
   void take_end(RankEnd end, TimePoint now);
@@ -47,7 +43,7 @@ class FailureWatch {
   std::optional<TimePoint> look_at() const { return look_at_; }
   /// Returns the time until which the caller waits for the states of processes before it calls settle().
   TimePoint begin_look(TimePoint now);
-  /// Returns the first failure, once it is clear, if other ranks must be ended because of it.
+  /// Returns the first failure, once it is clear, if other ranks still run.
   std::optional<RankEnd> settle(const JobRanks& ranks, TimePoint now);
 
   /// All ends so far, in the order of their reports, with the other ranks' blame.
@@ -58,7 +54,6 @@ class FailureWatch {
   bool is_somebody_ending(const JobRanks& ranks) const;
   bool is_blamed_awaited(const JobRanks& ranks) const;
 
-  const FailurePolicy& policy_;
   std::vector<RankEnd> ends_;
   // The blamed ranks, each with the first text that blames it.
   std::map<Rank, std::string> blamed_;

@@ -1,8 +1,12 @@
 #include "launcher/cli/job_hosts.h"
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include <catch2/catch.hpp>
+
+#include "tests/temporary_directory.h"
 
 namespace dabke::test {
 using namespace launcher;
@@ -47,6 +51,52 @@ TEST_CASE("a batch system's hosts are those of the job, unless the command line 
   REQUIRE(named.is_ok());
   CHECK(named->hosts == std::vector<Host>{{"other.invalid", 3}});
   CHECK_FALSE(named->is_allocated);
+}
+
+TEST_CASE("a discovery script is the only source of hosts, also inside a batch system") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/nodes";
+  std::ofstream(file) << "node1.invalid\nnode2.invalid\n";
+  for (const auto& variables : std::vector<std::map<std::string, std::string>>{
+           {},
+           kSlurm,
+           {{"PBS_JOBID", "8"}, {"PBS_NODEFILE", file}},
+           {{"LSB_JOBID", "9"}, {"LSB_HOSTS", "node1.invalid"}}}) {
+    const Environment environment = environment_of(variables);
+    Options options{.num_proc = 2, .elastic = ElasticOptions{.min_np = 1}};
+    CHECK_FALSE(hosts_of_job(options, environment)->hosts.empty());
+    options.elastic->discovery_script = "./hosts.sh";
+    const auto found = hosts_of_job(options, environment);
+    REQUIRE(found.is_ok());
+    CHECK(found->hosts.empty());
+    CHECK(found->source == "--host-discovery-script");
+    CHECK_FALSE(found->is_allocated);
+    CHECK(found->here == this_host_name());
+  }
+}
+
+TEST_CASE(
+    "inside a Slurm job, a discovery script may list the hosts that srun reaches, unless ssh is asked for") {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.path() + "/srun") << "#!/bin/sh\n";
+  std::filesystem::permissions(directory.path() + "/srun", std::filesystem::perms::owner_all);
+  auto variables = kSlurm;
+  variables["SLURM_JOB_NODELIST"] = "node1.invalid,localhost";
+  variables["PATH"] = directory.path();
+  Options options{.elastic = ElasticOptions{.discovery_script = "./hosts.sh"}};
+  const auto found = hosts_of_job(options, environment_of(variables));
+  REQUIRE(found.is_ok());
+  CHECK(found->by_slurm);
+  CHECK(found->slurm_job == "Slurm job 7");
+  CHECK(found->slurm_hosts == std::vector<Host>{{"node1.invalid", 2}, {"localhost", 2}});
+  CHECK(found->here == "localhost");
+  CHECK(found->hosts.empty());
+  options.launcher = "ssh";
+  const auto by_ssh = hosts_of_job(options, environment_of(variables));
+  REQUIRE(by_ssh.is_ok());
+  CHECK_FALSE(by_ssh->by_slurm);
+  CHECK(by_ssh->slurm_job.empty());
+  CHECK(by_ssh->slurm_hosts.empty());
 }
 
 }  // namespace dabke::test

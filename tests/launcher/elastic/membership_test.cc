@@ -353,6 +353,22 @@ TEST_CASE("a rank lost while others have ended well leaves the survivors an epoc
   }
 }
 
+TEST_CASE("once a rank has ended well, the survivors of a loss go on whatever their number: nobody comes") {
+  Played job = running(four_of(4));  // the default: --min-np is -np
+  job.ends(0, "");
+  job.ends(1);
+  job.comes(2, 1, 1);
+  CHECK(job.plan.epoch == 1);
+  job.comes(3, 1, 1);
+  CHECK(job.members() == std::vector{2, 3});
+  job.ends(3);
+  job.comes(2, 2, 2);
+  CHECK(job.members() == std::vector{2});
+  job.ends(2, "");
+  REQUIRE(job.end);
+  CHECK_FALSE(job.end->is_failure);
+}
+
 TEST_CASE("processes that end before init") {
   Played job(four_of(2));
   SECTION("well, all of them") {
@@ -414,7 +430,5 @@ TEST_CASE("a lost host is left out for its cooldown, and comes back") {
   job.passes(1s);
   CHECK(job.starts.size() == 6);
 }
-
-/// Plays a job by chance, and checks after each event what must always hold.
 
 }  // namespace dabke::test

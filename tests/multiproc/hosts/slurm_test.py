@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -141,6 +142,23 @@ class SlurmJobs(unittest.TestCase):
             "dabkerun: epoch 2: rank 3 (host host2) was killed by SIGKILL (signal 9) at ", follower.text
         )
         self.assertIn("was lost with the agent of its host at ", follower.text)
+
+    def test_a_discovery_script_lists_the_hosts_of_an_elastic_job_and_may_list_those_of_the_allocation(self):
+        with tempfile.TemporaryDirectory() as directory:
+            hosts = pathlib.Path(directory) / "hosts"
+            hosts.write_text("host2:1\n")
+            script = ["--host-discovery-script", f"cat {hosts}"]
+            job = self.cluster.start([DABKERUN, "--min-np", "1", *script, EPOCH_WORKER, "1000000", "1000"])
+            follower = Follower(job)
+            follower.wait_for("[0]<stdout>:epoch 1 rank 0 of 1")
+            self.assertNotIn("slot host1:", follower.text)
+            (new := hosts.with_suffix(".new")).write_text("host2:1\nhost9:1\nhost1:1\n")
+            new.rename(hosts)
+            follower.wait_for("[1]<stdout>:epoch 2 rank 1 of 2")
+            follower.wait_for("dabkerun: host host9 does not belong to Slurm job ")
+            self.assertIn("slot host1:0 is pid ", follower.text)
+            job.send_signal(signal.SIGTERM)
+            follower.finish()
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
         for _ in range(4):  # a busy machine may make a host late for an examination

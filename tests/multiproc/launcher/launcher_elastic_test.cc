@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -82,16 +83,33 @@ std::string content_of(const std::filesystem::path& path) {
   return text.str();
 }
 
+template <class Condition>
+bool comes_true(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
 /// Waits until the file has the records of some steps.
 bool wait_for_records(const std::string& path) {
   constexpr std::uintmax_t kSomeSteps = 8000;  // bytes, of which the head takes 1,100
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  return comes_true([&] {
+    std::error_code error;
+    return std::filesystem::file_size(path, error) >= kSomeSteps && !error;
+  });
+}
+
+bool has_socket(pid_t pid) {
   std::error_code error;
-  while (std::filesystem::file_size(path, error) < kSomeSteps || error) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(10ms);
+  for (std::filesystem::directory_iterator each("/proc/" + std::to_string(pid) + "/fd", error), end;
+       !error && each != end; each.increment(error)) {
+    if (std::filesystem::read_symlink(each->path(), error).string().starts_with("socket:")) return true;
+    error.clear();  // it was closed meanwhile
   }
-  return true;
+  return false;
 }
 
 /// The memory for collectives that the process has mapped, by inode: memory that ranks of a host share, and
@@ -234,16 +252,20 @@ TEST_CASE("a discovery script that never gives a list ends the job after the ela
 }
 
 TEST_CASE("the last lines of an elastic job name who was lost, where and when, and why the job ends") {
-  ElasticRun job({"-H", "localhost:2", "-np", "2", "--min-np", "1", "--reset-limit", "0"});
-  const pid_t second = job.pid_of("localhost:1");
+  ElasticRun job({"-H", "localhost:3", "-np", "3", "--min-np", "1", "--reset-limit", "1",
+                  "--blacklist-cooldown-range", "300", "300"});
+  const pid_t second = job.pid_of("localhost:1"), third = job.pid_of("localhost:2");
+  REQUIRE(job.wait_for_rank(2, 3));
+  send_signal(third, SIGKILL);
   REQUIRE(job.wait_for_rank(1, 2));
-  send_signal(second, SIGKILL);
+  send_signal(second, SIGTERM);
   const Finished end = job.finish();
   INFO(end.error);
-  CHECK(end.exit_code == 137);
+  CHECK(end.exit_code == 143);
   CHECK_THAT(end.error,
-             Contains("dabkerun: lost: rank 1 (host localhost) was killed by SIGKILL (signal 9) at ") &&
-                 Contains("the job failed in epoch 1: --reset-limit 0 allows no further change"));
+             Contains("dabkerun: lost: rank 2 (host localhost) was killed by SIGKILL (signal 9) at ") &&
+                 Contains("dabkerun: lost: rank 1 (host localhost) was killed by SIGTERM (signal 15) at ") &&
+                 Contains("the job failed in epoch 2: --reset-limit 1 allows no further change"));
 }
 
 TEST_CASE(
@@ -293,6 +315,81 @@ TEST_CASE(
   }
   CHECK_THAT(end.error, !Contains("killed") && Contains("the job had 3 epochs, and lost no rank"));
   CHECK_THAT(end.out, Contains("[1]<stdout>:done ") && !Contains("error"));
+}
+
+TEST_CASE("ranks of this host leave when its agent gets SIGTERM, although the script calls it localhost") {
+  const TemporaryDirectory directory;
+  ElasticRun job(
+      {"--min-np", "1", "-np", "2", "--host-discovery-script", "printf 'localhost:1\\nother.invalid:1\\n'",
+       "--remote-shell", make_remote_shell(directory)},
+      Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  const pid_t agent = parent_of(parent_of(job.pid_of("localhost:0")));
+  REQUIRE(agent != job.pid());
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(agent, SIGTERM);
+  REQUIRE(job.wait_for_rank(0, 1));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("rank 0 (host localhost) leaves: host localhost is no longer listed") &&
+                            Contains("and lost no rank"));
+  CHECK_THAT(end.out, Contains("epoch 2 rank 0 of 1 former 1 "));
+}
+
+TEST_CASE("a lost agent of this host leaves out all of its slots, although the script calls it localhost") {
+  const TemporaryDirectory directory;
+  const bool is_local = GENERATE(true, false);
+  const std::string lost = is_local ? "localhost" : "lost.invalid";
+  ElasticRun job({"--min-np", "1", "-np", "2", "--max-np", "2", "--blacklist-cooldown-range", "300", "300",
+                  "--host-discovery-script", "printf 'first.invalid:1\\n" + lost + ":2\\nlast.invalid:1\\n'",
+                  "--remote-shell", make_remote_shell(directory)},
+                 Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  const pid_t agent = parent_of(parent_of(job.pid_of(lost + ":0")));
+  REQUIRE(job.wait_for_rank(1, 2));
+  send_signal(agent, SIGKILL);
+  REQUIRE(job.wait_for_output("rank 1 of 2", 2));  // in epoch 2, or in epoch 3 if the new process comes later
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.out, Contains("slot last.invalid:0 is pid ") && !Contains("slot " + lost + ":1 "));
+}
+
+TEST_CASE(
+    "a host that the script lists and that is not in the Slurm job is left out, and the reason is given") {
+  const TemporaryDirectory directory;
+  write_file(directory / "srun", "#!/bin/sh\n");
+  std::filesystem::permissions(directory / "srun", std::filesystem::perms::owner_all);
+  const char* const path = std::getenv("PATH");
+  ElasticRun job(
+      {"--min-np", "1", "-np", "1", "--host-discovery-script", "printf 'localhost:1\\nother.invalid:2\\n'"},
+      Words{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=1",
+            "PATH=" + directory.path() + ":" + (path != nullptr ? path : "")});
+  REQUIRE(job.wait_for_rank(0, 1));
+  REQUIRE(
+      job.wait_for_error("host other.invalid does not belong to Slurm job 7, so srun cannot start ranks "
+                         "there: list hosts of that job, or use --launcher ssh\n"));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, !Contains("no process") && !Contains("lost: "));
+}
+
+TEST_CASE("a host whose agent cannot be started is lost like any other, and the job goes on") {
+  const TemporaryDirectory directory;
+  const std::string hosts = directory / "hosts", shell = directory / "later";
+  write_file(hosts, "localhost:1\n");
+  ElasticRun job(
+      {"--min-np", "1", "-np", "1", "--host-discovery-script", "cat " + hosts, "--remote-shell", shell},
+      Words{"DABKE_PEER_TIMEOUT_SECONDS=60"});
+  REQUIRE(job.wait_for_rank(0, 1));
+  write_file(hosts, "localhost:1\nother.invalid:1\n");
+  REQUIRE(job.wait_for_error("host other.invalid: cannot run " + shell + ": No such file"));
+  std::filesystem::rename(make_remote_shell(directory), shell);
+  REQUIRE(job.wait_for_rank(1, 2));
+  const Finished end = job.stop_and_finish();
+  INFO(end.error);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.error, Contains("the job had 2 epochs, and lost no rank"));
 }
 
 TEST_CASE("a stopped rank is slow for the peer timeout, and then lost") {
@@ -397,6 +494,27 @@ TEST_CASE("Ctrl-C ends an elastic job") {
   REQUIRE(job.wait_for_rank(1, 2));
   job.signal(SIGINT);
   CHECK(job.finish().exit_code == 130);
+}
+
+TEST_CASE(
+    "nothing is left of an elastic job after kill -9 of dabkerun, not even a spare that waits in init") {
+  const TemporaryDirectory directory;
+  const std::string mark = "TEST_MARK=" + directory.path();
+  ElasticRun job({"-H", "localhost:2,other.invalid:2", "-np", "3", "--max-np", "3", "--spares", "1",
+                  "--remote-shell", make_remote_shell(directory)},
+                 Words{mark});
+  REQUIRE(job.wait_for_rank(2, 3));
+  REQUIRE(job.wait_for_output(" is pid ", 4));
+  std::vector<pid_t> workers;
+  for (const int worker : {0, 1, 2, 3}) workers.push_back(worker_with(mark, worker));
+  for (const pid_t pid : workers) {
+    REQUIRE(pid > 0);
+    REQUIRE(comes_true([&] { return has_socket(pid); }));  // in init, which connects to the store
+    CHECK_FALSE(is_gone(pid));
+  }
+  job.signal(SIGKILL);
+  CHECK(job.finish().exit_code == 137);
+  CHECK(comes_true([&] { return processes_with(mark).empty(); }));
 }
 
 TEST_CASE("output files of an elastic job belong to slots, and have a line for each change") {

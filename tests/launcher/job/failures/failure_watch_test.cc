@@ -10,16 +10,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const EndAllPolicy kEndAll;
-
-class GoOnPolicy final : public FailurePolicy {
- public:
-  Answer after(const RankEnd&) const override { return Answer::go_on; }
-};
-
 /// A job of so many running ranks, and the watch over it. Moments count from the first end of a rank.
 struct WatchedJob {
-  explicit WatchedJob(int size, const FailurePolicy& policy = kEndAll) : watch(policy) {
+  explicit WatchedJob(int size) {
     for (int rank = 0; rank < size; ++rank) {
       ranks.add({.rank = rank, .size = size, .host = "ada"}, nullptr);
       ranks.set_started(rank, 100 + rank, 200 + rank);
@@ -186,14 +179,6 @@ TEST_CASE(
   over.end(1, 1);
   CHECK(over.settle(10ms) == -1);
   CHECK(over.watch.is_closed());
-}
-
-TEST_CASE("a policy of going on is asked once, and nothing is announced then") {
-  const GoOnPolicy go_on;
-  WatchedJob job(2, go_on);
-  job.end(0, 1);
-  CHECK(job.settle(10ms) == -1);
-  CHECK(job.watch.is_closed());
 }
 
 TEST_CASE("what Slurm kills with its srun counts as lost with the agent, but what ended by itself does not") {
