@@ -353,7 +353,8 @@ TEST_CASE("a rank lost while others have ended well leaves the survivors an epoc
   }
 }
 
-TEST_CASE("once a rank has ended well, the survivors of a loss go on whatever their number: nobody comes") {
+TEST_CASE(
+    "once a rank has ended well, the survivors of a loss go on, although they are fewer than --min-np") {
   Played job = running(four_of(4));  // the default: --min-np is -np
   job.ends(0, "");
   job.ends(1);
