@@ -138,6 +138,7 @@ class State:
         if self._syncs == before:  # a subclass has a sync of its own
             self._note_synced(epoch)
         if is_changed:
+            epochs.drop_in_flight()  # a commit in the midst of a step has its sums, and a new rank their copy
             self.on_reset()
 
     def _note_synced(self, epoch: epochs.Epoch) -> None:
