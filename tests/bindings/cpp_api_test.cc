@@ -1,5 +1,6 @@
 // The C++ wrapper over the installed library's API, in a job of one rank.
 #include "dabke/dabke.hpp"
+#include "dabke/elastic.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -161,6 +162,30 @@ TEST_CASE("freeing memory waits for the operations that use it") {
     handles.push_back(dabke::allreduce_async("x" + std::to_string(i), dabke::Tensor(data, {1'000'000})));
   dabke_free(data);
   for (const dabke::Handle& handle : handles) CHECK(handle.poll());
+}
+
+TEST_CASE("steps since a commit of an elastic state count once, if ranks are lost in the next sync too") {
+  const dabke::Session session;
+  const auto mark = [](int steps) {
+    for (int i = 0; i < steps; ++i) dabke::mark_step(0);
+  };
+  int value = 1;
+  dabke::elastic::State state;
+  state.add(value);
+  mark(4);
+  state.sync(dabke::current_epoch());
+  CHECK(state.lost_steps() == 1);
+  mark(3);
+  state.commit();
+  mark(2);
+  CHECK(state.lost_steps() == 3);
+  value = 7;
+  state.restore();
+  CHECK(value == 1);
+  const bool is_in_a_step = false;
+  CHECK(state.lost_steps(is_in_a_step) == 0);
+  mark(1);
+  CHECK(state.lost_steps() == 2);
 }
 
 TEST_CASE("a NUL in a name or a path is refused, by every function that takes one") {

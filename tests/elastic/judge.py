@@ -1,7 +1,9 @@
 """Judges a random elastic job by the logs of its processes.
 
 1. Each step's sum is that of the samples which the members of its epoch brought, and is equal on all of them.
+   The inexact sum is equal bit for bit, and within rounding of arithmetic.
 2. The weights after a step are those before it plus the sum. Where a step was repeated, the last one counts.
+   Inexact weights are equal bit for bit on all members, also after a change.
 3. Each sample comes once a pass, but for repeated steps.
 4. An epoch begins with the newest commit of its members, on all of them.
 5. The job ends with status 0, and its last members have equal weights. It may also fail for a reason that
@@ -20,6 +22,14 @@ REASONS = {
 
 def contribution(sample, number):
     return [1.0, sample + 1.0, (sample + 1.0) ** 2, number + 1.0]
+
+
+ROUNDINGS = 2.0**-20  # more than that of each part and each addition of a sum of 8 parts in float32
+
+
+def thirds(sample):
+    """Returns the part of a sample in the inexact sum, not rounded."""
+    return [(sample + 1) / divisor for divisor in (3, 5, 7, 9)]
 
 
 class Judge:
@@ -47,6 +57,7 @@ class Judge:
 
     def judge(self, status, errors):
         self._check_sums()
+        self._check_inexact_sums()
         self._check_weights()
         self._check_samples()
         self._check_epochs()
@@ -71,6 +82,20 @@ class Judge:
                     )
                 if each["weights"] != ends[0]["weights"]:
                     self.complain(f"epoch, step {place}: ranks have different weights")
+
+    def _check_inexact_sums(self):
+        for place, ends in self.ends.items():
+            exact = [0.0] * 4
+            for each in self.begins[place]:
+                for sample in each["samples"]:
+                    exact = [a + b for a, b in zip(exact, thirds(sample))]
+            for each in ends:
+                who = f"epoch, step {place}: rank {each['rank']}"
+                if any(abs(a - b) > ROUNDINGS * b for a, b in zip(each["inexact"], exact)):
+                    self.complain(f"{who} has the inexact sum {each['inexact']}, not about {exact}")
+                for what in ("inexact_bits", "inexact_weights_bits"):
+                    if each[what] != ends[0][what]:
+                        self.complain(f"{who} has other {what} than rank {ends[0]['rank']}")
 
     def _check_weights(self):
         for (epoch, step), ends in self.ends.items():
@@ -123,7 +148,9 @@ class Judge:
             if not finishes:
                 self.complain("the job ended with status 0, and no rank has finished")
             for each in finishes:
-                if each["weights"] != finishes[0]["weights"] or each["step"] != self.plan.steps:
+                names = ("weights", "inexact_weights_bits")
+                is_equal = all(each[name] == finishes[0][name] for name in names)
+                if not is_equal or each["step"] != self.plan.steps:
                     self.complain(
                         f"worker {each['worker']} finished at step {each['step']} with other weights"
                     )

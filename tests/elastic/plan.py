@@ -44,6 +44,10 @@ def make(seed, most_hosts=1, most_ranks=6):
     chance = random.Random(seed)
     hosts = chance.randint(1, most_hosts)
     ranks = chance.randint(max(2, hosts), most_ranks)
+    if (
+        hosts == 1 and random.Random(f"alone {seed}").random() < 0.1
+    ):  # other plans are as they would be without
+        ranks = 1
     slots = [1 + (ranks - hosts + host) // hosts for host in range(hosts)]
     plan = Plan(
         seed=seed,

@@ -7,7 +7,10 @@ The environment gives the plan:
     ELASTIC_PAUSE   seconds of each step
     ELASTIC_DEATHS  JSON: by worker number, the phase, the visit of it, and the seconds from its beginning at
                     which the process kills itself
-    ELASTIC_MISTAKE the planted mistake: ignore-roster
+    ELASTIC_MISTAKE the planted mistake: ignore-roster, or one-rounds (one rank rounds a sum otherwise)
+
+A step has two gradients. That of whole numbers is exact in any order of adding. The other one, thirds in
+float32, is not: its bits are equal only if all ranks have added in the same order.
 """
 
 import json
@@ -79,6 +82,18 @@ def order_of(number):
     return order
 
 
+def thirds(samples):
+    """The inexact gradient of samples. A rank without a sample brings zeros."""
+    total = np.zeros(4, dtype=np.float32)
+    for sample in samples:
+        total += np.float32(sample + 1) / np.arange(3, 11, 2, dtype=np.float32)
+    return total
+
+
+def bits_of(array):
+    return array.tobytes().hex()
+
+
 def contribution(sample, number):
     return np.array([1, sample + 1, (sample + 1) ** 2, number + 1], dtype=np.float64)
 
@@ -98,12 +113,24 @@ def train(state):
         facts = {"epoch": epoch.number, "rank": epoch.rank, "size": epoch.size, "step": state.step}
         log("begin", number=state.number, samples=mine, **facts)
         total = dabke.allreduce(gradient, op=dabke.Sum, name="gradient")
+        inexact = dabke.allreduce(thirds(mine), op=dabke.Sum, name="inexact")
+        if MISTAKE == "one-rounds" and epoch.rank == epoch.size - 1:
+            inexact[0] = np.nextafter(inexact[0], np.float32(np.inf))
         state.weights = state.weights + total
+        state.inexact_weights = state.inexact_weights + inexact
         state.done = [*state.done, *batch]
         if len(state.done) == SAMPLES:
             state.done, state.number = [], state.number + 1
         state.step += 1
-        log("end", total=total.tolist(), weights=state.weights.tolist(), **facts)
+        log(
+            "end",
+            total=total.tolist(),
+            weights=state.weights.tolist(),
+            inexact=inexact.tolist(),
+            inexact_bits=bits_of(inexact),
+            inexact_weights_bits=bits_of(state.inexact_weights),
+            **facts,
+        )
         time.sleep(PAUSE)
         state.commit()
         log("commit", **facts)
@@ -115,7 +142,9 @@ def main():
         plant_ignore_roster()
     with Phase("init"):
         dabke.init()
-    state = LoggedState(step=0, number=0, done=[], weights=np.zeros(4))
+    state = LoggedState(
+        step=0, number=0, done=[], weights=np.zeros(4), inexact_weights=np.zeros(4, np.float32)
+    )
     real = dabke.next_epoch
 
     def next_epoch(*arguments):
@@ -126,7 +155,12 @@ def main():
 
     epochs.next_epoch = next_epoch
     train(state)
-    log("finish", weights=state.weights.tolist(), step=state.step)
+    log(
+        "finish",
+        weights=state.weights.tolist(),
+        inexact_weights_bits=bits_of(state.inexact_weights),
+        step=state.step,
+    )
     dabke.shutdown()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from . import _core, process_sets as sets
 from ._bootstrap.launcher_store import open_store
@@ -16,6 +18,7 @@ __all__ = ["Epoch", "LostRank", "announced_changes", "current_epoch", "is_elasti
 _RUN_KEY = "python/elastic.run"  # in dabkerun's store, once a process has begun elastic.run
 
 _hooks: list[Callable[[], object]] = []
+_optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those with the work of an unfinished step
 _changes = 0
 _has_begun_run = False
 
@@ -23,6 +26,21 @@ _has_begun_run = False
 def at_epoch_change(hook: Callable[[], object]) -> None:
     """Calls a function of a frontend at the end of each ``next_epoch``."""
     _hooks.append(hook)
+
+
+def drop_at_epoch_change(optimizer: Any) -> None:
+    """Calls ``optimizer._drop_in_flight()`` at the end of each ``next_epoch``, as long as the object lives.
+
+    So no rank goes on with a step that it has begun with other ranks, whether or not the optimizer is in a
+    state. New ranks begin with a whole step.
+    """
+    _optimizers.add(optimizer)
+
+
+def drop_in_flight() -> None:
+    """Drops the reductions, the sums and the counts of all steps that are not complete."""
+    for optimizer in _optimizers:
+        optimizer._drop_in_flight()
 
 
 def epoch_changes() -> int:
@@ -36,6 +54,7 @@ def note_change() -> None:
     _changes += 1
     for hook in _hooks:
         hook()
+    drop_in_flight()
 
 
 def note_run() -> None:

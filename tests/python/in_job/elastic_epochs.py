@@ -15,12 +15,13 @@ class Epochs:
 
     Attributes:
         left: the commits with which the rank has left epochs.
+        repeated: the numbers of repeated steps, with which it has left them.
         changes: the number of announced changes.
     """
 
     def __init__(self, monkeypatch):
         self.rank, self.size = dabke.rank(), dabke.size()
-        self.left = []
+        self.left, self.repeated = [], []
         self.changes = 0
         self._rosters = []
         self._number = 1000
@@ -53,6 +54,7 @@ class Epochs:
 
     def next_epoch(self, commit=None, repeated_steps=0):
         self.left.append(commit)
+        self.repeated.append(repeated_steps)
         roster = self._rosters.pop(0)
         if isinstance(roster, str):
             return self._epoch(None, (), (), left=roster)

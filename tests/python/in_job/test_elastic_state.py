@@ -8,7 +8,7 @@ import pytest
 
 import dabke
 from dabke._frontend import elastic
-from dabke._frontend.elastic import failures, packing
+from dabke._frontend.elastic import failures, packing, state as elastic_state
 from dabke.errors import AbortedError, InvalidArgumentError, MismatchError, PeerLostError
 from elastic_epochs import Epochs, batches_run
 
@@ -243,6 +243,35 @@ def test_the_loop_restores_the_commit_after_a_failure_and_goes_on(job, epochs):
 
     assert train(state, stop=4) == [1, 2, 3, 4]
     assert epochs.left == [2] and state._number == 4
+
+
+def test_steps_since_a_commit_count_once_if_ranks_are_lost_in_the_next_syncs_too(job, epochs, monkeypatch):
+    marked = []
+    monkeypatch.setattr(elastic_state, "marked_steps", lambda: len(marked))
+    state = elastic.ObjectState(step=0)
+    sync = state.sync
+
+    def sync_that_fails_twice():
+        if len(epochs.left) in (1, 2):
+            raise PeerLostError("lost")
+        sync()
+
+    state.sync = sync_that_fails_twice
+    for _ in range(4):
+        epochs.then(newest=1, holders=range(job.size))
+
+    @elastic.run
+    def train(state):
+        if len(epochs.left) == 4:
+            return
+        if not epochs.left:
+            marked.extend("steps of the first commit")
+            state.commit()
+        marked.extend(range(2))
+        raise PeerLostError("lost")
+
+    train(state)
+    assert epochs.repeated == [3, 0, 0, 3]
 
 
 def test_the_loop_keeps_the_values_after_a_change_of_hosts(job, epochs):

@@ -9,6 +9,7 @@ import jax.numpy as jnp  # noqa: E402
 import dabke.jax as hvd  # noqa: E402
 from dabke._frontend.elastic import failures  # noqa: E402
 from dabke.errors import MismatchError  # noqa: E402
+from dabke.jax.optimizer import AccumulatedState  # noqa: E402
 from elastic_epochs import Epochs  # noqa: E402
 
 pytestmark = pytest.mark.two_ranks
@@ -118,3 +119,20 @@ def test_training_goes_on_after_a_failure(job, epochs):
         return state.weights
 
     assert train(state).tolist() == [5.0] * 4
+
+
+def test_passes_that_did_not_complete_a_step_are_dropped(job, epochs):
+    """The last rank is new. It gets the sums of rank 0, and drops them like all others."""
+    is_new = job.rank == job.size - 1
+    done = AccumulatedState({"trace": jnp.ones(2)}, [jnp.full(3, 5.0)], jnp.int32(1))
+    none = AccumulatedState({"trace": jnp.zeros(2)}, [jnp.zeros(3)], jnp.int32(0))
+    state = hvd.elastic.ObjectState(optimizer=(none if is_new else done, "rest"), step=0)
+    if not is_new:
+        state._number = 6
+        state.commit()
+    epochs.begin(newest=7, holders=range(job.size - 1), former_ranks=(*range(job.size - 1), -1))
+    state._begin_epoch()
+    found, rest = state.optimizer
+    assert isinstance(found, AccumulatedState) and rest == "rest"
+    assert found.inner["trace"].tolist() == [1.0, 1.0]
+    assert found.sums[0].tolist() == [0.0] * 3 and int(found.passes) == 0

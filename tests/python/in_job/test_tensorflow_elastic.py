@@ -95,3 +95,40 @@ def test_a_graph_goes_on_after_a_failure(job, epochs):
 
     train(state)
     assert weights.numpy().tolist() == [5.0] * 4
+
+
+@pytest.mark.parametrize("change", ["a failure", "hosts"])
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("kind", ["keras", "v1"])
+def test_passes_that_did_not_complete_a_step_are_counted_anew(job, epochs, kind, traced, change):
+    weight = tf.Variable([0.0, 0.0])
+    plain = {"keras": tf.keras.optimizers.SGD, "v1": tf.compat.v1.train.GradientDescentOptimizer}[kind](1.0)
+    optimizer = hvd.DistributedOptimizer(plain, backward_passes_per_step=2)
+    state = hvd.elastic.TensorFlowState(variables=[weight], step=0)
+    epochs.then(newest=int(change == "hosts"), holders=range(job.size))
+
+    def one_pass(factor):
+        with tf.GradientTape() as tape:
+            loss = factor * tf.reduce_sum(weight)
+        if kind == "v1":
+            pairs = optimizer.compute_gradients(lambda: factor * tf.reduce_sum(weight), [weight])
+        else:
+            pairs = [(tape.gradient(loss, weight), weight)]
+        optimizer.apply_gradients(pairs)
+
+    one_pass = tf.function(one_pass) if traced else one_pass
+
+    @hvd.elastic.run
+    def train(state):
+        if not epochs.left:
+            one_pass(tf.constant(100.0))
+            if change == "a failure":
+                raise PeerLostError("lost")
+            epochs.changes = 1
+            state.commit()
+        one_pass(tf.constant(1.0))
+        assert weight.numpy().tolist() == [0.0, 0.0]
+        one_pass(tf.constant(2.0))
+        return weight.numpy().tolist()
+
+    assert train(state) == [-3.0, -3.0]  # of two passes

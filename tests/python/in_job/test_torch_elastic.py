@@ -131,12 +131,13 @@ def test_gradients_of_an_unfinished_step_are_dropped(job, epochs):
         torch.testing.assert_close(mine, theirs)
 
 
-def test_passes_that_did_not_complete_a_step_are_counted_anew(job, epochs):
+@pytest.mark.parametrize("is_in_the_state", [True, False])
+def test_passes_that_did_not_complete_a_step_are_counted_anew(job, epochs, is_in_the_state):
     model, _ = made(distributed=False)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), backward_passes_per_step=2
     )
-    state = hvd.elastic.TorchState(model=model, optimizer=optimizer)
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer if is_in_the_state else None)
     epochs.then(newest=1, holders=range(job.size))
 
     @hvd.elastic.run

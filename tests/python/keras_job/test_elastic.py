@@ -142,6 +142,24 @@ def test_gradients_of_passes_that_did_not_complete_a_step_are_dropped(job, epoch
     assert own and all(not numpy.any(each.numpy()) for each in own)
 
 
+def test_gradients_of_unfinished_passes_are_dropped_also_by_an_optimizer_outside_of_the_state(job, epochs):
+    made = distributed(backward_passes_per_step=2)
+    state = hvd.elastic.ObjectState(epoch=0)
+    epochs.then(newest=1, holders=range(job.size))
+    x, y = job.own(*job.data(8 * job.size))
+
+    @hvd.elastic.run
+    def train(state):
+        if not epochs.left:
+            made.fit(x, y, batch_size=8, verbose=0)  # one pass of two
+            epochs.changes = 1
+            state.commit()
+
+    train(state)
+    own = made.optimizer._rank_state.own
+    assert own and all(not numpy.any(each.numpy()) for each in own)
+
+
 def test_a_model_that_is_not_built_is_refused(job):
     with pytest.raises(InvalidArgumentError, match="is not built yet; build it on every rank"):
         hvd.elastic.KerasState(keras.Sequential([keras.layers.Dense(2)]))

@@ -28,9 +28,14 @@ def run_seeds(environment, *arguments):
     )
 
 
-def test_random_jobs_on_one_host(run):
-    done = run("1", "6")
+# Job 23 begins with one rank.
+@pytest.mark.parametrize(("seed", "count"), [(1, 6), (23, 1)])
+def test_random_jobs_on_one_host(run, seed, count):
+    done = run(str(seed), str(count))
     assert done.returncode == 0, done.stdout + done.stderr
+    finished = re.search(r"(\d) jobs finished their training, (\d) ended early with a loss", done.stdout)
+    assert sum(map(int, finished.groups())) == count, done.stdout
+    assert int(finished[1]) >= count // 2, done.stdout
 
 
 # In job 20036, a rank of another host dies while links are made.
@@ -40,6 +45,12 @@ def test_random_jobs_on_several_hosts(run, seed, count):
     if "NotPermitted" in done.stderr:
         pytest.skip(done.stderr.splitlines()[-1])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_judge_finds_a_rank_whose_sum_is_rounded_otherwise(run):
+    done = run("1", "1", "--mistake", "one-rounds")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"rank \d has other inexact_bits than rank", done.stdout), done.stdout
 
 
 def test_the_judge_finds_a_rank_that_ignores_who_holds_the_state(run):

@@ -1,11 +1,14 @@
-"""TensorFlow in jobs of their own: what an import leaves to the program, small thread pools, lost ranks, the
-example."""
+"""TensorFlow in jobs of their own: what an import leaves to the program, small thread pools, lost ranks, an
+elastic job, the example."""
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ended
+from killed_rank_0 import RATE, weights_by_arithmetic
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
@@ -96,6 +99,73 @@ def test_a_lost_rank_is_named_in_graphs_and_in_eager_mode(run):
     ended = run(LOST, env=QUIET, to_the_last=True)
     in_graphs = str(("AbortedError", True))
     assert ended.lines_of(0) == [f"{in_graphs} {in_graphs}", "PeerLostError True"], ended.output
+
+
+# Rank 0 is killed between the two passes of a step. Once it is replaced, both ranks take ten steps.
+ELASTIC = f"""
+    import os, signal, sys, time
+    import dabke, dabke.tensorflow as hvd
+    import tensorflow as tf
+
+    hvd.init()
+    weights = tf.Variable(tf.fill([3], float(hvd.rank())))
+    optimizer = hvd.DistributedOptimizer(
+        tf.keras.optimizers.SGD({RATE}, momentum=0.5),
+        backward_passes_per_step=2,
+        average_aggregated_gradients=True,
+    )
+    optimizer.build([weights])
+    state = hvd.elastic.TensorFlowState([weights, *optimizer.variables], step=0)
+
+    @tf.function
+    def one_pass(step, rank):
+        data = tf.stack([tf.cast(step % 8, tf.float32), rank, 1.0])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weights * data)
+        optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+
+    def one_step(epoch):
+        data = tf.constant(state.step), tf.constant(float(epoch.rank))
+        one_pass(*data)
+        if (epoch.number, epoch.rank, state.step) == (1, 0, 6):
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(tf.zeros([1]), name="between")  # the other rank has one pass, too
+        one_pass(*data)
+        state.step += 1
+        with open(f"{{sys.argv[1]}}/{{os.getpid()}}", "a") as log:
+            print(epoch.number, state.step, epoch.size, file=log)
+
+    @hvd.elastic.run
+    def train(state):
+        epoch = dabke.current_epoch()
+        steps_here = 0
+        while epoch.number == 1 or epoch.size == 1 or steps_here < 10:
+            one_step(epoch)
+            steps_here += 1
+            if epoch.number > 1:
+                time.sleep(0.01)
+            if state.step % 4 == 0:
+                state.commit()
+        return epoch
+
+    epoch = train(state)
+    print("weights", epoch.rank, epoch.size, state.step, *weights.numpy(), flush=True)
+"""
+
+
+def test_an_elastic_job_that_loses_rank_0_ends_with_the_weights_of_an_unbroken_one(program, tmp_path):
+    steps_of = tmp_path / "steps"
+    steps_of.mkdir()
+    flags = ["-np", "2", "--min-np", "1", "--max-np", "2", "--blacklist-cooldown-range", "0.1", "0.1"]
+    command = [os.environ["DABKERUN"], *flags, sys.executable, program(ELASTIC), steps_of]
+    done = ended(command, 300, {**QUIET, "DABKE_DUMP_DIR": str(tmp_path)})
+    assert done.code == 0, done.output
+    assert "epoch 2: rank 0" in done.output and "killed by SIGKILL" in done.output, done.output
+    found = sorted(line.split()[1:] for line in done.output.splitlines() if ":weights " in line)
+    assert [each[:2] for each in found] == [["0", "2"], ["1", "2"]] and found[0][2:] == found[1][2:], found
+    weights, steps_by_size = weights_by_arithmetic(steps_of, int(found[0][2]), momentum=0.5)
+    assert [float(each) for each in found[0][3:]] == pytest.approx(weights, rel=1e-5), done.output
+    assert steps_by_size[1] > 0 and steps_by_size[2] > 10, steps_by_size
 
 
 HANGS = """

@@ -74,6 +74,7 @@ class State {
   /// Sets the state of the newest commit. Does nothing before the first one.
   void restore() {
     const std::byte* from = committed_.data();
+    marked_ = detail::marked_steps;  // a loss in the next sync() repeats no step
     if (!number_) return;
     for (const std::span<std::byte> part : parts_) {
       std::memcpy(part.data(), from, part.size());
@@ -83,10 +84,11 @@ class State {
   /// Counts the commits of the job; nothing before the first one.
   std::optional<std::uint64_t> newest_commit() const { return number_; }
 
-  /// The steps since the last commit, with the one in which a rank was lost; 0 if the program marks no steps.
-  std::uint64_t lost_steps() const {
+  /// The steps since the last commit, sync() or restore(); 0 if the program marks no steps. `is_in_a_step`:
+  /// the step in which a rank was lost counts, too.
+  std::uint64_t lost_steps(bool is_in_a_step = true) const {
     const std::uint64_t marked = detail::marked_steps;
-    return marked == 0 ? 0 : marked - marked_ + 1;
+    return marked == 0 ? 0 : marked - marked_ + (is_in_a_step ? 1 : 0);
   }
 
   /// Gives every rank the newest commit of the epoch, from all ranks that hold it; in an epoch without one,
@@ -160,7 +162,7 @@ class State {
   std::vector<std::span<std::byte>> parts_;
   std::vector<std::byte> committed_, next_;
   std::optional<std::uint64_t> number_;
-  std::uint64_t marked_ = 0;  // the steps that this process had marked at the last commit
+  std::uint64_t marked_ = 0;  // the steps that this process had marked when it last had a commit's state
 };
 
 /// Runs `train` with the newest state on every rank, and again after each change of the ranks, until it
@@ -171,10 +173,11 @@ template <class Train>
 bool run(State& state, Train&& train, const std::function<void()>& on_reset = {}) {
   Epoch epoch = current_epoch();
   for (bool is_first = true;; is_first = false) {
-    bool is_lost = false;
+    bool is_lost = false, is_training = false;
     try {
       state.sync(epoch);
       if (!is_first && on_reset) on_reset();
+      is_training = true;
       train();
       return true;
     } catch (const HostsUpdated&) {
@@ -182,7 +185,7 @@ bool run(State& state, Train&& train, const std::function<void()>& on_reset = {}
       if (!is_job_failure(error) || !is_elastic()) throw;
       is_lost = true;
     }
-    epoch = next_epoch(state.newest_commit(), is_lost ? state.lost_steps() : 0);
+    epoch = next_epoch(state.newest_commit(), is_lost ? state.lost_steps(is_training) : 0);
     if (epoch.left) return false;
     if (is_lost) state.restore();
   }

@@ -30,6 +30,7 @@ from .._frontend.elastic.failures import register_translation
 from .._frontend.elastic.kinds import PLAIN
 from ..errors import HorovodInternalError
 from .errors import error_in
+from .optimizer import AccumulatedState
 
 __all__ = ["HorovodInternalError", "HostsUpdatedInterrupt", "ObjectState", "State", "run"]
 
@@ -82,6 +83,26 @@ def _loaded(leaf: Any, like: Any) -> Any:
     return jax.device_put(numpy.array(leaf.data), where)
 
 
+def _is_accumulated(node: Any) -> bool:
+    return isinstance(node, AccumulatedState)
+
+
+def _without_passes(value: Any) -> Any:
+    """Returns the value, in whose states of optimizers no pass of a step is done."""
+    nodes, form = jax.tree_util.tree_flatten(value, is_leaf=_is_accumulated)
+    if not any(map(_is_accumulated, nodes)):
+        return value
+    zeros = [
+        node._replace(
+            sums=jax.tree_util.tree_map(jnp.zeros_like, node.sums), passes=jnp.zeros_like(node.passes)
+        )
+        if _is_accumulated(node)
+        else node
+        for node in nodes
+    ]
+    return jax.tree_util.tree_unflatten(form, zeros)
+
+
 def _is_copy(leaf: Any) -> bool:
     return isinstance(leaf, (_Host, _Key))
 
@@ -123,3 +144,12 @@ class ObjectState(elastic.ObjectState):
     """
 
     _kinds = (_Tree(),)
+
+    def reset(self) -> None:
+        """Adapts the attributes to the new ranks, and drops gradients of passes that did not complete a step.
+
+        A new rank would have those of another rank.
+        """
+        super().reset()
+        for name in self._names:
+            setattr(self, name, _without_passes(getattr(self, name)))

@@ -15,6 +15,7 @@ from typing import Any
 
 import keras  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ..epochs import drop_at_epoch_change
 from ..errors import UnsupportedError
 from .backends import adapter
 from .reduction import Distribution
@@ -39,6 +40,7 @@ class RankState:
         self.reduces = True
         self._is_hidden = False
         self._name: str | None = None
+        drop_at_epoch_change(self)
 
     def name_in(self, distribution: Distribution) -> str:
         """Returns the name of the optimizer's operations."""
@@ -55,6 +57,8 @@ class RankState:
         """Drops the gradients of passes that have not completed a step."""
         for variable in self.own:
             variable.assign(keras.ops.zeros(variable.shape, dtype=variable.dtype))
+
+    _drop_in_flight = clear  # after a change of the ranks
 
     @property
     def hidden(self) -> set[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from .._frontend.options import AnySet
+from ..epochs import drop_at_epoch_change
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from .traced import unconverted
@@ -24,7 +25,8 @@ class LocalGradientAggregationHelper:
        empties them.
     2. ``apply_gradients`` calls its function in that pass alone.
 
-    Both work in eager mode and in a tf.function, whose conditional they need.
+    Both work in eager mode and in a tf.function, whose conditional they need. After a change of the ranks,
+    the sums are empty, and passes are counted from 0 on every rank.
 
     Args:
         backward_passes_per_step: the passes of a step.
@@ -58,6 +60,20 @@ class LocalGradientAggregationHelper:
         self._average = average_aggregated_gradients
         self._counter: Any = None
         self._sums: list[Any] = []  # a variable for each gradient, or None
+        drop_at_epoch_change(self)
+
+    def _drop_in_flight(self) -> None:
+        """Drops the gradients of passes that have not completed a step."""
+        if self._counter is None:
+            return
+        with tf.init_scope():
+            self._counter.assign(0)
+            self._empty_sums()
+
+    def _empty_sums(self) -> None:
+        for total in self._sums:
+            if total is not None:
+                total.assign(tf.zeros_like(total))
 
     def _make_sums(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         with tf.init_scope():
@@ -112,9 +128,7 @@ class LocalGradientAggregationHelper:
         reduced = [
             None if each is None else tf.convert_to_tensor(each) for each in self._reduce(values, variables)
         ]
-        for total in self._sums:
-            if total is not None:
-                total.assign(tf.zeros_like(total))
+        self._empty_sums()
         return reduced
 
     def _choose(self, last: Callable[[], list[Any]], other: Callable[[], list[Any]]) -> list[Any]:

@@ -33,6 +33,9 @@ class _Distributed:
         """This variable's gradient is this rank's own: it is not reduced."""
         self._dabke_reducer.register_local(variable)
 
+    def _drop_in_flight(self) -> None:
+        self._dabke_aggregation._drop_in_flight()
+
 
 class _DistributedKeras(_Distributed):
     """The methods that the class of an optimizer of Keras 3 gets on top."""

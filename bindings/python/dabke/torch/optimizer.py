@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._frontend.parameters import groups_of, names_of
+from ..epochs import drop_at_epoch_change
 from ..errors import InvalidArgumentError, UnimplementedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average
@@ -200,6 +201,7 @@ def DistributedOptimizer(
     result._parameter_names = names
     result._reducer, result._synchronized, result._should_synchronize = reducer, False, True
     reducer.add(parameters)
+    drop_at_epoch_change(result)
     return result
 
 

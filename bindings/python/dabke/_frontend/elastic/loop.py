@@ -57,9 +57,10 @@ def run(func: F) -> F:
             )
         epochs.note_run()
         while True:
-            is_lost = False
+            is_lost, is_training = False, False
             try:
                 state._begin_epoch()
+                is_training = True
                 return func(state, *args, **kwargs)
             except HostsUpdatedInterrupt:
                 state._keep()
@@ -72,7 +73,7 @@ def run(func: F) -> F:
                 is_lost = True
                 del failure  # it may be the exception, whose traceback has the objects of the function
             # Outside of the handlers, so that these objects are free.
-            _go_to_next_epoch(state, state._lost_steps() if is_lost else 0)
+            _go_to_next_epoch(state, state._lost_steps(is_training) if is_lost else 0)
             if is_lost:
                 state.restore()
 

@@ -36,7 +36,7 @@ class State:
 
     def __init__(self) -> None:
         self._number: int | None = None  # of the last commit; None before the first sync
-        self._marked = 0  # the steps that this process had marked at the last commit
+        self._marked = 0  # the steps that this process had marked when it last had the values of a commit
         self._is_kept = False  # the present values are those of the last commit
         self._syncs = 0
         self._callbacks: list[Callable[[], object]] = []
@@ -112,10 +112,17 @@ class State:
         if self._number is not None:
             self._number += 1
 
-    def _lost_steps(self) -> int:
-        """The steps since the last commit and the one in which a rank was lost; 0 if none are marked."""
+    def _lost_steps(self, is_in_a_step: bool) -> int:
+        """Returns the steps since the last commit; 0 if none are marked. The next call does not count them.
+
+        Args:
+            is_in_a_step: True to count the step in which a rank was lost, too. Outside of the program's
+                function there is none.
+        """
         marked = marked_steps()
-        return marked - self._marked + 1 if marked else 0
+        lost = marked - self._marked + int(is_in_a_step) if marked else 0
+        self._marked = marked
+        return lost
 
     def _interrupt(self) -> None:
         self._is_kept = True
@@ -138,6 +145,7 @@ class State:
         if self._syncs == before:  # a subclass has a sync of its own
             self._note_synced(epoch)
         if is_changed:
+            epochs.drop_in_flight()  # a commit in the midst of a step has its sums, and a new rank their copy
             self.on_reset()
 
     def _note_synced(self, epoch: epochs.Epoch) -> None:

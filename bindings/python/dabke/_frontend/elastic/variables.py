@@ -118,9 +118,10 @@ class KerasOptimizer:
 
     def reset(self, value: Any) -> None:
         """Drops the gradients of passes that have not completed a step."""
-        state = getattr(value, "_rank_state", None)
-        if state is not None:
-            state.clear()
+        for holder in (value, getattr(value, "_rank_state", None)):
+            drop = getattr(holder, "_drop_in_flight", None)  # of an optimizer of TensorFlow or Keras
+            if drop is not None:
+                drop()
 
     def _variables_of(self, optimizer: Any) -> list[Any]:
         state = getattr(optimizer, "_rank_state", None)
