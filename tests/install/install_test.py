@@ -132,13 +132,15 @@ class Installed(unittest.TestCase):
 
     def test_the_printed_programs_build_without_warnings_and_print_what_their_pages_show(self):
         examples = printed_examples()
-        self.assertEqual([language for language, _, _ in examples], ["c", "c", "cpp"])
+        self.assertEqual([language for language, _, _ in examples], ["c", "c", "c", "cpp", "cpp"])
         for language, text, expected in examples:
             source = os.path.join(self.folder.name, f"printed.{language}")
             with open(source, "w", encoding="utf-8") as file:
                 file.write(text)
             compiler, flags = (["cc"], C_FLAGS) if language == "c" else (["c++"], CPP_FLAGS)
             program = self.build(compiler, source, f"printed_{language}", flags)
+            if "SIGKILL" in text:
+                continue  # its job loses a rank: tests/docs runs it as the page prints it
             seen = run(self.launcher, "-np", "2", program, environment=self.environment)
             self.assertEqual(sorted(seen.splitlines()), sorted(expected.splitlines()))
             run(program, environment=self.environment)  # without a launcher: a job of one rank
