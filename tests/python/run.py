@@ -7,10 +7,11 @@
 tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
 every rank. tests/python/keras_job does so for each of Keras's backends that is installed; with other numbers
 of ranks than 2, only its tests of training run. tests/python/programs runs outside a job, several files in
-parallel; its tests start jobs of their own.
+parallel; its tests start jobs of their own, with some variants each day (its conftest.py).
 """
 
 import argparse
+import datetime
 import importlib.util
 import json
 import os
@@ -41,6 +42,7 @@ IN_JOB, KERAS_JOB = [str(HERE / "in_job")], [str(HERE / "keras_job")]
 # The frameworks besides PyTorch, whose names are in the names of their tests' files.
 FRAMEWORKS = ("tensorflow", "keras", "jax")
 ANY_FRAMEWORK = " or ".join(FRAMEWORKS)  # as pytest's -k has it
+DAY = int(os.environ.setdefault("DABKE_TEST_DAY", str(datetime.date.today().toordinal())))
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
 # At least two files run in parallel: each test starts some processes, which wait for one another.
 AT_ONCE = ["-n", str(max(2, (os.cpu_count() or 1) // 2)), "--dist", "loadfile"]
@@ -158,6 +160,14 @@ def programs(counts, dabkerun, arguments):
         counts.add("python", outcomes_in(Path(folder) / "alone"), code)
 
 
+def numbers_of_ranks(frameworks):
+    """The sizes of jobs. Tests of two ranks show the most. More ranks than cores take long, so each day has
+    one more size."""
+    if frameworks == "only":
+        return (2, 4)
+    return (2, 3, 4) if os.environ.get("DABKE_TEST_MATRIX") == "full" else (2, 3 + DAY % 2)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("dabkerun")
@@ -177,7 +187,7 @@ def main():
     )
     if options.only in (None, "in_job"):
         of_job = files_of_frameworks() if options.frameworks == "only" else IN_JOB
-        for ranks in options.np or ((2, 4) if options.frameworks == "only" else (2, 3, 4)):
+        for ranks in options.np or numbers_of_ranks(options.frameworks):
             in_job(counts, options.dabkerun, ranks, [*of_frameworks, *arguments], of_job)
     if options.only in (None, "keras_job") and options.frameworks != "none":
         keras_jobs(counts, options.dabkerun, arguments)

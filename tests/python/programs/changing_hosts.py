@@ -56,13 +56,6 @@ class Job(RunningJob):
         os.kill(workers[min(workers)], signal.SIGKILL)
 
 
-def run_unbroken(program, *flags, environment=None):
-    """Returns the output of a job of two ranks whose hosts do not change."""
-    words = ["-np", "2", "--min-np", "1", sys.executable, str(EXAMPLES / program), *flags]
-    with RunningJob(words, environment) as job:
-        return job.finish()
-
-
 def run_through_changes(folder, program, *flags, environment=None):
     """Adds a host, removes the first one, kills rank 0, and adds the first host again."""
     with Job(folder, ["localhost:2"], program, *flags, environment=environment) as job:

@@ -1,4 +1,9 @@
-"""Tests that start jobs of their own: small programs, under dabkerun or alone."""
+"""Tests that start jobs of their own: small programs, under dabkerun or alone.
+
+Of a test with parameters, a run takes two variants, other ones each day: a job of programs that import
+PyTorch needs seconds of computing. DABKE_TEST_MATRIX=full takes all variants, and DABKE_TEST_DAY those of
+another day.
+"""
 
 import os
 import subprocess
@@ -6,6 +11,23 @@ import sys
 import textwrap
 
 import pytest
+
+
+MOST_VARIANTS = 2
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("DABKE_TEST_MATRIX") == "full":
+        return
+    day = int(os.environ["DABKE_TEST_DAY"])
+    variants = {}
+    for item in items:
+        variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = set()
+    for each in variants.values():
+        kept.update(each[(day * MOST_VARIANTS + i) % len(each)] for i in range(MOST_VARIANTS))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 class Ended:

@@ -2,13 +2,13 @@
 
 import re
 
-from changing_hosts import accuracy_of, run_through_changes, run_unbroken
+from changing_hosts import accuracy_of, run_through_changes
 
 
 def test_pytorch_with_an_elastic_sampler(tmp_path):
     example = ("elastic_pytorch.py", "--epochs", "80")
     reached = accuracy_of(run_through_changes(tmp_path, *example))
-    assert reached > accuracy_of(run_unbroken(*example)) - 1.5
+    assert reached > 96.5  # without changes: 98.1 %
 
 
 def test_a_benchmark_with_reset_callbacks(tmp_path):
@@ -17,4 +17,4 @@ def test_a_benchmark_with_reset_callbacks(tmp_path):
     assert "[0]<stdout>:now 4 ranks" in text
     assert "[0]<stdout>:done" in text
     iterations = re.compile(r"<stdout>:iteration (\d+):")
-    assert list(dict.fromkeys(iterations.findall(text))) == iterations.findall(run_unbroken(*example))
+    assert list(dict.fromkeys(iterations.findall(text))) == [str(number) for number in range(1, 61)]
