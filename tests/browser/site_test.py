@@ -50,7 +50,7 @@ def results_for(site, words):
         ("DABKE_TIMELINE", "configuration.html#dabke_timeline"),
         ("hang", "tutorials/hang.html"),
         ("NCCL", "gpu.html"),
-        ("elastic", "coming-from.html"),
+        ("elastic", "elastic.html"),
         ("allgather_object", "reference/python.html"),
     ],
 )
