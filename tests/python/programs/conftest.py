@@ -1,8 +1,8 @@
 """Tests that start jobs of their own: small programs, under dabkerun or alone.
 
-Of a test with parameters, a run takes two variants, other ones each day: a job of programs that import
-PyTorch needs seconds of computing. DABKE_TEST_MATRIX=full takes all variants, and DABKE_TEST_DAY those of
-another day.
+Of a test with parameters, a run takes one variant, another one each day: a job of programs that import
+PyTorch needs seconds of computing. A test with the mark `every_variant` runs in all of its variants, and with
+DABKE_TEST_MATRIX=full every test does. DABKE_TEST_DAY takes the variants of another day.
 """
 
 import os
@@ -13,7 +13,8 @@ import textwrap
 import pytest
 
 
-MOST_VARIANTS = 2
+def pytest_configure(config):
+    config.addinivalue_line("markers", "every_variant: each run takes all variants of this test")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -22,10 +23,9 @@ def pytest_collection_modifyitems(config, items):
     day = int(os.environ["DABKE_TEST_DAY"])
     variants = {}
     for item in items:
-        variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = set()
-    for each in variants.values():
-        kept.update(each[(day * MOST_VARIANTS + i) % len(each)] for i in range(MOST_VARIANTS))
+        is_one = item.get_closest_marker("every_variant") is None
+        variants.setdefault(item.nodeid.partition("[")[0] if is_one else item.nodeid, []).append(item)
+    kept = {each[day % len(each)] for each in variants.values()}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

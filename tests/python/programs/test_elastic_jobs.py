@@ -29,6 +29,7 @@ def run_seeds(environment, *arguments):
 
 
 # Job 23 begins with one rank.
+@pytest.mark.every_variant
 @pytest.mark.parametrize(("seed", "count"), [(1, 6), (23, 1)])
 def test_random_jobs_on_one_host(run, seed, count):
     done = run(str(seed), str(count))
@@ -39,6 +40,7 @@ def test_random_jobs_on_one_host(run, seed, count):
 
 
 # In job 20036, a rank of another host dies while links are made.
+@pytest.mark.every_variant
 @pytest.mark.parametrize(("seed", "count"), [(1, 4), (20036, 1)])
 def test_random_jobs_on_several_hosts(run, seed, count):
     done = run(str(seed), str(count), "--hosts", "4")

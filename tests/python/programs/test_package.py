@@ -202,6 +202,7 @@ def explained_arguments(functions, name):
     )
 
 
+@pytest.mark.every_variant
 @pytest.mark.parametrize("module", ["dabke", "dabke.torch", "dabke.keras"])
 def test_every_public_function_explains_its_arguments_result_and_errors(module):
     if module != "dabke":

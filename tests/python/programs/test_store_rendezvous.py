@@ -105,6 +105,7 @@ def test_many_meetings_of_the_same_members_are_each_of_all():
     assert one_try(SharedKeys(), 3, {}, meetings=30) == whole(3, 30)
 
 
+@pytest.mark.every_variant
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_earlier_tries_have_left_the_living_meet(seed):
     chance, keys = random.Random(seed), SharedKeys()
