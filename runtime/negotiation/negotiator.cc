@@ -46,7 +46,6 @@ Status Negotiator::check(const Request& request, TimePoint now) const {
 }
 
 void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
-  state_.meet(request->process_set);
   const bool awaited = request->is_group && state_.groups.finish(request->process_set, request->name);
   if (Status status = check(*request, now); !status.is_ok())
     return endings_.complete(token, std::move(status));

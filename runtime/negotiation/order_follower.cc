@@ -21,9 +21,6 @@ RequestRef without_rows(const RequestRef& request) {
 }  // namespace
 
 void OrderFollower::follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now) {
-  for (const wire::Order& order : message.orders) {
-    if (order.request) state_.meet(order.request->process_set);
-  }
   if (!state_.children().empty()) pass_down(message, bytes);
   ExecuteAction execute;
   execute.requests.reserve(message.orders.size());

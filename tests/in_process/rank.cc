@@ -133,11 +133,6 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
 
 Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   OperationRef operation = make(kind, std::move(arguments), call);
-  if (call.message) {
-    const Status made =
-        core::become_message(*operation->request, *call.message, runtime_->process_sets(), rank_);
-    if (!made.is_ok()) return Pending(made);
-  }
   auto copies = bring_to_device(*operation, call);
   return submit(std::move(operation), std::move(copies));
 }
