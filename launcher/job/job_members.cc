@@ -23,6 +23,8 @@ template <class... F>
 struct Cases : F... {
   using F::operator()...;
 };
+template <class... F>  // clang before 17 deduces nothing from an aggregate
+Cases(F...)->Cases<F...>;
 
 /// "12:00:01.3", in local time.
 std::string time_of_day() {
