@@ -18,7 +18,7 @@ struct JobHosts {
   bool is_allocated = false;           // assigned by a batch system
   std::string here;                    // the name of this host; empty: it is not in the job
   std::vector<std::string> own_names;  // all names given for this host, if there are several
-  bool by_slurm = false;               // one srun starts the agents of other hosts; else ssh
+  bool by_slurm = false;               // srun starts the agents of other hosts; else ssh
   std::string slurm_job;               // "Slurm job 4711", if srun does
   std::vector<Host> slurm_hosts;       // where srun can start agents
 };

@@ -187,15 +187,11 @@ void JobAgents::open_store_connection(AgentLink& agent, std::int64_t connection)
 void JobAgents::take_arrivals(const std::vector<pollfd>& entries) {
   const auto lines = starter_.take_arrivals(agents_, entries);
   if (lines.empty() || refused_with_) return;
-  if (settings_.is_elastic) {
-    for (const std::string& line : lines) log_.log(line);
-    for (const auto& agent : agents_) {
-      if (agent->phase == AgentLink::Phase::arriving && !agent->is_local()) give_up(*agent, {});
-    }
-    return;
-  }
   for (const std::string& line : lines) log_.log(line);
-  refuse(1);
+  if (!settings_.is_elastic) return refuse(1);
+  for (const auto& agent : agents_) {
+    if (agent->phase == AgentLink::Phase::arriving && !agent->is_local()) give_up(*agent, {});
+  }
 }
 
 void JobAgents::take_ready(AgentLink& agent) {
