@@ -33,6 +33,8 @@ import tempfile
 import time
 import uuid
 
+from arguments import positive
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "multiproc" / "hosts"))
 import namespaces  # noqa: E402
@@ -47,13 +49,6 @@ ERROR = re.compile(r"error (\d+) rank (\d+) at ([\d.]+)")
 
 class Failure(Exception):
     """A round that has no figure."""
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' must be at least 1")
-    return number
 
 
 class Job:

@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from arguments import positive
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROMISED_TO_SURVIVORS = 2.0  # seconds
 PROMISED_OF_DABKERUN = 5.0
@@ -36,13 +38,6 @@ ROWS = {  # the label: environment, arguments of the rank
     "others wait for the rank": ({}, ["--waits-for", "VICTIM"]),
     "others ignore SIGTERM": ({}, ["--ignores-sigterm"]),
 }
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' must be at least 1")
-    return number
 
 
 class Bench:

@@ -16,15 +16,10 @@ import subprocess
 import sys
 import time
 
+from arguments import positive
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET_SECONDS = 0.5
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' must be at least 1")
-    return number
 
 
 def jobs(build, ranks):
