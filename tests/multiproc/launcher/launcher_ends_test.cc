@@ -1,5 +1,6 @@
 // How jobs of the real dabkerun end, by themselves and by signals, and that they leave nothing behind.
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,9 +85,10 @@ TEST_CASE("last lines that stand just above are not told again, and those that o
     // The second of two ranks fails, and then the first one, which has set its trap, writes `others` lines.
     const TemporaryDirectory directory;
     const std::string is_set = directory / "set";
-    const std::string program = "if test $DABKE_RANK = 1; then until test -e " + is_set +
-                                "; do sleep 0.01; done; echo it is broken; exit 3; fi; trap 'seq " +
-                                std::to_string(others) + "; exit 4' TERM; : >" + is_set + "; sleep 60 & wait";
+    REQUIRE(::mkfifo(is_set.c_str(), 0600) == 0);
+    const std::string program = "if test $DABKE_RANK = 1; then read -r word <" + is_set +
+                                "; echo it is broken; exit 3; fi; trap 'seq " + std::to_string(others) +
+                                "; exit 4' TERM; : >" + is_set + "; sleep 60 & wait";
     const Finished job =
         LauncherRun({"-c", "exec \"$0\" -np 2 --grace-period 100 sh -c \"$1\" 2>&1", DABKERUN, program},
                     {.program = "bash"})
