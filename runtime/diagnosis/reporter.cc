@@ -102,10 +102,13 @@ bool Reporter::take_exit_status(Rank rank, TimePoint deadline, std::function<voi
 void Reporter::take_places(std::function<void(std::string text)> done) {
   post([this, done = std::move(done)] {
     if (recent_places_at_ == TimePoint{} || Clock::now() - recent_places_at_ > kPlacesStayFresh) {
-      Dump dump;
-      add_stacks(dump, Stacks::places);
+      const std::string application = parts_.stacks->ask(kProviderTime);
+      // The application's own stack is enough, with what the main thread does below it.
+      const std::size_t threads = application.empty() ? kMostThreads : 1;
+      std::vector<Dump::Stack> stacks;
+      if (!parts_.config.disable_native_stacks) stacks = thread_places(threads);
       recent_places_.clear();
-      for (const std::string& line : short_stack(dump.application_stack, dump.stacks))
+      for (const std::string& line : short_stack(application, stacks))
         recent_places_ += fmt::format("  {}\n", line);
       if (recent_places_.size() > kStackTextBytes) {
         recent_places_.resize(kStackTextBytes);

@@ -3,6 +3,8 @@
 #include <elfutils/libdwfl.h>
 #include <unistd.h>
 
+#include <unordered_map>
+
 #include "runtime/diagnosis/stacks/frame_names.h"
 #include "runtime/diagnosis/stacks/frames.h"
 
@@ -97,6 +99,19 @@ struct Frames::Program {
   bool is_mapped = dwfl && ::dwfl_linux_proc_report(dwfl.get(), ::getpid()) == 0 &&
                    ::dwfl_report_end(dwfl.get(), nullptr, nullptr) == 0;
   bool can_unwind = is_mapped && ::dwfl_attach_state(dwfl.get(), nullptr, ::getpid(), &kOneThread, &stack);
+  // libdw looks through a file's whole table of symbols for each address: 40 ms for a library with a million.
+  // The threads of a pool wait at the same addresses.
+  std::unordered_map<Dwarf_Addr, std::string> described;
+
+  std::string describe(Dwarf_Addr address) const {
+    Dwfl_Module* const module = is_mapped ? ::dwfl_addrmodule(dwfl.get(), address) : nullptr;
+    if (module == nullptr) return frame_text(nullptr, "", "", address);
+    Dwarf_Addr start = 0;
+    const char* const file =
+        ::dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
+    return frame_text(::dwfl_module_addrname(module, address), source_of(module, address),
+                      file != nullptr ? file : "", address - start);
+  }
 };
 
 Frames::Frames() : program_(std::make_unique<Program>()) {}
@@ -118,17 +133,9 @@ std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) c
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     // A caller's address is the one behind the call, which may belong to the next line or function.
     const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(addresses[i]) - (i == 0 ? 0 : 1);
-    Dwfl_Module* const module =
-        program_->is_mapped ? ::dwfl_addrmodule(program_->dwfl.get(), address) : nullptr;
-    if (module == nullptr) {
-      out.push_back(frame_text(nullptr, "", "", address));
-      continue;
-    }
-    Dwarf_Addr start = 0;
-    const char* const file =
-        ::dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
-    out.push_back(frame_text(::dwfl_module_addrname(module, address), source_of(module, address),
-                             file != nullptr ? file : "", address - start));
+    std::string& text = program_->described[address];
+    if (text.empty()) text = program_->describe(address);
+    out.push_back(text);
   }
   return out;
 }

@@ -13,7 +13,6 @@
 
 #include "runtime/base/threads/owned.h"
 #include "runtime/diagnosis/stacks/frames.h"
-#include "runtime/diagnosis/stacks/own_threads.h"
 #include "runtime/diagnosis/stacks/thread_samples.h"
 
 namespace dabke::diagnosis {
@@ -65,12 +64,12 @@ std::string what_it_does(int thread, char state) {
 
 class ThreadLook {
  public:
-  std::vector<Dump::Stack> take() {
+  std::vector<Dump::Stack> take(std::size_t most) {
     const int self = static_cast<int>(::syscall(SYS_gettid));
     std::vector<Dump::Stack> stacks;
     std::vector<std::size_t> running;
     for (const int thread : threads_of_this_process()) {
-      if (stacks.size() == kMostThreads) break;
+      if (stacks.size() == most) break;
       Dump::Stack stack{thread, line_of_thread(thread, "comm"), {}};
       if (thread == self || is_own_thread_name(stack.name)) continue;
       const char state = state_of(thread);
@@ -148,6 +147,6 @@ class ThreadLook {
 
 }  // namespace
 
-std::vector<Dump::Stack> thread_places() { return ThreadLook().take(); }
+std::vector<Dump::Stack> thread_places(std::size_t most) { return ThreadLook().take(most); }
 
 }  // namespace dabke::diagnosis

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "runtime/diagnosis/dumps/dump.h"
+#include "runtime/diagnosis/stacks/own_threads.h"
 
 namespace dabke::diagnosis {
 
-/// Returns the positions of all threads except the runtime's own ("dabke-..."), the main thread first.
-/// The first line of each is a remark in parentheses on what the thread does; the frames follow. Takes
-/// about 20 ms if threads run.
-std::vector<Dump::Stack> thread_places();
+/// Returns the positions of at most this many threads, the main thread first. The runtime's own ("dabke-...")
+/// are left out. The first line of each is a remark in parentheses on what the thread does; the frames
+/// follow. Takes about 20 ms if threads run, and much longer if they are in large libraries, whose symbols
+/// must be read.
+std::vector<Dump::Stack> thread_places(std::size_t most = kMostThreads);
 
 }  // namespace dabke::diagnosis

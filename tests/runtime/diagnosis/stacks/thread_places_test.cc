@@ -147,15 +147,19 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
   if (!error.empty()) CHECK_THAT(place, Contains(error));
 }
 
-TEST_CASE("the main thread comes first, and the one that asks is left out") {
-  std::atomic<bool> ended{false};
-  std::vector<diagnosis::Dump::Stack> places;
+TEST_CASE("the main thread comes first, the one that asks is left out, and a limit holds") {
+  std::vector<diagnosis::Dump::Stack> places, first;
   {
-    const Subject asker([&] { places = diagnosis::thread_places(); });
+    const Subject asker([&] {
+      places = diagnosis::thread_places();
+      first = diagnosis::thread_places(1);
+    });
     (void)asker;
   }
   REQUIRE_FALSE(places.empty());
   CHECK(places.front().thread == ::getpid());
+  REQUIRE(first.size() == 1);
+  CHECK(first.front().thread == ::getpid());
 }
 
 }  // namespace dabke::test
