@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "launcher/process/descriptors.h"
 #include "launcher/process/process_setup.h"
@@ -123,12 +124,16 @@ class Supervisor {
       const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
       if (pid == 0) return !given_up_;
       if (pid < 0 && errno == EINTR) continue;
-      if (pid < 0) return false;
+      if (pid < 0) {
+        if (unreported_exit_) report_exit();
+        return false;
+      }
       if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
         if (pid == program_) program_stopped(WIFSTOPPED(status));
       } else if (pid == program_) {
         program_ended(status);
       }
+      if (unreported_exit_ && !is_rank_left()) report_exit();
     }
   }
 
@@ -138,12 +143,22 @@ class Supervisor {
     if (::read(exec_failure_, &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
       report(Report::Kind::not_started, error);
     } else {
-      report(Report::Kind::exited, status);
+      unreported_exit_ = status;
     }
     waiting_.clear();
     // If a signal asked it to end, its remaining processes have the time that the launcher gives to all.
     if (!end_at_ && !is_asked_to_end_) end_at_ = Clock::now() + kAfterglow;
   }
+
+  /// True if the rank below the program has been killed, and has not ended yet. The other ranks must not go
+  /// on until it has.
+  bool is_rank_left() const {
+    if (!kill_at_ || !below_program_) return false;
+    const auto moment = moment_of(below_program_->pid);
+    return moment && moment->start_time == below_program_->last.start_time;
+  }
+
+  void report_exit() { report(Report::Kind::exited, *std::exchange(unreported_exit_, std::nullopt)); }
 
   void program_stopped(bool is_stopped) {
     if (below_program_) return;
@@ -207,6 +222,7 @@ class Supervisor {
     if (!kill_at_ || now < *kill_at_ || now < next_kill_) return;
     const auto left = descendants_of(::getpid());
     if (give_up_at_ && now >= *give_up_at_) {
+      if (unreported_exit_) report_exit();
       report(Report::Kind::left_behind, static_cast<std::int32_t>(left.size()));
       given_up_ = true;
       return;
@@ -311,8 +327,9 @@ class Supervisor {
   const std::chrono::milliseconds stop_limit_;
   const int signals_;
   const int exec_failure_;
-  pid_t program_;       // -1 once it has ended
-  int our_signal_ = 0;  // as in Report
+  pid_t program_;                       // -1 once it has ended
+  std::optional<int> unreported_exit_;  // the program's, as from waitpid
+  int our_signal_ = 0;                  // as in Report
   bool agent_gone_ = false;
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;

@@ -12,7 +12,8 @@
 //    there are no children.
 // 6. If there is a limit for a stopped rank, a rank that is stopped for longer by somebody else is killed.
 //    The rank is the program, until Command::kWatch names the process below it that has called init: then
-//    the program is a shell that waits for it.
+//    the program is a shell that waits for it. If the rank is killed, the program's exit is reported once the
+//    rank has ended, too.
 // 7. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. If this
 //    process receives such a signal, its rank has received it, too. The signal also leads to a command of the
 //    launcher. The supervisor then skips that command. The command may also come first, so it is delayed by a

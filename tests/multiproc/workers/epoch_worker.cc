@@ -137,6 +137,9 @@ int main(int argc, char** argv) {
   const char* const timeline = argc > 3 ? argv[3] : nullptr;
   say("slot " + variable("DABKE_HOSTNAME") + ":" + variable("DABKE_LOCAL_RANK") + " is pid " +
       std::to_string(getpid()));
+  // A process with much memory takes long to end.
+  const std::vector<char> memory(
+      static_cast<std::size_t>(std::atoi(variable("TEST_MEMORY_MB").c_str())) << 20U, '\1');
   try {
     const auto since = Clock::now();
     const dabke::Session session;
