@@ -104,6 +104,15 @@ void set_group(Operation& operation, const dabke_options& options) {
   operation.make_extras().group_size = options.group_size;
 }
 
+/// The request of a send or a receive; others stay as they are.
+Status set_message(Request& request, core::Runtime& runtime, const Call& call, const dabke_options& options) {
+  if (!call.message) return {};
+  core::Message message = *call.message;
+  message.tag = options.tag;
+  request.process_set = options.process_set;
+  return core::become_message(request, message, runtime.process_sets(), runtime.world().rank);
+}
+
 /// Notifies the other ranks, which may have accepted the same call. Returns `why`, this rank's error.
 Status refuse(core::Runtime& runtime, const Call& call, const dabke_options& options, Status why) {
   Operation operation;
@@ -116,10 +125,11 @@ Status refuse(core::Runtime& runtime, const Call& call, const dabke_options& opt
   }
   request.name = call.names.empty() ? std::string(name_of(call.kind)) : call.names[0];
   set_group(operation, options);
+  if (!set_message(request, runtime, call, options).is_ok()) return why;  // there is no other end
   return runtime.refuse(operation, std::move(why));
 }
 
-Result<OperationRef> make_operation(const Call& call, const dabke_options& options) {
+Result<OperationRef> make_operation(core::Runtime& runtime, const Call& call, const dabke_options& options) {
   auto operation = OperationRef::adopt(new dabke_handle);
   Request& request = *operation->request;
   request.kind = call.kind;
@@ -127,6 +137,7 @@ Result<OperationRef> make_operation(const Call& call, const dabke_options& optio
       call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
   DABKE_RETURN_IF_ERROR(set_tensors(*operation, call));
   DABKE_RETURN_IF_ERROR(set_options(*operation, options));
+  DABKE_RETURN_IF_ERROR(set_message(request, runtime, call, options));
   set_group(*operation, options);
   set_functions(*operation, options);
   return operation;
@@ -148,7 +159,7 @@ Result<dabke_options> options_of(const Call& call) {
 }
 
 Result<OperationRef> make_or_refuse(core::Runtime& runtime, const Call& call, const dabke_options& options) {
-  auto operation = make_operation(call, options);
+  auto operation = make_operation(runtime, call, options);
   if (operation.is_ok()) return operation;
   return refuse(runtime, call, options, operation.status());
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "dabke/dabke.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
+#include "runtime/core/point_to_point.h"
 #include "runtime/core/runtime.h"
 
 namespace dabke {
@@ -20,12 +22,21 @@ struct Call {
   const DLTensor* const* outputs = nullptr;
   const dabke_options* options = nullptr;
   bool is_group = false;
+  std::optional<core::Message> message = {};  // for a send or a receive; without the tag
 };
 
 /// A call with one tensor. It refers to the entry point's arguments by address.
 inline Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input,
                    const DLTensor* const* output, const dabke_options* options) {
   return {kind, {name, 1}, {input, 1}, output, options};
+}
+
+/// One end of a message. The tensor is sent, or received in its place.
+inline Call one_end(const core::Message& message, const char* const* name, const DLTensor* const* tensor,
+                    const dabke_options* options) {
+  Call call = single(CollectiveKind::send_recv, name, tensor, nullptr, options);
+  call.message = message;
+  return call;
 }
 
 inline Call grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,

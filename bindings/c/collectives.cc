@@ -80,6 +80,22 @@ dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const 
   }
   return run_call(single(CollectiveKind::reducescatter, &name, &input, &output, options));
 }
+dabke_status dabke_send_async(const char* name, const DLTensor* tensor, int32_t peer,
+                              const dabke_options* options, dabke_handle** handle) {
+  return start_call(one_end({peer, true}, &name, &tensor, options), handle);
+}
+dabke_status dabke_send(const char* name, const DLTensor* tensor, int32_t peer,
+                        const dabke_options* options) {
+  return run_call(one_end({peer, true}, &name, &tensor, options));
+}
+dabke_status dabke_recv_async(const char* name, const DLTensor* tensor, int32_t peer,
+                              const dabke_options* options, dabke_handle** handle) {
+  return start_call(one_end({peer, false}, &name, &tensor, options), handle);
+}
+dabke_status dabke_recv(const char* name, const DLTensor* tensor, int32_t peer,
+                        const dabke_options* options) {
+  return run_call(one_end({peer, false}, &name, &tensor, options));
+}
 dabke_status dabke_allgather_async(const char* name, const DLTensor* input, const dabke_options* options,
                                    dabke_handle** handle) {
   return start_call(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launcher/verdict/outcome.h"
+#include "runtime/base/pair_sets.h"
 #include "runtime/base/text/call_name.h"
 #include "runtime/base/text/counted.h"
 #include "runtime/base/text/wait_description.h"
@@ -323,7 +324,9 @@ std::vector<std::string> hang_verdict(const std::map<Rank, diagnosis::Dump>& dum
     lines.push_back(fmt::format(
         "{}{} waits for {}: {} {} been waiting for {:.1f} s",
         wait.name.empty() ? wait.collective : name_of_call(wait.collective, wait.name),
-        wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
+        wait.process_set == kWorldSet || is_pair(wait.process_set)
+            ? ""
+            : fmt::format(" of process set {}", wait.process_set),
         ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
     const std::vector<RankGroup> groups = groups_of(dumps, wait);
     for (std::size_t i = 0; i < std::min(groups.size(), kShownGroups); ++i)

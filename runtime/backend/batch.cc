@@ -31,6 +31,8 @@ ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetI
     call.op = ReduceOp::sum;
     call.divisor = static_cast<std::uint32_t>(contributors);
   }
+  // A message is a broadcast among its two ranks. So every backend carries it.
+  if (call.kind == CollectiveKind::send_recv) call.kind = CollectiveKind::broadcast;
   if (has_root(call.kind))
     call.root = static_cast<Rank>(std::ranges::find(set.ranks, asked.root) - set.ranks.begin());
   return call;

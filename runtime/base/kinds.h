@@ -36,7 +36,9 @@ namespace dabke {
   X(add_set_among_members, "add_process_set_among_members", "ADD_PROCESS_SET_AMONG_MEMBERS", "",         \
     kAmongMembers)                                                                                       \
   X(remove_set_among_members, "remove_process_set_among_members", "REMOVE_PROCESS_SET_AMONG_MEMBERS", "",\
-    kAmongMembers)
+    kAmongMembers)                                                                                       \
+  X(send_recv, "send/recv", "SEND_RECV", "",                                                             \
+    kMovesData | kHasRoot)
 
 //   id            name           kinds of elements on which it is defined   (in the order of dabke.h)
 #define DABKE_REDUCE_OPS(X)                                             \

@@ -30,14 +30,14 @@ JobReports::JobReports(Parts parts, Deadlines& deadlines, const control::Control
 }
 
 void JobReports::batch_starts(const lanes::Run& run) {
-  parts_.recorder.record(diagnosis::FlightEvent::What::started, run.batch.kind, run.process_set->id,
+  parts_.recorder.record(diagnosis::FlightEvent::What::started, run.kind, run.process_set->id,
                          run.batch.order, run.tensors.size(), 0, run.tensors.front().tensor->name);
 }
 
 void JobReports::batch_ran(const lanes::Run& run, const reports::BatchReport& batch, const Status& status) {
   parts_.recorder.record(
       status.is_ok() ? diagnosis::FlightEvent::What::finished : diagnosis::FlightEvent::What::failed,
-      run.batch.kind, run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
+      run.kind, run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
       run.tensors.front().tensor->name);
   ++parts_.statistics.batches;
   parts_.statistics.bytes += batch.size_bytes;

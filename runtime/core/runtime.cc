@@ -175,7 +175,8 @@ std::vector<std::string_view> Runtime::backend_names() const {
 
 Status Runtime::refuse(const Operation& operation, Status why) {
   const Request& request = *operation.request;
-  const auto set = process_sets_.find(request.process_set);
+  const auto set = request.kind == CollectiveKind::send_recv ? process_sets_.find_or_meet(request.process_set)
+                                                             : process_sets_.find(request.process_set);
   const std::string& group = operation.extras().group;
   const bool has_names = check_name(request.kind, "name", request.name).is_ok() &&
                          (group.empty() || check_name(request.kind, "group's name", group).is_ok());

@@ -234,8 +234,10 @@ Status check_outputs_apart(std::span<const OperationRef> operations) {
   return {};
 }
 
-Status check_operation(Operation& operation, const ProcessSetTable& sets, lanes::Lanes& lanes) {
-  const auto set = sets.find(operation.request->process_set);
+Status check_operation(Operation& operation, ProcessSetTable& sets, lanes::Lanes& lanes) {
+  const ProcessSetId id = operation.request->process_set;
+  const bool is_message = operation.request->kind == CollectiveKind::send_recv;
+  const auto set = is_message ? sets.find_or_meet(id) : sets.find(id);
   if (!set || set->rank < 0) {
     return {
         Code::unknown_process_set,

@@ -199,9 +199,8 @@ void DeviceLane::abandon(const std::shared_ptr<DeviceRun>& run) {
     log_.error(
         "{} has not finished {} and {} more within {} s of its failure, or of the end of earlier work; its "
         "memory is not used again",
-        parts_.stream->device().to_string(),
-        name_of_call(run->run().batch.kind, tensors.front().tensor->name), tensors.size() - 1,
-        std::chrono::duration<double>(kAbandonAfter).count());
+        parts_.stream->device().to_string(), name_of_call(run->run().kind, tensors.front().tensor->name),
+        tensors.size() - 1, std::chrono::duration<double>(kAbandonAfter).count());
   });
 }
 

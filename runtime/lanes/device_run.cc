@@ -29,7 +29,7 @@ DeviceRun::DeviceRun(DeviceLaneParts& lane, std::unique_ptr<Run> run, DevicePlan
 void DeviceRun::begin(TimePoint now) {
   begun_at_ = now;
   run_->batch.trace.end(timeline::Record::What::queue);
-  report_ = {.kind = run_->batch.kind, .tensors = run_->tensors.size()};
+  report_ = {.kind = run_->kind, .tensors = run_->tensors.size()};
 }
 
 Status DeviceRun::advance(bool is_oldest) {
@@ -142,7 +142,7 @@ Status DeviceRun::launch() {
   const Run& run = *run_;
   const ProfilerRange range(&*lane_.stream, [&] {
     const std::size_t more = run.tensors.size() - 1;
-    return name_of_call(run.batch.kind, run.tensors.front().tensor->name) +
+    return name_of_call(run.kind, run.tensors.front().tensor->name) +
            (more == 0 ? "" : fmt::format(" and {} more", more));
   });
   has_enqueued_ = true;

@@ -140,7 +140,7 @@ std::vector<EndedCall> HostLane::execute(Run& run) {
   const TimePoint start = Clock::now();
   running_.starts(run.batch.order, start);
   observer_.batch_starts(run);
-  reports::BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
+  reports::BatchReport report{.kind = run.kind, .tensors = run.tensors.size()};
   Refusals refused;
   const Status status = without_exceptions([&] { return run_batch(run, report, refused); });
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

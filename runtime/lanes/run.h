@@ -20,7 +20,8 @@ struct RunTensor {
 
 /// One batch on its way, with all that must live until it has ended.
 struct Run {
-  Batch batch;  // what runs; BatchBuilder fills in its entries
+  CollectiveKind kind = CollectiveKind::allreduce;  // as called; the batch of a message is a broadcast
+  Batch batch;                                      // what runs; BatchBuilder fills in its entries
   std::shared_ptr<const ProcessSetInfo> process_set;
   std::shared_ptr<timeline::Timeline> timeline;
   std::vector<timeline::Record> records;  // of the tensors; empty if the timeline is off

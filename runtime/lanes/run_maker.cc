@@ -18,7 +18,7 @@ void record_order(const negotiation::ExecuteAction& action, std::span<const nego
   timeline::Record& about = run.batch.trace.about;
   about.order = about.batch = run.batch.order;
   about.number = batch.front().tensor;
-  about.kind = run.batch.kind;
+  about.kind = run.kind;
   about.dtype = run.batch.dtype;
   about.process_set = run.process_set->id;
   run.batch.trace.timeline = &timeline;
@@ -41,11 +41,12 @@ void record_order(const negotiation::ExecuteAction& action, std::span<const nego
 
 std::unique_ptr<Run> make_run(const negotiation::ExecuteAction& action,
                               std::span<const negotiation::BatchedTensor> batch,
-                              const OutstandingCalls& calls, const ProcessSetTable& process_sets,
+                              const OutstandingCalls& calls, ProcessSetTable& process_sets,
                               std::shared_ptr<timeline::Timeline> timeline) {
   const negotiation::OrderedRequest& first = action.requests[batch.front().request];
   auto run = std::make_unique<Run>();
-  run->process_set = process_sets.find(first.agreed->process_set);
+  run->kind = first.agreed->kind;
+  run->process_set = process_sets.find_or_meet(first.agreed->process_set);
   static_cast<ExecutedCall&>(run->batch) =
       executed(first.agreed->call_of(first.agreed->tensors[batch.front().tensor]), first.contributors,
                *run->process_set);

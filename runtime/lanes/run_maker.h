@@ -13,7 +13,7 @@ namespace dabke::lanes {
 /// Makes the run of one batch of an ExecuteAction. `timeline` is null if it is off.
 std::unique_ptr<Run> make_run(const negotiation::ExecuteAction& action,
                               std::span<const negotiation::BatchedTensor> batch,
-                              const OutstandingCalls& calls, const ProcessSetTable& process_sets,
+                              const OutstandingCalls& calls, ProcessSetTable& process_sets,
                               std::shared_ptr<timeline::Timeline> timeline);
 
 }  // namespace dabke::lanes

@@ -46,6 +46,7 @@ Status Negotiator::check(const Request& request, TimePoint now) const {
 }
 
 void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
+  state_.meet(request->process_set);
   const bool awaited = request->is_group && state_.groups.finish(request->process_set, request->name);
   if (Status status = check(*request, now); !status.is_ok())
     return endings_.complete(token, std::move(status));
@@ -56,8 +57,9 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
   TensorEntry& entry = state_.tensors.get(request->process_set, NameKey(*request));
   // A request without a tensor has no name of the caller's choice: the n-th barrier in flight matches the
-  // n-th of the other ranks.
-  if (!entry.waiting.empty() && state_.options.duplicates_are_errors && moves_data(request->kind)) {
+  // n-th of the other ranks. So does the n-th message of a name.
+  const bool may_queue = !moves_data(request->kind) || request->kind == CollectiveKind::send_recv;
+  if (!entry.waiting.empty() && state_.options.duplicates_are_errors && !may_queue) {
     return endings_.complete(
         token, {Code::duplicate_name,
                 fmt::format("{}: a tensor of this name is still pending; wait for it or choose another "

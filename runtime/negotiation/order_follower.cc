@@ -21,6 +21,9 @@ RequestRef without_rows(const RequestRef& request) {
 }  // namespace
 
 void OrderFollower::follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now) {
+  for (const wire::Order& order : message.orders) {
+    if (order.request) state_.meet(order.request->process_set);
+  }
   if (!state_.children().empty()) pass_down(message, bytes);
   ExecuteAction execute;
   execute.requests.reserve(message.orders.size());
@@ -169,10 +172,12 @@ void OrderFollower::complete(wire::Order& order, TensorEntry& entry, TimePoint n
     outbox_.add(ProcessSetAction{order.new_set, order.request->ranks, is_among_members(order.request->kind)});
   } else if (removes_set(order.request->kind) && is_known) {
     const ProcessSetId gone = order.new_set;
-    endings_.fail_set(gone, [gone](const std::string& what) {
+    const auto why = [gone](const std::string& what) {
       return Status(Code::unknown_process_set,
                     fmt::format("{} cannot run: process set {} was removed", what, gone));
-    });
+    };
+    endings_.fail_set(gone, why);
+    endings_.fail_messages_within(gone, why);
     state_.sets.remove(gone);
     state_.collector.remove_set(gone);
     state_.cache.remove_set(gone);

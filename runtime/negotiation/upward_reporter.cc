@@ -133,6 +133,7 @@ void UpwardReporter::from_child(int reporter, const wire::ReadyMessage& message,
   for (const wire::Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
   for (const wire::Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
+    state_.meet(request.process_set);
     const NameKey key(request);
     if (children_.is_void(request.process_set, key, message.seen) ||
         !state_.collector.is_open(request.process_set))

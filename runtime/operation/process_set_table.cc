@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+
 namespace dabke {
 
-ProcessSetTable::ProcessSetTable(Rank rank, int world_size) : rank_(rank) {
+ProcessSetTable::ProcessSetTable(Rank rank, int world_size) : rank_(rank), world_size_(world_size) {
   std::vector<Rank> all(static_cast<std::size_t>(world_size));
   std::iota(all.begin(), all.end(), 0);
   add({kWorldSet, std::move(all)});
@@ -20,12 +22,18 @@ void ProcessSetTable::begin(const FirstSets& first) {
   next_id_ = std::max(next_id_, first.next_id);
 }
 
-void ProcessSetTable::add(const FirstSet& set) {
+std::shared_ptr<const ProcessSetInfo> ProcessSetTable::info_of(ProcessSetId id,
+                                                               const std::vector<Rank>& ranks) const {
   auto info = std::make_shared<ProcessSetInfo>();
-  info->id = set.id;
-  info->ranks = set.ranks;
-  const auto me = std::ranges::find(set.ranks, rank_);
-  info->rank = me == set.ranks.end() ? -1 : static_cast<int>(me - set.ranks.begin());
+  info->id = id;
+  info->ranks = ranks;
+  const auto me = std::ranges::find(ranks, rank_);
+  info->rank = me == ranks.end() ? -1 : static_cast<int>(me - ranks.begin());
+  return info;
+}
+
+void ProcessSetTable::add(const FirstSet& set) {
+  auto info = info_of(set.id, set.ranks);
   const std::lock_guard lock(mutex_);
   sets_.insert_or_assign(set.id, Entry{std::move(info), set.is_among_members});
   next_id_ = std::max(next_id_, set.id + 1);
@@ -40,6 +48,14 @@ std::shared_ptr<const ProcessSetInfo> ProcessSetTable::find(ProcessSetId id) con
   const std::lock_guard lock(mutex_);
   const auto found = sets_.find(id);
   return found == sets_.end() ? nullptr : found->second.info;
+}
+
+std::shared_ptr<const ProcessSetInfo> ProcessSetTable::find_or_meet(ProcessSetId id) {
+  if (!is_pair_in(id, world_size_)) return find(id);
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const ProcessSetInfo>& info = pairs_[id];
+  if (info == nullptr) info = info_of(id, members_of_pair(id));
+  return info;
 }
 
 std::vector<ProcessSetId> ProcessSetTable::ids() const {

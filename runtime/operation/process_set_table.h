@@ -23,6 +23,8 @@ class ProcessSetTable {
   void remove(ProcessSetId id);
   /// Returns null if there is no such set. A set without this rank has rank -1.
   std::shared_ptr<const ProcessSetInfo> find(ProcessSetId id) const;
+  /// The same, but makes the set of a pair of ranks when it is first asked for.
+  std::shared_ptr<const ProcessSetInfo> find_or_meet(ProcessSetId id);
   std::vector<ProcessSetId> ids() const;
   /// The error for a set that find() does not return.
   Status missing(ProcessSetId id) const;
@@ -30,14 +32,18 @@ class ProcessSetTable {
   FirstSets all() const;
 
  private:
+  std::shared_ptr<const ProcessSetInfo> info_of(ProcessSetId id, const std::vector<Rank>& ranks) const;
+
   Rank rank_;
+  int world_size_;
   mutable std::mutex mutex_;
   struct Entry {
     std::shared_ptr<const ProcessSetInfo> info;
     bool is_among_members = false;
   };
   std::map<ProcessSetId, Entry> sets_;
-  std::map<ProcessSetId, std::string> lost_;  // the reason
+  std::map<ProcessSetId, std::shared_ptr<const ProcessSetInfo>> pairs_;  // those that this rank has met
+  std::map<ProcessSetId, std::string> lost_;                             // the reason
   ProcessSetId next_id_ = 1;
 };
 

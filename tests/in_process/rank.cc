@@ -100,8 +100,7 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
     TensorView& output = operation.outputs[i];
     const bool has_own_output = output.data != nullptr && output.data != input.data;
     const CollectiveKind kind = operation.request->kind;
-    const bool in_place =
-        !has_own_output && (kind == CollectiveKind::allreduce || kind == CollectiveKind::broadcast);
+    const bool in_place = !has_own_output && is_whole(kind);
     const bool is_same = output.data != nullptr && output.data == input.data;
     if (overlap(input, output) && !is_whole(kind)) {  // copied as one tensor that covers both
       std::byte* const begin = std::min(bytes_of(input.data), bytes_of(output.data));
@@ -133,6 +132,11 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
 
 Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   OperationRef operation = make(kind, std::move(arguments), call);
+  if (call.message) {
+    const Status made =
+        core::become_message(*operation->request, *call.message, runtime_->process_sets(), rank_);
+    if (!made.is_ok()) return Pending(made);
+  }
   auto copies = bring_to_device(*operation, call);
   return submit(std::move(operation), std::move(copies));
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/core/point_to_point.h"
 #include "runtime/core/runtime.h"
 #include "tests/fake_device/fake_device.h"
 
@@ -48,7 +49,8 @@ struct Call {
   std::string group = {};
   std::uint32_t group_size = 0;
   std::function<void(Operation&)> callback = {};
-  std::optional<bool> on_device = {};  // nothing: as the job's tensors are
+  std::optional<bool> on_device = {};         // nothing: as the job's tensors are
+  std::optional<core::Message> message = {};  // of a send or a receive
 };
 
 /// The copies of an operation's tensors on a device. The test sees tensors on the host.
@@ -178,6 +180,18 @@ class Rank {
   template <class T>
   Status broadcast(std::vector<T>& data, const Call& call = {}) {
     return run(CollectiveKind::broadcast, {{view_of(data)}}, call);
+  }
+
+  /// Sends to a rank of the world, or receives from one.
+  template <class T>
+  Pending send_async(std::vector<T>& data, int peer, std::int64_t tag = 0, Call call = {}) {
+    call.message = {peer, true, tag};
+    return start(CollectiveKind::send_recv, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Pending recv_async(std::vector<T>& data, int peer, std::int64_t tag = 0, Call call = {}) {
+    call.message = {peer, false, tag};
+    return start(CollectiveKind::send_recv, {{view_of(data)}}, call);
   }
 
   // The runtime allocates the output.

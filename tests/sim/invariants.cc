@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+
 namespace dabke::test {
 
 Invariants::Invariants(int ranks, const negotiation::ProcessSets& first) : tokens_(ranks), ranks_(at(ranks)) {
@@ -28,6 +30,10 @@ void Invariants::change_set(Rank rank, const negotiation::ProcessSetAction& acti
 }
 
 int Invariants::members_of(Rank rank, const Request& request) const {
+  if (is_pair(request.process_set)) {
+    const auto pair = ranks_of_pair(request.process_set);
+    if (rank == pair[0] || rank == pair[1]) return 2;
+  }
   const auto& sets = ranks_[at(rank)].sets;
   const auto set = sets.find(request.process_set);
   if (set == sets.end())

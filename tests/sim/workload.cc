@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+#include "runtime/call/message_name.h"
+
 namespace dabke::test {
 namespace {
 
@@ -26,6 +29,9 @@ struct Op {
   int adds = -1;             // the set it adds
   int removes = -1;          // the set it removes
   int contributors = 0;      // 0: all of the set
+  Rank from = -1, to = -1;   // of a message
+
+  bool is_message() const { return from >= 0; }
 };
 
 struct Step {
@@ -129,8 +135,27 @@ class Generator {
       if (chance(0.1)) op.request.priority = pick(-2, 2);
       step.ops.push_back(op);
       if (!op.mismatch && chance(0.05)) step.ops.push_back(op);  // the same name twice: the second one queues
+      if (chance(0.15)) message(job, op.set, shape, step);
     }
     return step;
+  }
+
+  /// Adds a message between two members of the set, if it has two.
+  void message(const Job& job, int set, int shape, Step& step) {
+    std::vector<Rank> ranks(static_cast<std::size_t>(ranks_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (set != kWorld) ranks = job.sets[static_cast<std::size_t>(set)].ranks;
+    if (ranks.size() < 2) return;
+    std::ranges::shuffle(ranks, random_);
+    Op op;
+    op.set = set;
+    op.from = ranks[0];
+    op.to = ranks[1];
+    op.request.kind = CollectiveKind::send_recv;
+    op.request.name = fmt::format("m{}", shape);  // equal names have equal shapes, in whatever order
+    op.request.tensors = {{op.request.name, DType::f32, Shape{shape}}};
+    const int times = chance(0.2) ? 2 : 1;
+    for (int i = 0; i < times; ++i) step.ops.push_back(op);
   }
 
   void sets(Job& job, int step_index, Step& step) {
@@ -201,7 +226,10 @@ class Program {
     if (step < job_.steps.size()) {
       for (const Op& op : job_.steps[step].ops) {
         const int set = is_among_members(op.request.kind) ? std::max(op.adds, op.removes) : op.set;
-        if (set == kWorld || std::ranges::count(job_.sets[index(set)].ranks, rank_) > 0) mine.push_back(op);
+        if (op.is_message()) {
+          if (rank_ == op.from || rank_ == op.to) mine.push_back(op);
+        } else if (set == kWorld || std::ranges::count(job_.sets[index(set)].ranks, rank_) > 0)
+          mine.push_back(op);
       }
     }
     return mine;
@@ -282,6 +310,12 @@ class Program {
   void submit(const Op& op, bool blocks) {
     Request request = op.request;
     if (op.set != kWorld) request.process_set = *job_.sets[index(op.set)].id;
+    if (op.is_message()) {
+      request.name = message_name(request.name, op.from, op.to, 0, request.process_set);
+      request.tensors[0].name = request.name;
+      request.root = op.from;
+      request.process_set = pair_of(op.from, op.to);
+    }
     if (op.removes >= 0 && !is_among_members(request.kind))
       request.ranks = {*job_.sets[index(op.removes)].id};
     if (op.mismatch && op.odd == rank_) request.tensors[0].shape = Shape{999};
@@ -321,8 +355,9 @@ class Program {
       id = static_cast<ProcessSetId>(completed.value);
     }
     if (completed.ran) {
-      const int all =
-          op.set == kWorld ? sim_.ranks() : static_cast<int>(job_.sets[index(op.set)].ranks.size());
+      const int all = op.is_message()    ? 2
+                      : op.set == kWorld ? sim_.ranks()
+                                         : static_cast<int>(job_.sets[index(op.set)].ranks.size());
       const int contributors = op.contributors == 0 || job_.divides_by_all ? all : op.contributors;
       if (completed.contributors != contributors) {
         throw Violation(fmt::format("rank {}: '{}' has {} contributors instead of {}", rank_, op.request.name,

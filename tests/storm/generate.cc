@@ -32,7 +32,7 @@ class EpochMaker {
       const int set = random_.pick(alive_);
       const Ranks some = random_.proper_part(ranks_of(set));
       if (some == 0) continue;
-      epoch_.leftovers.push_back(calls_.lonely(set, some));
+      epoch_.leftovers.push_back(calls_.lonely(set, ranks_of(set), some));
       epoch_.leftovers.back().ending = Ending::shut_down;
     }
   }
@@ -114,7 +114,7 @@ class EpochMaker {
         std::erase(alive_, gone);
         const Ranks some = random_.proper_part(ranks_of(gone));
         if (some != 0 && random_.chance(30)) {
-          change.orphans.push_back(calls_.lonely(gone, some));
+          change.orphans.push_back(calls_.lonely(gone, ranks_of(gone), some));
           change.orphans.back().ending = Ending::removed;
         }
       } else if (what < 93) {
@@ -138,7 +138,7 @@ class EpochMaker {
       phase.joins.push_back(set);
       std::map<std::string, Ranks> active;
       for (Call& call : phase.calls) {
-        if (call.set != set) continue;
+        if (call.set != set || call.kind == Kind::message) continue;
         Ranks& left = active.try_emplace(call.key, ranks_of(set)).first->second;
         if (random_.chance(35)) left &= static_cast<Ranks>(random_.next());
         call.takers = left;

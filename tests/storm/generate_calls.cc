@@ -108,6 +108,7 @@ Call CallMaker::call(int set, Ranks ranks) {
               : kind < 86 ? Kind::reducescatter
               : kind < 94 ? Kind::alltoall
                           : Kind::barrier;
+  if (std::popcount(ranks) > 1 && random_.chance(10)) call.kind = Kind::message;
   if (call.kind == Kind::barrier) {
     call.key = "barrier of all";  // a key that a tensor cannot have
     return call;
@@ -148,16 +149,31 @@ Call CallMaker::call(int set, Ranks ranks) {
     auto list = list_of(ranks);
     call.root = random_.pick(list);
   }
+  if (call.kind == Kind::message) choose_ends(call, ranks);
   call.equal_splits = random_.chance(30);
   call.is_last = random_.chance(12);
   call.is_kept = !call.is_last && random_.chance(10);
   return call;
 }
 
+/// Makes the call a message between two of the ranks.
+void CallMaker::choose_ends(Call& call, Ranks ranks) {
+  auto list = list_of(ranks);
+  call.root = random_.pick(list);
+  std::erase(list, call.root);
+  call.to = random_.pick(list);
+  call.tag = random_.chance(50) ? 0 : random_.between(-1, 3);
+  call.takers = 1U << call.root | 1U << call.to;
+  call.key = "message " + std::to_string(call.root) + " " + std::to_string(call.to) + " " +
+             std::to_string(call.tag) + " " + call.tensors[0].name;
+}
+
 void CallMaker::add_follower(Call& call, Ranks ranks) {
   if (call.form != Form::single || call.is_last || call.is_kept || call.kind == Kind::barrier) return;
+  if (call.kind == Kind::message) return;
   Call follower = this->call(call.set, ranks);
-  if (follower.form == Form::members || follower.kind == Kind::barrier) return;
+  if (follower.form == Form::members || follower.kind == Kind::barrier || follower.kind == Kind::message)
+    return;
   follower.is_last = follower.is_kept = false;
   for (std::size_t i = 0; i < follower.tensors.size(); ++i)
     follower.tensors[i].name = "after " + std::to_string(follower.id) + "." + std::to_string(i);
@@ -165,13 +181,18 @@ void CallMaker::add_follower(Call& call, Ranks ranks) {
   call.followers.push_back(std::move(follower));
 }
 
-Call CallMaker::lonely(int set, Ranks takers) {
+Call CallMaker::lonely(int set, Ranks of_set, Ranks takers) {
   Call call;
   call.id = ++calls_;
   call.set = set;
   call.takers = takers;
   call.tensors.push_back({"lonely " + std::to_string(call.id), Dtype::f32, {random_.between(1, 300)}});
   call.key = "tensor " + call.tensors[0].name;
+  if (std::popcount(of_set) > 1 && random_.chance(40)) {  // a message of which only one end comes
+    call.kind = Kind::message;
+    choose_ends(call, of_set);
+    call.takers = 1U << (random_.chance(50) ? call.root : call.to);
+  }
   return call;
 }
 
@@ -187,7 +208,7 @@ void CallMaker::make_odd(Call& call) {
   const Ranks odd = random_.proper_part(call.takers);
   if (odd == 0) return;
   std::vector<Difference> can{Difference::dtype, Difference::shape};
-  if (call.form == Form::single) can.push_back(Difference::kind);
+  if (call.form == Form::single && call.kind != Kind::message) can.push_back(Difference::kind);
   if (reduces(call.kind)) {
     can.push_back(Difference::op);
     can.push_back(Difference::scale);

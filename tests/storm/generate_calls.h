@@ -23,8 +23,8 @@ class CallMaker {
   /// Adds a call that is submitted in the callback of this call. Its name is unique. This call must be waited
   /// for in its own phase, because its rank may join before a later one.
   void add_follower(Call& call, Ranks ranks);
-  /// Makes a single allreduce with a unique name.
-  Call lonely(int set, Ranks takers);
+  /// Makes a single allreduce with a unique name for some ranks of the set, or one end of a message.
+  Call lonely(int set, Ranks of_set, Ranks takers);
   /// Makes the same call again, with another id.
   Call again(const Call& call);
   /// Makes some ranks differ from the others, if the call allows it.
@@ -37,6 +37,7 @@ class CallMaker {
   std::string common_name();
   std::vector<std::int64_t> shape(Kind kind);
   std::int64_t element_count();
+  void choose_ends(Call& call, Ranks ranks);
   void choose_operation(Call& call);
   void choose_scales(Call& call);
   void choose_numbers(Call& call);

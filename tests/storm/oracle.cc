@@ -185,7 +185,7 @@ std::string Oracle::check_moved(std::size_t tensor, int rank, const std::byte* g
   const auto me = static_cast<std::size_t>(std::ranges::find(set_, rank) - set_.begin());
   std::uint64_t at = 0;
   for (const int from : takers_) {
-    if (call_.kind == Kind::broadcast && from != call_.root) continue;
+    if (has_root(call_.kind) && from != call_.root) continue;
     std::uint64_t begin = 0;
     auto count = static_cast<std::uint64_t>(elements_of(input_shape(tensor, from)));
     if (call_.kind == Kind::alltoall) {

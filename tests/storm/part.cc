@@ -103,7 +103,7 @@ void Part::choose_output(Tensor& t, std::size_t index) {
     t.output.data = t.output_memory.data();
     return;
   }
-  const int how = refuses_outputs() ? 0 : random_.below(3);
+  const int how = refuses_outputs() || call_.kind == Kind::message ? 0 : random_.below(3);
   if (call_.kind == Kind::reducescatter ? how > 0 : how == 2) {
     t.output_memory = buffer(bytes, 0, random_.chance(here_.program.registered_percent));
     t.output.data = t.output_memory.data();
@@ -120,6 +120,7 @@ void Part::set_options() {
   options_.process_set = here_.ids[static_cast<std::size_t>(call_.set)];
   options_.op = call_.op;
   options_.root_rank = call_.root;
+  options_.tag = call_.tag;
   options_.prescale_factor = call_.prescale;
   options_.postscale_factor = call_.postscale;
   options_.compression = call_.compression;
@@ -242,6 +243,13 @@ dabke_status Part::start(bool blocks) {
     case Kind::allreduce:
       return blocks ? dabke_allreduce(name, &t.input, output, &options_)
                     : dabke_allreduce_async(name, &t.input, output, &options_, handle);
+    case Kind::message:
+      if (here_.rank == call_.root) {
+        return blocks ? dabke_send(name, &t.input, call_.to, &options_)
+                      : dabke_send_async(name, &t.input, call_.to, &options_, handle);
+      }
+      return blocks ? dabke_recv(name, &t.input, call_.root, &options_)
+                    : dabke_recv_async(name, &t.input, call_.root, &options_, handle);
     case Kind::broadcast:
       return blocks ? dabke_broadcast(name, &t.input, output, &options_)
                     : dabke_broadcast_async(name, &t.input, output, &options_, handle);

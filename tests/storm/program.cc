@@ -27,6 +27,7 @@ const char* name_of(Kind kind) {
     case Kind::alltoall: return "alltoall";
     case Kind::reducescatter: return "reducescatter";
     case Kind::barrier: return "barrier";
+    case Kind::message: return "message";
   }
   return "?";
 }
@@ -38,7 +39,8 @@ std::int64_t elements_of(std::span<const std::int64_t> shape) {
 std::string Call::describe() const {
   std::string text = name_of(kind);
   if (reduces(kind)) text += std::string(" ") + dabke_reduce_op_name(op);
-  if (kind == Kind::broadcast) text += " from " + std::to_string(root);
+  if (has_root(kind)) text += " from " + std::to_string(root);
+  if (kind == Kind::message) text += " to " + std::to_string(to) + " with tag " + std::to_string(tag);
   for (const Tensor& tensor : tensors) {
     text += std::string(" ") + row_of(tensor.dtype).name + "[";
     for (std::size_t i = 0; i < tensor.shape.size(); ++i)

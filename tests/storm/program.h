@@ -5,7 +5,8 @@
 //   Epoch     from dabke_init to dabke_shutdown, with knobs of its own
 //   Phase     calls that are submitted in any order, from several threads, and changes of process sets
 //             at the same time
-//   Call      one collective of the ranks of a process set; a group is one call with several tensors
+//   Call      one collective of the ranks of a process set, or one message between two of them; a group is
+//             one call with several tensors
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,10 @@ std::vector<int> list_of(Ranks ranks);
 std::string text_of(Ranks ranks);  // "0,2"
 std::int64_t elements_of(std::span<const std::int64_t> shape);
 
-enum class Kind { allreduce, allgather, broadcast, alltoall, reducescatter, barrier };
+enum class Kind { allreduce, allgather, broadcast, alltoall, reducescatter, barrier, message };
 const char* name_of(Kind kind);
 constexpr bool reduces(Kind kind) { return kind == Kind::allreduce || kind == Kind::reducescatter; }
+constexpr bool has_root(Kind kind) { return kind == Kind::broadcast || kind == Kind::message; }
 /// True if the first dimension may differ between ranks.
 constexpr bool has_own_rows(Kind kind) { return kind == Kind::allgather || kind == Kind::alltoall; }
 
@@ -75,7 +77,9 @@ struct Call {
   std::string key;  // of the negotiation: the name of the first tensor, or of the group
   std::vector<Tensor> tensors;
   dabke_reduce_op op = DABKE_SUM;
-  int root = 0;
+  int root = 0;  // of a broadcast; of a message, the sender
+  int to = 0;    // of a message
+  int tag = 0;   // of a message
   double prescale = 1;
   double postscale = 1;
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;

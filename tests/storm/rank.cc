@@ -214,7 +214,8 @@ void Rank::work(const Work& work, Random random) {
   for (Part* part : work.last) {
     dawdle(random);
     // A call that needs another rank's join must not delay this rank's own join.
-    const bool is_complete = part->call().takers == here_.ranks_of(part->call().set);
+    const bool is_complete =
+        part->call().kind == Kind::message || part->call().takers == here_.ranks_of(part->call().set);
     part->submit(is_complete && random.chance(60));
   }
 }

@@ -1,5 +1,6 @@
-// A submit function for each collective. Each takes any object that tensor_of() takes, and returns a Handle
-// at once. The blocking forms of the package are a submit with `wait_follows`, and a wait.
+// A submit function for each collective, and for both ends of a message. Each takes any object that
+// tensor_of() takes, and returns a Handle at once. The blocking forms of the package are a submit with
+// `wait_follows`, and a wait.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -148,6 +149,32 @@ void bind_group(nb::module_& module, const char* name) {
              "an output like its input, or None.");
 }
 
+using SubmitMessage = dabke_status (*)(const char*, const DLTensor*, std::int32_t, const dabke_options*,
+                                       dabke_handle**);
+
+/// Submits one end of a message.
+template <SubmitMessage submit>
+Handle submit_message(nb::str name, nb::handle tensor, std::int32_t peer, const Options& options,
+                      std::int64_t tag, nb::handle result, bool wait_follows) {
+  free_abandoned_operations();
+  const char* const text = utf8_of(name, "the name");
+  Tensors tensors{tensor_of(tensor, submit == &dabke_recv_async)};
+  dabke_options c = with_wait(options, wait_follows, tensors);
+  c.tag = tag;
+  dabke_handle* handle = nullptr;
+  check(submit(text, &tensors.front()->dl(), peer, &c, &handle));
+  note_submit();
+  return handle_of(handle, std::move(tensors), result.is_none() ? tensor : result);
+}
+
+template <SubmitMessage submit>
+void bind_message(nb::module_& module, const char* name) {
+  module.def(name, &submit_message<submit>, nb::arg("name"), nb::arg("tensor").none(), nb::arg("peer"),
+             nb::arg("options"), nb::arg("tag") = 0, nb::arg("result").none() = nb::none(),
+             nb::arg("wait_follows") = false,
+             "Submits one end of a message between this rank and `peer`, a rank of the world.");
+}
+
 Handle barrier(const Options& options, bool wait_follows) {
   const dabke_options c = with_wait(options, wait_follows);
   dabke_handle* handle = nullptr;
@@ -182,6 +209,8 @@ void bind_collectives(nb::module_& module) {
   bind_group<&dabke_grouped_allreduce_async>(module, "grouped_allreduce");
   bind_group<&grouped_allgather>(module, "grouped_allgather");
   bind_group<&dabke_grouped_reducescatter_async>(module, "grouped_reducescatter");
+  bind_message<&dabke_send_async>(module, "send");
+  bind_message<&dabke_recv_async>(module, "recv");
   module.def("barrier", &barrier, nb::arg("options"), nb::arg("wait_follows") = false, "Submits a barrier.");
   module.def("join", &join, nb::arg("options"), "Declares that this rank has no more data.");
   module.def("abandoned_operations", &abandoned_operations,

@@ -8,6 +8,6 @@
 The backend itself is in ``dabke.torch.distributed``; this is its public name.
 """
 
-from .torch.distributed import Group, register
+from .torch.distributed import Group, register, use_for_cpu
 
-__all__ = ["Group", "register"]
+__all__ = ["Group", "register", "use_for_cpu"]

@@ -64,7 +64,7 @@ void StallAnswers::list_what_waits(const wire::InquiryMessage& message, wire::An
     if (same_name && entry.process_set == message.process_set) return;
     ++mine.instead_count;
     std::string other = with_collective(entry);
-    if (entry.process_set != message.process_set)
+    if (entry.process_set != message.process_set && !is_pair(entry.process_set))
       other += fmt::format(" in process set {}", entry.process_set);
     mine.instead.push_back(std::move(other));
   });

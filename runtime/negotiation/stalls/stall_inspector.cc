@@ -141,6 +141,7 @@ void StallInspector::notify(const wire::NoticeMessage& notice, TimePoint now) {
 }
 
 void StallInspector::heed(const wire::NoticeMessage& notice, TimePoint now) {
+  state_.meet(notice.process_set);
   const Duration age = std::chrono::milliseconds(notice.age_ms);
   inquiries_.open({.purpose = notice.suspect    ? Inquiry::Purpose::process_set_mismatch
                               : is_to_fail(age) ? Inquiry::Purpose::stall_shutdown
@@ -184,6 +185,7 @@ void StallInspector::parent_is_silent(TimePoint now) {
 
 void StallInspector::answer(const wire::InquiryMessage& message, TimePoint now) {
   if (state_.over) return;
+  state_.meet(message.process_set);
   for (int reporter = 1; reporter < state_.collector.reporters(); ++reporter) {
     if (message.everybody || state_.collector.concerns(message.process_set, reporter))
       outbox_.send(state_.collector.rank_of(reporter), message);

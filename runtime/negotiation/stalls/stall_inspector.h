@@ -80,7 +80,8 @@ class StallInspector {
   /// True if the name may have been submitted to another process set. A request that the caller gives no
   /// name, such as a barrier, shows nothing of that: sets may have theirs in opposite orders.
   bool is_suspect(const TensorEntry& entry) const {
-    return entry.slot == wire::kNoSlot && state_.sets.count() > 1 && moves_data(request_of(entry).kind);
+    return entry.slot == wire::kNoSlot && state_.sets.has_added() && !is_pair(entry.process_set) &&
+           moves_data(request_of(entry).kind);
   }
   void look_for_stalls(TimePoint now);
   void look_for_long_waits(TimePoint now);
@@ -92,7 +93,7 @@ class StallInspector {
   bool is_to_fail(Duration age) const;
   TimePoint next_look(TimePoint since, TimePoint now) const;
 
-  const NegotiationState& state_;
+  NegotiationState& state_;
   Outbox& outbox_;
   Endings& endings_;
   DumpRequests& dumps_;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+#include "runtime/call/message_name.h"
 #include "runtime/negotiation/state/departure.h"
 #include "runtime/negotiation/tables/name_key.h"
 
@@ -27,18 +29,32 @@ void Endings::fail(const Status& cause, Rank except) {
   outbox_.add(OverAction{cause});
 }
 
+void Endings::fail_waiting(TensorEntry& entry, const Why& why) {
+  while (!entry.waiting.empty()) {
+    const Submitted waiting = entry.waiting.pop({});
+    complete(waiting.token, why(name_of_call(*waiting.request)));
+  }
+  entry.held = false;
+}
+
+void Endings::fail_messages_within(ProcessSetId set, const Why& why) {
+  std::vector<TensorEntry*> failed;
+  state_.tensors.for_each([&](TensorEntry& entry) {
+    if (is_pair(entry.process_set) && set_of_message(entry.name) == set) failed.push_back(&entry);
+  });
+  for (TensorEntry* entry : failed) {
+    fail_waiting(*entry, why);
+    entry->collection = {};
+    state_.tensors.tidy(*entry);
+  }
+}
+
 void Endings::fail_set(ProcessSetId set, const Why& why) {
   std::vector<TensorEntry*> failed;
   state_.tensors.for_each([&](TensorEntry& entry) {
     if (entry.process_set == set && !entry.waiting.empty()) failed.push_back(&entry);
   });
-  for (TensorEntry* entry : failed) {
-    while (!entry->waiting.empty()) {
-      const Submitted waiting = entry->waiting.pop({});
-      complete(waiting.token, why(name_of_call(*waiting.request)));
-    }
-    entry->held = false;
-  }
+  for (TensorEntry* entry : failed) fail_waiting(*entry, why);
   fail_incomplete_groups(set, why("the other members of its group"));
   if (const auto join = state_.joins.find(set); join != state_.joins.end()) {
     complete(join->second.token, why("join"));

@@ -27,6 +27,8 @@ class Endings {
   using Why = std::function<Status(const std::string& what)>;
   /// Fails all requests that wait in the set on this rank.
   void fail_set(ProcessSetId set, const Why& why);
+  /// Fails all messages within a set that has been removed. Their own sets, of two ranks each, stay.
+  void fail_messages_within(ProcessSetId set, const Why& why);
   /// Fails incomplete groups of one set, or of all sets if `set` is empty. The members that are still to come
   /// are not awaited.
   void fail_incomplete_groups(std::optional<ProcessSetId> set, const Status& cause);
@@ -36,6 +38,8 @@ class Endings {
   void end(const Status& cause, const Status& over, TimePoint now = {});
 
  private:
+  void fail_waiting(TensorEntry& entry, const Why& why);
+
   NegotiationState& state_;
   Outbox& outbox_;
 };

@@ -36,6 +36,13 @@ NegotiationState::NegotiationState(MachineOptions from)
   add_first_sets(*this);
 }
 
+void NegotiationState::meet_pair(ProcessSetId pair) {
+  if (!is_pair_in(pair, options.topology->size()) || !sets.meet(pair)) return;
+  const std::vector<Rank>& ranks = *sets.ranks_of(pair);
+  collector.add_set(pair, ranks);
+  if (has_left(ranks.front()) || has_left(ranks.back())) collector.end_set(pair);
+}
+
 std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root) {
   std::string what;
   const auto note = [&what](std::string text) {
@@ -60,7 +67,7 @@ std::string difference_in_tables(const NegotiationState& mine, const Negotiation
     if (mine.cache.find(entry.slot) == nullptr)
       note(fmt::format("slot {} ({}) is not known here", entry.slot, shown(entry.name)));
   });
-  if (mine.sets.ids() != of_root.sets.ids()) note("the process sets");
+  if (mine.sets.added_ids() != of_root.sets.added_ids()) note("the process sets");
   return what;
 }
 

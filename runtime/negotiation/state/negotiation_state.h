@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/base/deadlines.h"
+#include "runtime/base/pair_sets.h"
 #include "runtime/base/status.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batching/learned_batches.h"
@@ -64,6 +65,11 @@ struct NegotiationState {
   const std::vector<Rank>& children() const { return options.topology->children(options.rank); }
   /// "rank 3 on host-b".
   std::string who(Rank rank) const { return options.topology->name(rank); }
+  /// Makes the set, if it is that of a pair which this rank meets for the first time. Called before anything
+  /// about a set is looked up that another rank or the program has named.
+  void meet(ProcessSetId set) {
+    if (is_pair(set)) meet_pair(set);
+  }
   /// True if this rank is in the set.
   bool takes_part_in(ProcessSetId set) const { return sets.contains(set, options.rank); }
   /// True if the rank has shut down, by an order.
@@ -96,6 +102,9 @@ struct NegotiationState {
   bool over = false;    // nothing more is negotiated
   bool failed = false;  // over, and the job has failed
   Status cause;         // the error of everything that is submitted after the end
+
+ private:
+  void meet_pair(ProcessSetId pair);
 };
 
 /// Returns what this rank and the root disagree in, while no message is in flight; empty if nothing. For

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+#include "runtime/call/message_name.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batching/batch_marks.h"
 #include "runtime/negotiation/tables/name_key.h"
@@ -14,6 +16,10 @@ namespace dabke::negotiation {
 namespace {
 
 bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == CollectiveKind::barrier; }
+
+/// True if it may be part of a learned batch. A message is not: the two ranks of a pair may be in different
+/// steps of the others.
+bool is_learned(CollectiveKind kind) { return moves_data(kind) && kind != CollectiveKind::send_recv; }
 
 /// Returns why the rank has refused the request, without the name of the call if the text begins with it.
 std::string_view reason_of(const Request& request) {
@@ -68,8 +74,11 @@ void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code
 }
 
 void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint now) {
+  const bool is_message = is_pair(entry.process_set);
+  if (is_message) sets_.meet(entry.process_set);
   const auto* ranks = sets_.ranks_of(entry.process_set);
-  if (ranks == nullptr) return;  // the set's removal is under way, and fails what waits there
+  // The set's removal is under way, and fails what waits there.
+  if (ranks == nullptr || (is_message && sets_.ranks_of(set_of_message(entry.name)) == nullptr)) return;
   // The entry's reports are void when the error is ordered. Another order would meet the next request of the
   // name.
   if (is_being_failed(entry.process_set, entry.name)) return;
@@ -187,12 +196,14 @@ void Sequencer::push_mismatch(const TensorEntry& entry, const wire::Report& repo
                     [](const wire::RequestVariant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
   std::string text =
-      fmt::format("Mismatched {} for {} in process set {}:", what, shown(entry.name), entry.process_set);
+      fmt::format("Mismatched {} for {}{}:", what, shown(entry.name),
+                  is_pair(entry.process_set) ? "" : fmt::format(" in process set {}", entry.process_set));
   for (std::size_t i = 0; i < variants.size(); ++i) {
     text += fmt::format("{} {} submitted {}", i ? ";" : "", topology_->names(variants[i].ranks),
                         variants[i].request->describe());
   }
-  text += fmt::format(". Every rank of the process set must pass the same {}.", what);
+  text += fmt::format(". {} must pass the same {}.",
+                      is_pair(entry.process_set) ? "Both ranks" : "Every rank of the process set", what);
   push_error(entry.process_set, entry.name, Code::mismatch, std::move(text), false, now);
 }
 
@@ -307,7 +318,7 @@ void Sequencer::sequence(ReadyOrder ready, std::vector<wire::Order>& orders) {
   if (order.kind != wire::Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);
   ready.entry->in_ready_list = false;
   if (order.request) {
-    if (moves_data(ready.request->kind)) learner_.disturbed();
+    if (is_learned(ready.request->kind)) learner_.disturbed();
     // A rank that has joined may not know the signature. So the order has it in full, and it is valid this
     // once.
     if (order.contributors == 0 && has_a_signature(ready.request->kind)) {
@@ -319,7 +330,7 @@ void Sequencer::sequence(ReadyOrder ready, std::vector<wire::Order>& orders) {
     }
   } else {
     slots_.touch(order.slot);
-    if (moves_data(ready.request->kind)) learner_.ordered(order.slot, ready.request, ready.at);
+    if (is_learned(ready.request->kind)) learner_.ordered(order.slot, ready.request, ready.at);
   }
   number(std::move(order), orders);
 }

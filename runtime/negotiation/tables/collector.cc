@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/pair_sets.h"
+#include "runtime/call/message_name.h"
+
 namespace dabke::negotiation {
 namespace {
 
@@ -103,7 +106,8 @@ Collector::Took Collector::note(TensorEntry& entry, int reporter, std::int32_t c
 
 Collector::Took Collector::report(TensorEntry& entry, int reporter, TimePoint now) {
   const Set* set = find(entry.process_set);
-  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
+  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0 || is_of_removed_set(entry))
+    return Took::no;
   const Took took = note(entry, reporter, set->ranks_behind[at(reporter)], now);
   if (took == Took::yes && !entry.collection.candidates.empty())
     add_candidate(entry, reporter, entry.agreed, {});
@@ -114,7 +118,8 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, const wire::
                                   TimePoint now) {
   const auto own = own_set_of(*report.variants.front().request);
   const Set* set = own ? &*own : find(entry.process_set);
-  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
+  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0 || is_of_removed_set(entry))
+    return Took::no;
   spell_out(entry);
   if (const Took took = note(entry, reporter, report.contributors, now); took != Took::yes) return took;
   entry.collection.root_absent = entry.collection.root_absent || report.root_absent;
@@ -123,6 +128,10 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, const wire::
   for (const wire::RequestVariant& variant : report.variants)
     add_candidate(entry, reporter, variant.request, variant.ranks);
   return Took::yes;
+}
+
+bool Collector::is_of_removed_set(const TensorEntry& entry) const {
+  return is_pair(entry.process_set) && find(set_of_message(entry.name)) == nullptr;
 }
 
 void Collector::spell_out(TensorEntry& entry) {

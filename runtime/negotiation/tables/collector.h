@@ -98,6 +98,8 @@ class Collector {
   /// True if a name can be complete without a report of this reporter.
   static bool does_without(const Set& set, const TensorEntry& entry, int reporter);
   Took note(TensorEntry& entry, int reporter, std::int32_t contributors, TimePoint now);
+  /// True for a message within a process set that has been removed: its two ranks have failed it, or will.
+  bool is_of_removed_set(const TensorEntry& entry) const;
   void add_candidate(TensorEntry& entry, int reporter, const RequestRef& request,
                      const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
 #include "runtime/base/text/counted.h"
 #include "runtime/base/text/wait_description.h"
 #include "runtime/call/process_set_list.h"
@@ -115,7 +116,7 @@ std::string seconds_to_text(Duration duration) {
 }
 
 std::string set_to_text(ProcessSetId set) {
-  return set == kWorldSet ? "" : fmt::format(" of process set {}", set);
+  return set == kWorldSet || is_pair(set) ? "" : fmt::format(" of process set {}", set);
 }
 
 std::string Inquiry::key() const {
@@ -170,7 +171,7 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
                                                        const Topology& topology) {
   constexpr std::chrono::milliseconds kQuiet(500);
   const ProcessSetId here = inquiry.process_set;
-  for (const ProcessSetId other : sets.ids()) {
+  for (const ProcessSetId other : sets.added_ids()) {
     if (other == here) continue;
     // One rank waits in the other set and is awaited here; another rank does the reverse. And no rank is
     // still to come: one that came after the error would meet the others' next request of the name. A rank

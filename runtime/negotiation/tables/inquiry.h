@@ -47,7 +47,7 @@ struct Inquiry {
 /// "0.012", "0.25", "3.1" or "61": with the digits that short times need.
 std::string seconds_to_text(Duration duration);
 
-/// " of process set 1"; empty for the world.
+/// " of process set 1"; empty for the world, and for a pair, whose ranks are in the name.
 std::string set_to_text(ProcessSetId set);
 
 /// A wait for other ranks, in words.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
 #include "runtime/call/process_set_list.h"
 
 namespace dabke::negotiation {
@@ -122,6 +123,7 @@ class Check {
   Status operator()(const Request& request) const {
     const auto has_no_rows = [](const TensorSpec& tensor) { return tensor.shape.rank() == 0; };
     if (adds_set(request.kind) || removes_set(request.kind)) return change_of_sets(request);
+    DABKE_RETURN_IF_ERROR(pair(request));
     if (!request.refused.is_ok()) return {};  // it will not run, and may be incomplete
     if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
@@ -129,6 +131,13 @@ class Check {
     if (divides_rows(request.kind) && std::ranges::any_of(request.tensors, has_no_rows))
       return impossible(name_of_call(request) + " of a scalar");
     return {};
+  }
+  /// A message, and nothing else, is in the set of a pair of ranks.
+  Status pair(const Request& request) const {
+    const bool is_message = request.kind == CollectiveKind::send_recv;
+    if (is_message ? is_pair_in(request.process_set, topology_.size()) : !is_pair(request.process_set))
+      return {};
+    return impossible(fmt::format("{} is in process set {}", name_of_call(request), request.process_set));
   }
   Status change_of_sets(const Request& request) const {
     if (request.process_set != kWorldSet)

@@ -419,13 +419,15 @@ typedef struct dabke_options {
    * Until the handle is waited for, polled or freed, other ranks may wait for this rank. 0: the runtime
    * negotiates at once. */
   int64_t wait_follows;
+  /* send, recv: only a send and a receive of one tag match. */
+  int64_t tag;
 } dabke_options;
 /* The defaults: world, average, root 0, no scaling. A NULL options pointer means these defaults. A struct of
  * zeros does not: its scale factors are 0. */
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1, 0             \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1, 0, 0          \
   }
 
 /* ---- collectives ---- */
@@ -529,6 +531,24 @@ DABKE_API dabke_status dabke_broadcast_async(const char* name, const DLTensor* i
                                              const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_broadcast(const char* name, const DLTensor* input, const DLTensor* output,
                                        const dabke_options* options);
+
+/* Point to point: the `tensor` of one rank is copied to the `tensor` of another. `peer` is the world rank of
+ * the other end. Shape and dtype are the same on both.
+ *
+ * A send and a receive match if they have the same name, tag and process set, and if each names the other as
+ * its peer. The n-th send matches the n-th receive, in whatever order other messages come. Both ranks must be
+ * in the process set; no other rank takes part or waits. A send may wait until the other rank receives.
+ *
+ * DABKE_ERROR_MISMATCH on both ranks if dtype or shape differ; DABKE_ERROR_INVALID_ARGUMENT for a peer that
+ * is this rank, or is not in the process set. */
+DABKE_API dabke_status dabke_send_async(const char* name, const DLTensor* tensor, int32_t peer,
+                                        const dabke_options* options, dabke_handle** handle);
+DABKE_API dabke_status dabke_send(const char* name, const DLTensor* tensor, int32_t peer,
+                                  const dabke_options* options);
+DABKE_API dabke_status dabke_recv_async(const char* name, const DLTensor* tensor, int32_t peer,
+                                        const dabke_options* options, dabke_handle** handle);
+DABKE_API dabke_status dabke_recv(const char* name, const DLTensor* tensor, int32_t peer,
+                                  const dabke_options* options);
 
 /* Sends row block i of the input to rank i of the set. The output is the received blocks, in the order of
  * their source ranks. options->splits gives the rows of each block; its sum is the first dimension. Without

@@ -157,6 +157,7 @@ struct Options {
   int device = static_cast<int>(detail::kDefaults.device);  // join
   void* stream = nullptr;                                   // cudaStream_t on which the input is produced
   void* ready_event = nullptr;                              // cudaEvent_t after which the input is ready
+  std::int64_t tag = detail::kDefaults.tag;                 // send, recv
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -172,6 +173,7 @@ struct Options {
     out.device = device;
     out.stream = stream;
     out.ready_event = ready_event;
+    out.tag = tag;
     return out;
   }
 };
@@ -480,6 +482,26 @@ inline void broadcast(const std::string& name, const Tensor& input, const Option
   detail::start(
       [&](auto in, auto out, auto c, auto) { return dabke_broadcast(detail::c_text(name), in, out, c); },
       input, output, options);
+}
+inline Handle send_async(const std::string& name, const Tensor& tensor, int peer,
+                         const Options& options = {}) {
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_send_async(detail::c_text(name), in, peer, a...); },
+      tensor, {}, options);
+}
+inline void send(const std::string& name, const Tensor& tensor, int peer, const Options& options = {}) {
+  detail::start([&](auto in, auto, auto c, auto) { return dabke_send(detail::c_text(name), in, peer, c); },
+                tensor, {}, options);
+}
+inline Handle recv_async(const std::string& name, const Tensor& tensor, int peer,
+                         const Options& options = {}) {
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_recv_async(detail::c_text(name), in, peer, a...); },
+      tensor, {}, options);
+}
+inline void recv(const std::string& name, const Tensor& tensor, int peer, const Options& options = {}) {
+  detail::start([&](auto in, auto, auto c, auto) { return dabke_recv(detail::c_text(name), in, peer, c); },
+                tensor, {}, options);
 }
 inline Handle reducescatter_async(const std::string& name, const Tensor& input, const Options& options = {},
                                   const Tensor& output = {}) {

@@ -11,13 +11,13 @@ all ranks is the world. Subgroups are process sets that only their members add; 
 a set.
 
 Tensors are on the CPU, or on CUDA devices in a build with NCCL, where the current stream waits for results.
-Calls that Dabke lacks (send, recv, and calls that use them) raise NotImplementedError, which suggests a group
-of gloo for them. docs/python.md documents the details.
+Calls that Dabke lacks (recv from any source, split_group) raise NotImplementedError, which names what to use
+for them. docs/python.md documents the details.
 """
 
 from .group import Group
-from .register import register
+from .register import register, use_for_cpu
 
-__all__ = ["Group", "register"]
+__all__ = ["Group", "register", "use_for_cpu"]
 
 register()

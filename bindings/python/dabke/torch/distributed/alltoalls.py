@@ -43,8 +43,14 @@ class Alltoalls(Gathers):
                 f"{call}: output rows of shape {tuple(output.shape[1:])} need equal input rows, "
                 f"got {tuple(input.shape[1:])}"
             )
+        source = flattened(call, input)
         target, finish = output_buffer(call, output)
-        return self._alltoall(call, flattened(call, input), target, sent, wanted, width, [output], finish)
+        if self._set_order is not None:
+            source = torch.cat(list(self._in_set_order(_split(source, sent, width))))
+            parts = _split(target, wanted, width)
+            target, hand_out = output_buffers(call, self._in_set_order(parts))
+            finish = all_of([hand_out, finish])
+        return self._alltoall(call, source, target, sent, wanted, width, [output], finish)
 
     alltoall_base = all_to_all_single
 
@@ -52,10 +58,10 @@ class Alltoalls(Gathers):
         call = "all_to_all"
         self._check_count(call, "inputs", len(input_tensors))
         self._check_count(call, "outputs", len(output_tensors))
-        target, finish = output_buffers(call, output_tensors)
+        target, finish = output_buffers(call, self._in_set_order(output_tensors))
         sent = [each.numel() for each in input_tensors]
         wanted = [each.numel() for each in output_tensors]
-        source = concatenated(call, input_tensors)
+        source = concatenated(call, self._in_set_order(input_tensors))
         return self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
 
     def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
@@ -99,7 +105,7 @@ class Alltoalls(Gathers):
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[root], count)
-        target, finish = output_buffers(call, outputs)
+        target, finish = output_buffers(call, self._in_set_order(outputs))
         wanted = [each.numel() for each in outputs]
         return self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
 
@@ -120,7 +126,8 @@ class Alltoalls(Gathers):
             inputs = _list_of(call, input_tensors)
             self._check_count(call, "inputs", len(inputs))
             _check_size(call, output, inputs[root].numel())
-            source, sent = concatenated(call, inputs), [each.numel() for each in inputs]
+            source = concatenated(call, self._in_set_order(inputs))
+            sent = [each.numel() for each in inputs]
         else:
             source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
@@ -139,7 +146,12 @@ class Alltoalls(Gathers):
         outputs: list[Any],
         finish: Any,
     ) -> Work:
-        """Runs an alltoall of rows of `width` elements. `wanted` has the number of rows from each member."""
+        """Runs an alltoall of rows of `width` elements.
+
+        `sent` and `wanted` have the number of rows for each member, by group ranks. The rows of `source` and
+        `target` are in the order of the process set.
+        """
+        sent, wanted = list(self._in_set_order(sent)), list(self._in_set_order(wanted))
         element_bytes = source.element_size()
         source, target = as_movable(source), as_movable(target)
         width *= (
@@ -157,6 +169,12 @@ class Alltoalls(Gathers):
                 )
 
         return self._work(call, [handle], outputs, all_of([check_received, finish]))
+
+
+def _split(tensor: torch.Tensor, rows: Sequence[int], width: int) -> Sequence[torch.Tensor]:
+    """Returns the parts of a compact tensor with these numbers of rows."""
+    parts: Sequence[torch.Tensor] = torch.split(tensor, [each * width for each in rows])
+    return parts
 
 
 def _row_size(tensor: torch.Tensor) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ __all__ = ["Calls"]
 
 Submit = Callable[..., _core.Handle]
 Finish = Callable[[], None]
+Item = TypeVar("Item")
 
 # Torch gives every group a limit. This default does not come from the user.
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
@@ -47,6 +48,9 @@ class Calls:
         self._epoch = epochs.epoch_changes()
         self._world_ranks = list(world_ranks)
         self._members = len(self._world_ranks)
+        by_world_rank = sorted(range(self._members), key=self._world_ranks.__getitem__)
+        self._set_order = None if by_world_rank == list(range(self._members)) else by_world_rank
+        self._set_rank = by_world_rank.index(rank)
         self._rank = rank
         self._names = Names(label)
         self._completer = Completer()
@@ -74,6 +78,15 @@ class Calls:
     def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
         rows = [int(each) for each in splits]
         return options_of(self._set_now()).with_splits(rows, stream_of(like))
+
+    def _in_set_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Returns one item for each member in the order of the process set, by world ranks."""
+        return items if self._set_order is None else [items[member] for member in self._set_order]
+
+    def _parts_in_set_order(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        """Returns equal parts of a compact tensor, one for each member, in the order of the process set."""
+        parts = tensor.detach().view(self._members, tensor.numel() // self._members).unbind()
+        return list(self._in_set_order(parts))
 
     def _is_current(self) -> bool:
         """Returns False once the ranks of the job have changed."""

@@ -42,13 +42,16 @@ class Gathers(Reductions):
         )
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[self._rank], input.numel())
-        target, finish = output_buffers(call, outputs)
+        target, finish = output_buffers(call, self._in_set_order(outputs))
         return self._gather_flat(call, input, target, [outputs], finish)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
         call = "all_gather_into_tensor"
         _check_size(call, output, input.numel() * self._members)
         target, finish = output_buffer(call, output)
+        if self._set_order is not None:
+            target, hand_out = output_buffers(call, self._parts_in_set_order(target))
+            finish = all_of([hand_out, finish])
         return self._gather_flat(call, input, target, [output], finish)
 
     _allgather_base = all_gather_single

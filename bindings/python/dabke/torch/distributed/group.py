@@ -1,7 +1,7 @@
 """A process group of torch.distributed over a process set.
 
 The group is a ProcessGroup, and not a Backend within one, because Python can derive only from ProcessGroup.
-So a group uses this backend for all its tensors: "cpu:dabke,cuda:nccl" is not possible.
+other_backends.py has the groups that use other backends for some devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ... import _core
 from ...errors import DabkeError
 from ..device_streams import wait_all
 from . import job_owner
-from .alltoalls import Alltoalls
+from .messages import Messages
 from .work import Work
 
 __all__ = ["Group"]
@@ -27,7 +27,7 @@ __all__ = ["Group"]
 _OTHERS_PATIENCE_SECONDS = 60.0
 
 
-class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
+class Group(Messages, ProcessGroup):  # type: ignore[misc]
     """A group of torch.distributed. `process_set` is the runtime's number of its set, 0 for the world."""
 
     def __init__(
@@ -130,15 +130,6 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
 
     # ---- calls that Dabke lacks ----
 
-    def send(self, *_: Any) -> NoReturn:
-        _refuse("send")
-
-    def recv(self, *_: Any) -> NoReturn:
-        _refuse("recv")
-
-    def recv_anysource(self, *_: Any) -> NoReturn:
-        _refuse("recv from any source")
-
     def split_group(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("backend dabke has no split_group; use torch.distributed.new_group")
 
@@ -173,10 +164,3 @@ class Group(Alltoalls, ProcessGroup):  # type: ignore[misc]
     def abort(self) -> None:
         if _core.is_initialized():
             _core.abort(f"rank {_core.rank()} called abort of a process group")
-
-
-def _refuse(call: str) -> NoReturn:
-    raise NotImplementedError(
-        f"backend dabke has no {call}: all its calls are collectives; use a second group for it, "
-        'torch.distributed.new_group(backend="gloo")'
-    )

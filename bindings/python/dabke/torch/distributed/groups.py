@@ -23,6 +23,7 @@ from ... import _core, epochs, errors, job
 from ..._bootstrap.store_rendezvous import StoreRendezvous
 from . import job_owner
 from .group import Group
+from .other_backends import MixedGroup, others_of_string
 
 __all__ = ["make_group"]
 
@@ -56,7 +57,12 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
             f"a group of backend dabke: its members {missing} belong to no job, but others do; "
             'make all such groups among ranks of one job, best by init_process_group("dabke")'
         )
-    return Group(rank, size, timeout, _set_of(ranks), ranks, is_world)
+    return _new_group(rank, size, timeout, _set_of(ranks), ranks, is_world)
+
+
+def _new_group(*arguments: Any) -> Group:
+    others = others_of_string()
+    return MixedGroup(others, arguments[2], *arguments) if others else Group(*arguments)
 
 
 def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[_JobRank]:
@@ -72,7 +78,7 @@ def _elastic_world(rank: int, size: int, timeout: timedelta) -> Group:
     mine = _JobRank(job.rank(), job.size())
     if mine != (rank, size):
         raise _other_world(rank, size, mine)
-    return Group(rank, size, timeout, _core.WORLD, list(range(size)), is_world=True)
+    return _new_group(rank, size, timeout, _core.WORLD, list(range(size)), True)
 
 
 def _other_world(rank: int, size: int, mine: _JobRank) -> errors.InvalidArgumentError:
@@ -83,13 +89,10 @@ def _other_world(rank: int, size: int, mine: _JobRank) -> errors.InvalidArgument
 
 
 def _set_of(ranks: list[int]) -> int:
-    if ranks == list(range(job.size())):
+    """Returns the process set of these ranks. Its own order is ascending, whatever theirs is."""
+    members = sorted(ranks)
+    if members == list(range(job.size())):
         return _core.WORLD
-    if ranks != sorted(ranks):
-        raise NotImplementedError(
-            f"a group of backend dabke needs its ranks in ascending order, got {ranks}; "
-            "use backend gloo for others"
-        )
-    handle = _core.add_process_set_among_members(ranks)
+    handle = _core.add_process_set_among_members(members)
     handle.wait()
     return handle.process_set_id()

@@ -5,10 +5,12 @@ negotiated once and then cached. Pending calls of equal shape, such as those of 
 different names and do not wait for each other. The runtime queues a second use of a name that is still
 pending. In a job that refuses such a use (DUPLICATE_NAMES=error), this module waits for the first.
 
-With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, with one count for all calls of
-the group. Then ranks that make different calls, or pass different shapes, meet under one name. They get a
-MismatchError with the call of each rank. Without it, each rank waits for the others to make the same call,
-and the stall report shows that.
+With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, with one count for all
+collectives of the group. Then ranks that make different calls, or pass different shapes, meet under one name.
+They get a MismatchError with the call of each rank. Without it, each rank waits for the others to make the
+same call, and the stall report shows that.
+
+Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and counts them.
 """
 
 from __future__ import annotations
@@ -57,7 +59,14 @@ class Names:
         self._label = label
         self._rings: dict[tuple[str, torch.dtype, tuple[int, ...]], _Ring] = {}
         self._all: _Ring | None = None
+        self._messages: str | None = None
         self._in_detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
+
+    def of_messages(self) -> str:
+        """Returns the name of all messages. The runtime counts them by their ranks and tag."""
+        if self._messages is None:
+            self._messages = f"c10d/{self._label()}"
+        return self._messages
 
     def submit(
         self,

@@ -115,6 +115,7 @@ class Reductions(Calls):
         self._check_count(call, "inputs", len(inputs))
         _check_size(call, output, inputs[self._rank].numel())
         reduction = reduction_of(call, opts if op is None else op, output)
+        inputs = self._in_set_order(inputs)
         source = concatenated(call, inputs)
         if all(each.numel() == output.numel() for each in inputs):
             return self._reduce_scatter_flat(call, output, source, reduction)
@@ -124,9 +125,10 @@ class Reductions(Calls):
         call = "reduce_scatter_tensor"
         check(call, input)
         _check_size(call, input, output.numel() * self._members)
-        return self._reduce_scatter_flat(
-            call, output, flattened(call, input), reduction_of(call, opts, output)
-        )
+        source = flattened(call, input)
+        if self._set_order is not None:
+            source = torch.cat(self._parts_in_set_order(source))
+        return self._reduce_scatter_flat(call, output, source, reduction_of(call, opts, output))
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -155,14 +157,17 @@ class Reductions(Calls):
     def _reduce_scatter_uneven(
         self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
     ) -> Work:
-        """Reduces parts of different sizes: an allreduce of all parts, of which each rank keeps its own."""
+        """Reduces parts of different sizes: an allreduce of all parts, of which each rank keeps its own.
+
+        The inputs are in the order of the process set.
+        """
         source = as_reducible(call, source)
         total = torch.empty_like(source)
         options = self._with_reduction(reduction, source)
         handle = self._submit(
             _core.allreduce, f"{call}.{reduction.name}", source, total, options, tuple(source.shape)
         )
-        begin = sum(each.numel() for each in inputs[: self._rank])
+        begin = sum(each.numel() for each in inputs[: self._set_rank])
 
         def finish() -> None:
             record_use(total)

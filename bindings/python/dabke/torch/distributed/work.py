@@ -19,7 +19,7 @@ import torch
 from torch._C._distributed_c10d import Work as TorchWork
 
 from ... import _core
-from ...errors import StillPendingError
+from ...errors import InvalidArgumentError, StillPendingError
 from ..device_streams import wait_enqueued, make_stream_wait
 from .completion import Completer
 
@@ -63,6 +63,7 @@ class Work(TorchWork):
         self._future: Any = None
         self._done: Any = None
         self._profiled: Any = None
+        self.source: int | None = None  # of a message that is received: the sender, a group rank
         if _kept is not None:
             _kept.append(self)
 
@@ -93,8 +94,8 @@ class Work(TorchWork):
             is_done = all(handle.wait(limit) for handle in self._handles)
         if not is_done:
             raise StillPendingError(
-                f"a collective of backend dabke is still pending after {limit} s: "
-                "not all ranks have called it"
+                f"a call of backend dabke is still pending after {limit} s: not all ranks have made it "
+                "(timeout)"
             )
         self._put_in_place()
 
@@ -139,7 +140,9 @@ class Work(TorchWork):
         return self._outputs
 
     def source_rank(self) -> int:
-        raise NotImplementedError("backend dabke has no recv; use a group of backend gloo for it")
+        if self.source is None:
+            raise InvalidArgumentError("this work is not of a recv, so it has no source rank")
+        return self.source
 
     _source_rank = source_rank
 

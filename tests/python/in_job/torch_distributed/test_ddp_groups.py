@@ -1,9 +1,10 @@
 """Subgroups of torch.distributed, and the calls that a group refuses."""
 
+import inspect
 from datetime import timedelta
 
 import pytest
-from ddp import dabke, dist, torch, world  # noqa: F401
+from ddp import dabke, dist, equal, torch, world  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -78,18 +79,68 @@ def test_a_group_beside_one_of_gloo(job):
         assert tensor.item() == 0
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: dist.send(torch.ones(1), dist.get_rank() ^ 1),
-        lambda: dist.recv(torch.ones(1), dist.get_rank() ^ 1),
-        lambda: dist.recv(torch.ones(1)),
-        lambda: dist.isend(torch.ones(1), dist.get_rank() ^ 1),
-    ],
-)
-def test_what_has_no_counterpart_names_gloo(call):
-    with pytest.raises(NotImplementedError, match="gloo"):
-        call()
+def descending(job):
+    """A group of all ranks in descending order."""
+    if "sort_ranks" not in inspect.signature(dist.new_group).parameters:
+        pytest.skip("this version of torch sorts the ranks of a group")
+    return dist.new_group(list(range(job.size))[::-1], sort_ranks=False)
+
+
+def test_members_that_do_not_ascend(job):
+    group = descending(job)
+    members, me = list(range(job.size))[::-1], job.size - 1 - job.rank
+    assert group.rank() == me and group.process_set == 0
+    mine = torch.tensor([float(job.rank), 10.0 + job.rank])
+    of_all = [torch.tensor([float(rank), 10.0 + rank]) for rank in members]
+
+    gathered = [torch.zeros(2) for _ in members]
+    dist.all_gather(gathered, mine, group=group)
+    equal(torch.stack(gathered), torch.stack(of_all))
+    whole = torch.zeros(2 * job.size, 2).t()[:, ::2]  # strided
+    dist.all_gather_into_tensor(whole, mine, group=group)
+    equal(whole.reshape(-1), torch.cat(of_all))
+
+    # Element j of the block for member i, of the rank r: 100 r + 10 i + j.
+    blocks = [
+        torch.tensor([100.0 * job.rank + 10 * i, 100.0 * job.rank + 10 * i + 1]) for i in range(job.size)
+    ]
+    expected = torch.tensor([[100.0 * rank + 10 * me + j for j in (0, 1)] for rank in members])
+    received = [torch.zeros(2) for _ in members]
+    dist.all_to_all(received, blocks, group=group)
+    equal(torch.stack(received), expected)
+    together = torch.zeros(2 * job.size)
+    dist.all_to_all_single(together, torch.cat(blocks), group=group)
+    equal(together, expected.reshape(-1))
+
+    part = torch.zeros(2)
+    dist.reduce_scatter(part, blocks, group=group)
+    equal(part, expected.sum(0))
+    dist.reduce_scatter_tensor(part, torch.cat(blocks), group=group)
+    equal(part, expected.sum(0))
+
+    at_root = [torch.zeros(2) for _ in members] if me == 1 % job.size else None
+    dist.gather(mine, at_root, group_dst=1, group=group)
+    if at_root is not None:
+        equal(torch.stack(at_root), torch.stack(of_all))
+    dist.scatter(part, blocks if me == 0 else None, group_src=0, group=group)
+    equal(part, torch.tensor([100.0 * members[0] + 10 * me + j for j in (0, 1)]))
+    root = mine.clone()
+    dist.broadcast(root, group_src=0, group=group)
+    equal(root, of_all[0])
+
+
+def test_unequal_parts_of_members_that_do_not_ascend(job):
+    group = descending(job)
+    members, me = list(range(job.size))[::-1], job.size - 1 - job.rank
+    # The member at i gets i + 1 rows of every member, which are the sender's rank.
+    sent = torch.full((sum(range(1, job.size + 1)), 2), float(job.rank))
+    received = torch.zeros((me + 1) * job.size, 2)
+    dist.all_to_all_single(received, sent, [me + 1] * job.size, list(range(1, job.size + 1)), group=group)
+    equal(received[:, 0], torch.tensor([float(rank) for rank in members for _ in range(me + 1)]))
+    parts = [torch.full((i + 1,), float(i)) for i in range(job.size)]
+    part = torch.zeros(me + 1)
+    dist.reduce_scatter(part, parts, group=group)
+    equal(part, torch.full((me + 1,), float(me * job.size)))
 
 
 def test_every_method_of_the_installed_class_is_there(world):

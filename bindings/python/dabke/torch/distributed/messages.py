@@ -1,0 +1,55 @@
+"""A group's send and recv: messages between two members.
+
+The n-th send to a member matches that member's n-th recv from the sender, within the group and the tag. A
+tensor is sent as its elements in one dimension, so only their number and dtype must match, not the shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..tensors import descriptor_of
+from .alltoalls import Alltoalls
+from .calls import Finish, Submit
+from .tensors import as_movable, flattened, only_tensor, output_buffer
+from .work import Work
+
+__all__ = ["Messages"]
+
+
+class Messages(Alltoalls):
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
+        tensor = only_tensor("send", tensors)
+        return self._message("send", _core.send, flattened("send", tensor), dst, tag, tensor, None)
+
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
+        tensor = only_tensor("recv", tensors)
+        target, finish = output_buffer("recv", tensor)
+        work = self._message("recv", _core.recv, target, src, tag, tensor, finish)
+        work.source = src
+        return work
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
+        raise NotImplementedError(
+            "backend dabke has no recv from any rank; pass src, or use a second group for it, "
+            'torch.distributed.new_group(backend="gloo")'
+        )
+
+    def _message(
+        self,
+        call: str,
+        submit: Submit,
+        memory: torch.Tensor,
+        peer: int,
+        tag: int,
+        tensor: torch.Tensor,
+        finish: Finish | None,
+    ) -> Work:
+        moved = as_movable(memory)
+        handle = submit(
+            self._names.of_messages(), descriptor_of(moved), self._world_ranks[peer], self._with(moved), tag
+        )
+        return self._work(call, [handle], [tensor], finish)
