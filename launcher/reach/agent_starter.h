@@ -50,6 +50,8 @@ class AgentStarter {
   std::vector<std::string> loss(const AgentLink& link, bool had_arrived, const std::string& why);
   /// True if srun, which has started all agents, was killed.
   bool lost_srun() const { return dialled_ && !dialled_->how_it_was_killed().empty(); }
+  /// The same, without waiting for its end.
+  bool is_srun_killed() const { return dialled_ && dialled_->is_killed(); }
 
  private:
   const RemoteShell shell_;

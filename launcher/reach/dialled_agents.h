@@ -68,6 +68,8 @@ class DialledAgents {
   /// when an agent is lost. The first call waits half a second for srun's end, which may come after the
   /// processes that Slurm ends with it.
   std::string how_it_was_killed();
+  /// The same, without waiting.
+  bool is_killed() { return process_.wait_until(Clock::now()) && process_.was_killed(); }
   /// Waits for srun, and ends it if it does not end by itself. Returns its exit code, as a shell does.
   int close();
   /// Asks srun to end, and leaves it little time for that.

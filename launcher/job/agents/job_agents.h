@@ -61,6 +61,8 @@ class JobAgents {
   /// Asks all agents for the states of their ranks' processes. Returns the agents asked. Each answers, or is
   /// lost.
   std::set<const AgentLink*> ask_for_states();
+  /// True if srun was killed. The loss of its agents may be still to come.
+  bool is_srun_killed() const { return starter_.is_srun_killed(); }
   /// Makes agents stop a stream for which the console has no room.
   void hold(bool is_error_output, bool is_held);
   /// Called when this process is about to be stopped; forgive_silence() is called when it continues.

@@ -23,6 +23,10 @@ constexpr auto kEndingLimit = 500ms;
 constexpr auto kBlamedLimit = 3s;
 constexpr auto kBlamedPause = 50ms;
 
+bool was_killed_from_outside(const RankEnd& end) {
+  return end.kind == RankEnd::Kind::signalled && end.value == SIGKILL && end.our_signal == 0;
+}
+
 }  // namespace
 
 void FailureWatch::take_error_line(Rank speaker, std::string_view line) {
@@ -43,9 +47,7 @@ void FailureWatch::take_end(RankEnd end, TimePoint now) {
 
 void FailureWatch::blame_srun(const std::function<bool(Rank)>& is_of_agent) {
   for (RankEnd& end : ends_) {
-    if (!is_of_agent(end.rank) || end.kind != RankEnd::Kind::signalled || end.value != SIGKILL ||
-        end.our_signal != 0)
-      continue;
+    if (!is_of_agent(end.rank) || !was_killed_from_outside(end)) continue;
     end.kind = RankEnd::Kind::agent_lost;
     end.is_of_srun = true;
   }
@@ -56,8 +58,8 @@ TimePoint FailureWatch::begin_look(TimePoint now) {
   return std::max(ending_limit_, now + kSettle);
 }
 
-std::optional<RankEnd> FailureWatch::settle(const JobRanks& ranks, TimePoint now) {
-  if (is_open(ranks, now) || std::exchange(is_closed_, true)) return std::nullopt;
+std::optional<RankEnd> FailureWatch::settle(const JobRanks& ranks, TimePoint now, bool is_srun_killed) {
+  if (is_open(ranks, now, is_srun_killed) || std::exchange(is_closed_, true)) return std::nullopt;
   const std::vector<RankEnd> all = ends();
   const RankEnd* first = first_failure(all);
   if (first == nullptr || ranks.have_all_ended()) return std::nullopt;
@@ -65,8 +67,8 @@ std::optional<RankEnd> FailureWatch::settle(const JobRanks& ranks, TimePoint now
 }
 
 /// True if the failure is not settled yet. Then sets the time of the next check.
-bool FailureWatch::is_open(const JobRanks& ranks, TimePoint now) {
-  if (now < ending_limit_ && is_somebody_ending(ranks)) {
+bool FailureWatch::is_open(const JobRanks& ranks, TimePoint now, bool is_srun_killed) {
+  if (now < ending_limit_ && (is_somebody_ending(ranks) || (is_srun_killed && has_kill_from_outside()))) {
     look_at_ = now + kSettle;
   } else if (now < blamed_limit_ && is_blamed_awaited(ranks)) {
     look_at_ = now + kBlamedPause;
@@ -74,6 +76,10 @@ bool FailureWatch::is_open(const JobRanks& ranks, TimePoint now) {
     return false;
   }
   return true;
+}
+
+bool FailureWatch::has_kill_from_outside() const {
+  return std::ranges::any_of(ends_, was_killed_from_outside);
 }
 
 /// A rank that others name as the cause usually ends by itself, after printing its own error.

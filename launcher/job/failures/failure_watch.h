@@ -4,10 +4,11 @@
 // 1. A rank fails. Others that fail with it are reported in any order, so nothing is decided for 10 ms:
 //    look_at().
 // 2. The caller then asks for the states of the processes that still run: begin_look().
-// 3. When it has them, or has waited long enough, it calls settle(). The failure stays open in two cases.
+// 3. When it has them, or has waited long enough, it calls settle(). The failure stays open in three cases.
 //    look_at() is then the time of the next check.
 //    - A rank is in the middle of ending, or is blamed by others and still runs: at most 500 ms after the
 //      failure.
+//    - A rank was killed after srun, and its agent is not lost yet: at most 500 ms after the failure.
 //    - A rank that others blame may end by itself: at most 3 s after the failure.
 // 4. Otherwise settle() returns the failure, once.
 #pragma once
@@ -43,14 +44,16 @@ class FailureWatch {
   std::optional<TimePoint> look_at() const { return look_at_; }
   /// Returns the time until which the caller waits for the states of processes before it calls settle().
   TimePoint begin_look(TimePoint now);
-  /// Returns the first failure, once it is clear, if other ranks still run.
-  std::optional<RankEnd> settle(const JobRanks& ranks, TimePoint now);
+  /// Returns the first failure, once it is clear, if other ranks still run. `is_srun_killed`: srun was
+  /// killed, so the loss of its agents is still to come.
+  std::optional<RankEnd> settle(const JobRanks& ranks, TimePoint now, bool is_srun_killed = false);
 
   /// All ends so far, in the order of their reports, with the other ranks' blame.
   std::vector<RankEnd> ends() const;
 
  private:
-  bool is_open(const JobRanks& ranks, TimePoint now);
+  bool is_open(const JobRanks& ranks, TimePoint now, bool is_srun_killed);
+  bool has_kill_from_outside() const;
   bool is_somebody_ending(const JobRanks& ranks) const;
   bool is_blamed_awaited(const JobRanks& ranks) const;
 

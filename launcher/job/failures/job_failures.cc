@@ -60,7 +60,7 @@ void JobFailures::survey(ProcessSurvey::Purpose purpose, TimePoint limit) {
 }
 
 void JobFailures::settle_failure(TimePoint now) {
-  const auto first = failure_.settle(ranks_(), now);
+  const auto first = failure_.settle(ranks_(), now, agents_.is_srun_killed());
   if (!first) return;
   hang_.note_failure(ranks_());
   log_.log(fmt::format("rank {} on host {} (pid {}) {}; ending the other ranks", first->rank, first->host,

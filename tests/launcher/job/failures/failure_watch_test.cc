@@ -92,6 +92,30 @@ TEST_CASE("a rank in the middle of ending is waited for no longer than until it 
   CHECK(job.settle(20ms) == 0);
 }
 
+TEST_CASE("a rank that is killed after srun is announced when its agent is lost, or after half a second") {
+  WatchedJob job(3);
+  job.ranks.set_ended(0);
+  job.watch.take_end({.rank = 0, .kind = RankEnd::Kind::signalled, .value = SIGKILL}, job.begin);
+  const auto settle = [&](Duration at) {
+    job.watch.begin_look(job.begin + at);
+    return job.watch.settle(job.ranks, job.begin + at, true);
+  };
+  CHECK_FALSE(settle(10ms));
+  CHECK(job.watch.look_at() == job.begin + 20ms);
+  SECTION("it is lost") {
+    job.watch.blame_srun([](Rank) { return true; });
+    const auto first = settle(20ms);
+    REQUIRE(first);
+    CHECK(first->kind == RankEnd::Kind::agent_lost);
+  }
+  SECTION("it is not") {
+    CHECK_FALSE(settle(499ms));
+    const auto first = settle(500ms);
+    REQUIRE(first);
+    CHECK(first->kind == RankEnd::Kind::signalled);
+  }
+}
+
 TEST_CASE("a rank that others blame has three seconds to end by itself, and is the first failure then") {
   WatchedJob job(3);
   job.log(0, 2);
