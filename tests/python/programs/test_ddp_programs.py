@@ -56,6 +56,16 @@ def torchrun(program):
     return run_under_torchrun
 
 
+@pytest.mark.skipif(not NEWER, reason="torch before 2.0 has no default for a device")
+@pytest.mark.parametrize("way", ["dabke.distributed.use_for_cpu()", ""])
+def test_the_cpu_uses_the_backend_by_default_if_the_program_asks_for_it(torchrun, monkeypatch, way):
+    if not way:
+        monkeypatch.setenv("DABKE_TORCH_CPU_BACKEND", "1")
+    done = torchrun(f"{SUM}\n{way}\ndist.init_process_group()\nsay(dist.group.WORLD.name(), the_sum())\n")
+    assert done.code == 0, done.output
+    assert done.output.count("dabke 3.0") == 2, done.output
+
+
 def test_under_torchrun_the_job_starts_over_its_store(torchrun):
     done = torchrun(
         SUM
