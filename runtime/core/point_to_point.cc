@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/pair_sets.h"
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
 

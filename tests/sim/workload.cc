@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/pair_sets.h"
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 
 namespace dabke::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/pair_sets.h"
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/negotiation/state/departure.h"
 #include "runtime/negotiation/tables/name_key.h"
 

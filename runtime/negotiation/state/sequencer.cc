@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/pair_sets.h"
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batching/batch_marks.h"
 #include "runtime/negotiation/tables/name_key.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "runtime/base/pair_sets.h"
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 
 namespace dabke::negotiation {
 namespace {

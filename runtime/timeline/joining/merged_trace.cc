@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/pair_sets.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/timeline/event_names.h"
 #include "runtime/timeline/joining/bus_bandwidth.h"
 #include "runtime/timeline/json_text.h"
@@ -198,7 +200,7 @@ MergedTrace::Drawn MergedTrace::write_lane(const JoinedBatch& batch, const RankP
       .add(Argument::bytes, part.bytes())
       .add(Argument::backend, text(part.backend))
       .add(Argument::algorithm, text(run == nullptr ? std::uint16_t{0} : run->algorithm))
-      .add(Argument::set, batch.set)
+      .add(Argument::set, set_of_call(part.index, part.tensors.front().name, batch.set))
       .add(Argument::tensors, part.tensors.size())
       .add(Argument::first, joiner_.name(part.index, NameKind::tensor, part.tensors.front().name));
   if (last != nullptr) {
@@ -228,7 +230,7 @@ MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const Ra
       EventArguments args;
       args.add(Argument::order, tensor.order)
           .add(Argument::bytes, tensor.bytes)
-          .add(Argument::set, batch.set)
+          .add(Argument::set, set_of_call(part.index, tensor.name, batch.set))
           .add(Argument::thread, joiner_.name(part.index, NameKind::thread, tensor.thread));
       events_.whole(rank_at(part.index), row, negotiation_of(batch.kind), wait, add_epoch(args, part.index));
     }
@@ -237,7 +239,7 @@ MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const Ra
     args.add(Argument::order, tensor.order)
         .add(Argument::batch, fmt::format("{}.{}", batch.order, batch.number))
         .add(Argument::bytes, tensor.bytes)
-        .add(Argument::set, batch.set)
+        .add(Argument::set, set_of_call(part.index, tensor.name, batch.set))
         .add(Argument::dtype, name_of(tensor.dtype))
         .add(Argument::shape, shape_text(joiner_.name(part.index, NameKind::shape, tensor.shape)));
     if (!has_ended) args.add(Argument::unfinished, true);
@@ -318,6 +320,10 @@ void MergedTrace::write_load(std::size_t rank) {
   rows.written_load = rows.load;
 }
 
+ProcessSetId MergedTrace::set_of_call(std::size_t rank, std::uint32_t tensor, ProcessSetId set) const {
+  return is_pair(set) ? set_of_message(joiner_.name(rank, NameKind::tensor, tensor)) : set;
+}
+
 void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   const bool has_ended = tensor.end_ns != kNotKnown;
   const std::int64_t last_ns = files_.clocks()[rank].at(files_.ranks()[rank].last_ns) - files_.begin_ns();
@@ -325,7 +331,7 @@ void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   const RowId row = tensor_row(rank, tensor.name, tensor.set, whole_time);
   const Interval when = take_place(rank, row, whole_time);
   EventArguments args;
-  args.add(Argument::bytes, tensor.bytes).add(Argument::set, tensor.set);
+  args.add(Argument::bytes, tensor.bytes).add(Argument::set, set_of_call(rank, tensor.name, tensor.set));
   if (!has_ended) args.add(Argument::unfinished, true);
   events_.whole(rank_at(rank), row, negotiation_of(tensor.kind), when, add_epoch(args, rank));
   if (tensor.error != 0) write_error(rank, row, tensor, when.end_ns);

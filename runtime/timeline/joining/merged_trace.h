@@ -106,6 +106,8 @@ class MergedTrace final : public JoinSink {
   void write_bandwidth(const JoinedBatch& batch, const RankPart& part);
   void write_load(std::size_t rank);
   void write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns);
+  /// Returns the set that the program passed. That of a message is in its name; `set` has its two ranks.
+  ProcessSetId set_of_call(std::size_t rank, std::uint32_t tensor, ProcessSetId set) const;
   std::string step_name(std::size_t rank, const JoinedStep& step) const;
   int rank_at(std::size_t index) const { return files_.ranks()[index].origin.rank; }
 

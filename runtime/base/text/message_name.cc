@@ -1,4 +1,4 @@
-#include "runtime/call/message_name.h"
+#include "runtime/base/text/message_name.h"
 
 #include <charconv>
 
