@@ -3,6 +3,8 @@
 The other device here is "meta", whose tensors have no data. Its backend notes its calls.
 """
 
+import inspect
+
 import pytest
 from ddp import dist, torch, world  # noqa: F401
 
@@ -98,6 +100,19 @@ def test_a_backend_of_torch_is_made_for_its_device(job):
         other = group._get_backend(torch.device("cuda"))
         assert type(other).__name__.endswith(("Gloo", "Wrapper")) and other.size() == 2
         dist.destroy_process_group(group)
+
+
+@pytest.mark.skipif(
+    "sort_ranks" not in inspect.signature(dist.new_group).parameters,
+    reason="this version of torch sorts the ranks of a group",
+)
+def test_the_other_backend_has_the_members_in_the_same_order(job):
+    group = dist.new_group(list(range(job.size))[::-1], backend="cpu:dabke,meta:noting", sort_ranks=False)
+    dist.all_reduce(torch.ones(2, device="meta"), group=group)
+    other = group._groups["meta"]
+    assert other.rank() == group.rank() == job.size - 1 - job.rank
+    assert dist.get_process_group_ranks(other) == dist.get_process_group_ranks(group)
+    dist.destroy_process_group(group)
 
 
 def test_a_group_of_one_backend_has_no_others(job):

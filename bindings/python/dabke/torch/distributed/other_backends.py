@@ -76,11 +76,15 @@ class MixedGroup(Group):
             return None
         with self._making:
             if kind not in self._groups:
+                ranks = dist.get_process_group_ranks(self)
+                # Only versions of torch with this argument make groups whose ranks do not ascend.
+                order: dict[str, Any] = {} if ranks == sorted(ranks) else {"sort_ranks": False}
                 self._groups[kind] = dist.new_group(
-                    dist.get_process_group_ranks(self),
+                    ranks,
                     timeout=self._others_timeout,
                     backend=f"{kind}:{self._others[kind]}",
                     use_local_synchronization=True,
+                    **order,
                 )
             return self._groups[kind]
 
