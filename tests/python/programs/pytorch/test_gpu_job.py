@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-JOB = Path(__file__).resolve().parents[2] / "gpu" / "torch_job.py"
+JOB = Path(__file__).resolve().parents[3] / "gpu" / "torch_job.py"
 
 
 @pytest.mark.parametrize("part, groups", (("tensors", 3), ("ddp", 4)))

@@ -13,7 +13,7 @@ from conftest import ended
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.distributed")
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "pytorch_ddp_digits.py"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "pytorch_ddp_digits.py"
 NEWER = hasattr(torch, "compile")
 HEAD = """
 import os, signal, sys, time

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-RUN = pathlib.Path(__file__).resolve().parents[2] / "elastic" / "run"
+RUN = pathlib.Path(__file__).resolve().parents[3] / "elastic" / "run"
 
 
 @pytest.fixture(name="run")

@@ -12,7 +12,7 @@ import sys
 from running_job import RunningJob
 
 SLOW_COMMITS = pathlib.Path(__file__).resolve().parent / "slow_commits.py"
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[4] / "examples"
 
 
 class Job(RunningJob):
