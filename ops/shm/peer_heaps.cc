@@ -49,7 +49,7 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
   }
   if (!status.is_ok() && !std::exchange(has_warned_, true))
     log_.warning("registered memory is copied like other memory from now on: {}", status.message());
-  return all_agree(status.is_ok(), members.size());
+  return steps_.all_agree(status.is_ok());
 }
 
 Status PeerHeaps::pass_descriptors(const std::vector<std::size_t>& members,
@@ -151,17 +151,6 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
   DABKE_RETURN_IF_ERROR(shm::grow_aligned(peer.base, peer.mapped, rounded(extent)));
   peer.mapped = rounded(extent);
   return {};
-}
-
-Result<bool> PeerHeaps::all_agree(bool yes, std::size_t members) {
-  DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(1));
-  stage[0] = std::byte{yes};
-  DABKE_RETURN_IF_ERROR(steps_.exchange());
-  bool all = true;
-  for (std::size_t set_rank = 0; set_rank < members; ++set_rank)
-    all = all && *steps_.stage_of(set_rank) == std::byte{1};
-  steps_.end_round();
-  return all;
 }
 
 }  // namespace dabke::ops

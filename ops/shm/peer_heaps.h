@@ -58,7 +58,6 @@ class PeerHeaps {
                  const std::vector<std::size_t>& extents);
   Status map(Peer& peer, int fd, std::size_t extent);
   Status grow(std::size_t index, std::size_t extent);
-  Result<bool> all_agree(bool yes, std::size_t members);
 
   ShmDomain& domain_;
   ShmSteps& steps_;

@@ -30,7 +30,8 @@ ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, shm::SharedHeap* heap,
       stores_(*domain_, stores),
       remote_access_(*domain_),
       heaps_(*domain_, steps_, heap, std::move(log)),
-      registered_(*domain_, steps_, heaps_) {}
+      registered_(*domain_, steps_, heaps_),
+      single_copy_(*domain_, steps_, remote_access_) {}
 
 bool ShmBackend::can_run(const CallSpec& call, const Extent&) const {
   return runs_on_host(call, kCollectivesOfHostBackends);
@@ -54,6 +55,7 @@ Status ShmBackend::prepare(const ProcessSetInfo& set, Device) {
 void ShmBackend::release(ProcessSetId set, Device) {
   members_.erase(set);
   registered_.release(set);
+  single_copy_.release(set);
 }
 
 Status ShmBackend::run_batch(const Batch& batch) {
@@ -76,20 +78,13 @@ Status ShmBackend::run_batch(const Batch& batch) {
 /// Runs tensors that all ranks have in registered memory in place, and the rest through the stages.
 Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members,
                              RunScope& activity) {
-  const std::size_t small_bytes = kSmallBytes / members.size() * 2;
+  const std::size_t size_bytes = extent_of(batch).size_bytes;
   SharedEntries shared;
-  if (const std::size_t size_bytes = extent_of(batch).size_bytes;
-      size_bytes >= RegisteredTensors::kLeastBytes) {
+  if (size_bytes >= RegisteredTensors::kLeastBytes) {
     DABKE_ASSIGN_OR_RETURN(shared, registered_.agree(batch, size_bytes, members));
   }
-  activity.record_algorithm(shared.entries.empty() ? "staged" : "registered");
-  stores_.begin(members, input_bytes(batch), !shared.entries.empty());
-  if (shared.entries.empty()) {
-    DABKE_RETURN_IF_ERROR(
-        ShmRun(batch, steps_, stores_, domain_->stage_bytes(), small_bytes, operands_).run());
-    stores_.end(members);
-    return {};
-  }
+  if (shared.entries.empty()) return run_private(batch, members, activity);
+  stores_.begin(members, input_bytes(batch), true);
   {
     DABKE_ASSIGN_OR_RETURN(const RemoteAccessGuard::Visit visit, remote_access_.enter(members));
     DABKE_RETURN_IF_ERROR(DirectRun(batch, shared, steps_, stores_).work());
@@ -97,12 +92,33 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
   stores_.end(members);
   steps_.publish();
   DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
-  if (shared.entries.size() == batch.entries.size()) return {};
+  if (shared.entries.size() == batch.entries.size()) {
+    activity.record_algorithm("registered");
+    return {};
+  }
   Batch rest = batch;
   for (auto entry = shared.entries.rbegin(); entry != shared.entries.rend(); ++entry)
     rest.entries.erase(rest.entries.begin() + static_cast<std::ptrdiff_t>(*entry));
-  stores_.begin(members, input_bytes(rest), false);
-  DABKE_RETURN_IF_ERROR(ShmRun(rest, steps_, stores_, domain_->stage_bytes(), small_bytes, operands_).run());
+  return run_private(rest, members, activity);
+}
+
+Status ShmBackend::run_private(const Batch& batch, const std::vector<std::size_t>& members,
+                               RunScope& activity) {
+  if (single_copy_.can_try(batch, extent_of(batch).size_bytes)) {
+    DABKE_ASSIGN_OR_RETURN(const bool is_done, single_copy_.broadcast(batch, members));
+    if (is_done) {
+      activity.record_algorithm("single copy");
+      return {};
+    }
+  }
+  activity.record_algorithm("staged");
+  return run_staged(batch, members);
+}
+
+Status ShmBackend::run_staged(const Batch& batch, const std::vector<std::size_t>& members) {
+  const std::size_t small_bytes = kSmallBytes / members.size() * 2;
+  stores_.begin(members, input_bytes(batch), false);
+  DABKE_RETURN_IF_ERROR(ShmRun(batch, steps_, stores_, domain_->stage_bytes(), small_bytes, operands_).run());
   stores_.end(members);
   return {};
 }

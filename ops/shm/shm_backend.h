@@ -10,6 +10,7 @@
 #include "ops/shm/remote_access_guard.h"
 #include "ops/shm/shm_steps.h"
 #include "ops/shm/shm_stores.h"
+#include "ops/shm/single_copy.h"
 #include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 
@@ -41,6 +42,8 @@ class ShmBackend final : public Backend {
 
   Status run_batch(const Batch& batch);
   Status run_steps(const Batch& batch, const std::vector<std::size_t>& members, RunScope& activity);
+  Status run_private(const Batch& batch, const std::vector<std::size_t>& members, RunScope& activity);
+  Status run_staged(const Batch& batch, const std::vector<std::size_t>& members);
 
   std::unique_ptr<ShmDomain> domain_;
   ShmSteps steps_;
@@ -48,6 +51,7 @@ class ShmBackend final : public Backend {
   RemoteAccessGuard remote_access_;
   PeerHeaps heaps_;
   RegisteredTensors registered_;
+  SingleCopy single_copy_;
   std::map<ProcessSetId, Members> members_;  // the members of each set, by index in the domain
   std::vector<const void*> operands_;
 };

@@ -200,6 +200,17 @@ void ShmSteps::end_round() {
   inline_bytes_ = 0;
 }
 
+Result<bool> ShmSteps::all_agree(bool yes) {
+  DABKE_ASSIGN_OR_RETURN(std::byte* const own, free_stage(1));
+  own[0] = std::byte{yes};
+  DABKE_RETURN_IF_ERROR(exchange());
+  bool all = true;
+  for (std::size_t set_rank = 0; set_rank < members_->size(); ++set_rank)
+    all = all && *stage_of(set_rank) == std::byte{1};
+  end_round();
+  return all;
+}
+
 void ShmSteps::send_letter() {
   ++reached_;
   ShmInlineMessage& message = domain_.inline_message(domain_.own(), stage_);

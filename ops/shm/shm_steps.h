@@ -52,6 +52,8 @@ class ShmSteps {
   const std::byte* stage_of(std::size_t set_rank) { return stage((*members_)[set_rank]); }
   /// Ends the round: this rank has read all it needs before the step that it publishes next.
   void end_round();
+  /// True if all members say yes. A round of its own.
+  Result<bool> all_agree(bool yes);
 
   /// May be called from any thread: every wait here, current or later, ends with that cause.
   void abort(const Status& cause);
