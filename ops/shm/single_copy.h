@@ -2,7 +2,7 @@
 // process_vm_readv (cross memory attach). Through the stages, the bytes are copied twice.
 //
 // The root publishes its process id and the addresses of its tensors. Each receiver reads, and then all ranks
-// tell each other whether they could. A kernel or a container may forbid it. Then the batch goes through the
+// publish whether they could. A kernel or a container may forbid it. Then the batch goes through the
 // stages, as do all later ones of these ranks. A process id may mean another process in another container, so
 // a receiver first reads a random number that the root has published.
 #pragma once
@@ -31,7 +31,7 @@ class SingleCopy {
   void release(ProcessSetId set) { refused_.erase(set); }
 
  private:
-  /// What a root publishes first. The addresses of its tensors follow.
+  /// A root publishes this, and then the addresses of its tensors.
   struct Source {
     std::int64_t pid = 0;
     std::uint64_t address = 0;  // of the number

@@ -16,5 +16,7 @@ def test_a_benchmark_with_reset_callbacks(tmp_path):
     text = run_through_changes(tmp_path, *example)
     assert "[0]<stdout>:now 4 ranks" in text
     assert "[0]<stdout>:done" in text
-    iterations = re.compile(r"<stdout>:iteration (\d+):")
-    assert list(dict.fromkeys(iterations.findall(text))) == [str(number) for number in range(1, 61)]
+    seen = [int(each) for each in dict.fromkeys(re.findall(r"<stdout>:iteration (\d+):", text))]
+    # Rank 0 prints. If it is killed where the others have ended an iteration, the line of that one is lost.
+    missing = set(range(1, 61)) - set(seen)
+    assert seen == sorted(seen) and seen[-1] == 60 and len(missing) <= 1, text
