@@ -33,6 +33,9 @@ struct Request : CallSpec {
   std::vector<Rank> ranks;        // of a set that is added or removed; for remove_process_set, its id alone
   Status refused;                 // why this rank cannot run it, so that no rank does; ok if it can
   bool is_group = false;          // a member that is submitted alone, or the whole group, with its name
+  /// Not 0: the program makes the calls of this number in the same order on all ranks of the set. Other ranks
+  /// do not get it.
+  std::uint64_t call_sequence = 0;
 
   std::size_t size_bytes() const;
   /// Returns the call for one of the tensors.

@@ -17,6 +17,7 @@ Negotiator::Negotiator(Options options)
       live_statistics_(state_, outbox_),
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
+      sequences_(state_, outbox_),
       reporter_(state_, outbox_, endings_, stalls_),
       follower_(state_, outbox_, endings_, reporter_, stalls_, groups_),
       orders_due_(state_.deadlines) {}
@@ -66,7 +67,8 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
                             name_of_call(*request))});
   }
-  entry.waiting.push({token, std::move(request), now});
+  const std::uint64_t number = sequences_.count(*request, now);
+  entry.waiting.push({token, std::move(request), now, number});
   if (entry.waiting.size() == 1) reporter_.announce(entry, now);
   if (awaited) want(entry.process_set, entry.name, now);
 }
@@ -114,6 +116,8 @@ void Negotiator::hear_parent(wire::Message& message, std::span<const std::byte> 
     stalls_.answer(*inquiry, now);
   } else if (const auto* group = std::get_if<wire::GroupInquiryMessage>(&message)) {
     groups_.answer(*group, now);
+  } else if (const auto* sequence = std::get_if<wire::SequenceInquiryMessage>(&message)) {
+    sequences_.answer(*sequence, now);
   } else if (const auto* asked = std::get_if<wire::DumpMessage>(&message)) {
     dumps_.obey(*asked);
   } else if (std::holds_alternative<wire::LookMessage>(message)) {
@@ -145,6 +149,10 @@ void Negotiator::hear_as_root(wire::Message& message, TimePoint now) {
   } else if (auto* part = std::get_if<wire::GroupAnswerMessage>(&message)) {
     groups_.take_answer(std::move(*part));
     groups_.judge(now);
+  } else if (const auto* waiting = std::get_if<wire::SequenceNoticeMessage>(&message)) {
+    sequences_.inquire(*waiting, now);
+  } else if (auto* call = std::get_if<wire::SequenceAnswerMessage>(&message)) {
+    sequences_.take_answer(std::move(*call), now);
   } else if (const auto* wanted = std::get_if<wire::DumpMessage>(&message)) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
   } else if (auto* timeline = std::get_if<wire::TimelineMessage>(&message)) {

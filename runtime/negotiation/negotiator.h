@@ -7,7 +7,7 @@
 //      orders of it.
 //   3. Orders go down, to the subtrees that they concern. Each rank runs its projection of the one sequence
 //      (order_follower.h).
-//   4. Waits that take too long are examined (stall_inspector.h, group_inspector.h).
+//   4. Waits that take too long are examined (stall_inspector.h, group_inspector.h, sequence_inspector.h).
 //   5. A rank that learns of a failure notifies all its neighbours, and everything ends (endings.h).
 // A rank that shuts down takes with it the ranks that report through it.
 #pragma once
@@ -20,6 +20,7 @@
 #include "runtime/negotiation/live_statistics.h"
 #include "runtime/negotiation/order_follower.h"
 #include "runtime/negotiation/stalls/group_inspector.h"
+#include "runtime/negotiation/stalls/sequence_inspector.h"
 #include "runtime/negotiation/stalls/stall_inspector.h"
 #include "runtime/negotiation/state/actions.h"
 #include "runtime/negotiation/state/dump_requests.h"
@@ -97,7 +98,10 @@ class Negotiator {
   /// Sets the running batch in the answers that wait for give_stack().
   void note_running(const Running& running, TimePoint now) { stalls_.note_running(running, now); }
   /// Answers every StackAction until now.
-  void give_stack(const std::string& text, TimePoint now) { stalls_.give_stack(text, now); }
+  void give_stack(const std::string& text, TimePoint now) {
+    stalls_.give_stack(text, now);
+    sequences_.give_place(text, now);
+  }
 
   /// Returns what is to be done, in this order. Announces what was submitted since the last call.
   std::vector<Action> take_actions(TimePoint now);
@@ -145,6 +149,7 @@ class Negotiator {
   LiveStatistics live_statistics_;
   StallInspector stalls_;
   GroupInspector groups_;
+  SequenceInspector sequences_;
   UpwardReporter reporter_;
   OrderFollower follower_;
   Deadline orders_due_;      // the root's orders that wait for its data plane

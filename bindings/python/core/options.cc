@@ -15,7 +15,8 @@ void bind_options(nb::module_& module) {
           [](Options* self, int process_set, int op, int root_rank, double prescale_factor,
              double postscale_factor, int compression, int priority,
              std::optional<std::vector<std::int64_t>> splits, nb::str group, unsigned group_size,
-             std::uintptr_t stream, std::uintptr_t ready_event, std::int64_t device) {
+             std::uintptr_t stream, std::uintptr_t ready_event, std::int64_t device,
+             std::int64_t call_sequence) {
             new (self) Options;
             dabke_options& c = self->options_;
             c.process_set = process_set;
@@ -37,6 +38,7 @@ void bind_options(nb::module_& module) {
             c.stream = reinterpret_cast<void*>(stream);
             c.ready_event = reinterpret_cast<void*>(ready_event);
             c.device = device;
+            c.call_sequence = call_sequence;
           },
           nb::kw_only(), nb::arg("process_set") = int{kDefaults.process_set},
           nb::arg("op") = int{kDefaults.op}, nb::arg("root_rank") = kDefaults.root_rank,
@@ -45,7 +47,8 @@ void bind_options(nb::module_& module) {
           nb::arg("compression") = int{kDefaults.compression}, nb::arg("priority") = kDefaults.priority,
           nb::arg("splits") = nb::none(), nb::arg("group") = "", nb::arg("group_size") = kDefaults.group_size,
           nb::arg("stream") = std::uintptr_t{0}, nb::arg("ready_event") = std::uintptr_t{0},
-          nb::arg("device") = kDefaults.device, "The defaults are those of DABKE_OPTIONS_INIT.")
+          nb::arg("device") = kDefaults.device, nb::arg("call_sequence") = kDefaults.call_sequence,
+          "The defaults are those of DABKE_OPTIONS_INIT.")
       .def_prop_ro(
           "process_set", [](const Options& self) { return self.options_.process_set; }, "The id of the set.");
 }

@@ -47,6 +47,9 @@ class Check {
     DABKE_RETURN_IF_ERROR(from_below(message.rank));
     return age(message.age_ms);
   }
+  Status operator()(const wire::SequenceAnswerMessage& message) const { return from_below(message.rank); }
+  Status operator()(const wire::SequenceNoticeMessage&) const { return {}; }
+  Status operator()(const wire::SequenceInquiryMessage&) const { return {}; }
   Status operator()(const wire::FailMessage&) const { return {}; }
   Status operator()(const wire::InquiryMessage&) const { return {}; }
   Status operator()(const wire::DumpMessage&) const { return {}; }

@@ -72,7 +72,8 @@ struct Collection {
 struct Submitted {
   Token token = Token::none;
   RequestRef request;
-  TimePoint since{};  // when it was submitted, or became the first of its name
+  TimePoint since{};         // when it was submitted, or became the first of its name
+  std::uint64_t number = 0;  // in its sequence of calls; 0: it is in none
 };
 
 /// The requests that were submitted here under one name and are not ordered yet, in order. There is nearly

@@ -247,6 +247,31 @@ struct GroupAnswerMessage {
   Status refused;                    // of a member that this rank cannot run; ok if there is none
 };
 
+/// Up: a rank waits in call number `number` of this sequence.
+struct SequenceNoticeMessage {
+  ProcessSetId process_set = kWorldSet;
+  std::uint64_t sequence = 0;
+  std::uint64_t number = 0;
+};
+
+/// Down: asks all ranks of the set in which call of this number they wait.
+struct SequenceInquiryMessage {
+  std::uint32_t id = 0;
+  ProcessSetId process_set = kWorldSet;
+  std::uint64_t sequence = 0;
+  std::uint64_t number = 0;
+  bool wants_places = false;
+};
+
+/// Up: one rank's answer.
+struct SequenceAnswerMessage {
+  std::uint32_t id = 0;
+  Rank rank = -1;
+  std::string name;   // the call's key; empty if the rank does not wait in a call of that number
+  std::string call;   // in words
+  std::string place;  // in the program, if it was asked for and can be had
+};
+
 /// Down: the sender has received a notice from the receiver.
 struct HeardMessage {};
 
@@ -268,7 +293,8 @@ struct FiguresMessage {
 using Message =
     std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
                  NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage, GroupInquiryMessage,
-                 GroupAnswerMessage, TimelineMessage, LookMessage, FiguresMessage>;
+                 GroupAnswerMessage, TimelineMessage, LookMessage, FiguresMessage, SequenceNoticeMessage,
+                 SequenceInquiryMessage, SequenceAnswerMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

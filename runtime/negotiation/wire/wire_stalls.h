@@ -88,6 +88,31 @@ void fields(Archive& archive, M& message) {
   status(archive, message.refused);
 }
 
+template <class Archive, Is<SequenceNoticeMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.process_set);
+  archive(message.sequence);
+  archive(message.number);
+}
+
+template <class Archive, Is<SequenceInquiryMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.id);
+  archive(message.process_set);
+  archive(message.sequence);
+  archive(message.number);
+  archive(message.wants_places);
+}
+
+template <class Archive, Is<SequenceAnswerMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.id);
+  archive(message.rank);
+  archive(message.name);
+  archive(message.call);
+  archive(message.place);
+}
+
 template <class Archive, Is<HeardMessage> M>
 void fields(Archive&, M&) {}
 

@@ -259,6 +259,20 @@ wire::GroupAnswerMessage Random::message() {
 }
 
 template <>
+wire::SequenceNoticeMessage Random::message() {
+  return {number<ProcessSetId>(), number<std::uint64_t>(), number<std::uint64_t>()};
+}
+template <>
+wire::SequenceInquiryMessage Random::message() {
+  return {number<std::uint32_t>(), number<ProcessSetId>(), number<std::uint64_t>(), number<std::uint64_t>(),
+          coin()};
+}
+template <>
+wire::SequenceAnswerMessage Random::message() {
+  return {number<std::uint32_t>(), number<Rank>(), text(), text(), text()};
+}
+
+template <>
 wire::LookMessage Random::message() {
   return {};
 }
@@ -314,7 +328,8 @@ consteval std::size_t members_of() {
     return sizeof...(Values);
   }
 }
-static_assert(members_of<Request>() == 8, "compare the new member below");  // the base is one of them
+// The base is one of them. The last one, call_sequence, is not sent.
+static_assert(members_of<Request>() == 9, "compare the new member below");
 
 bool same(const Request& a, const Request& b) {
   return same(static_cast<const CallSpec&>(a), b) && a.name == b.name && a.process_set == b.process_set &&
@@ -409,6 +424,19 @@ bool same(const wire::GroupAnswerMessage& a, const wire::GroupAnswerMessage& b) 
   const auto& [id, rank, size, came, joined, age_ms, members, refused] = a;
   return id == b.id && rank == b.rank && size == b.size && came == b.came && joined == b.joined &&
          age_ms == b.age_ms && members == b.members && refused == b.refused;
+}
+bool same(const wire::SequenceNoticeMessage& a, const wire::SequenceNoticeMessage& b) {
+  const auto& [set, sequence, number] = a;
+  return set == b.process_set && sequence == b.sequence && number == b.number;
+}
+bool same(const wire::SequenceInquiryMessage& a, const wire::SequenceInquiryMessage& b) {
+  const auto& [id, set, sequence, number, wants_places] = a;
+  return id == b.id && set == b.process_set && sequence == b.sequence && number == b.number &&
+         wants_places == b.wants_places;
+}
+bool same(const wire::SequenceAnswerMessage& a, const wire::SequenceAnswerMessage& b) {
+  const auto& [id, rank, name, call, place] = a;
+  return id == b.id && rank == b.rank && name == b.name && call == b.call && place == b.place;
 }
 bool same(const wire::HeardMessage&, const wire::HeardMessage&) { return true; }
 bool same(const wire::LookMessage&, const wire::LookMessage&) { return true; }

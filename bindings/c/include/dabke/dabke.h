@@ -421,13 +421,18 @@ typedef struct dabke_options {
   int64_t wait_follows;
   /* send, recv: only a send and a receive of one tag match. */
   int64_t tag;
+  /* Not 0: the calls with this number are made in the same order on all ranks of the set. Then ranks that
+   * wait for each other in different calls, the n-th of the sequence on each rank, get DABKE_ERROR_MISMATCH
+   * after about half a second. The text has all these calls. Without a sequence they wait until the stall is
+   * reported, because ranks may call different names in different orders. Not for send and recv. */
+  int64_t call_sequence;
 } dabke_options;
 /* The defaults: world, average, root 0, no scaling. A NULL options pointer means these defaults. A struct of
  * zeros does not: its scale factors are 0. */
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1, 0, 0          \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1, 0, 0, 0       \
   }
 
 /* ---- collectives ---- */

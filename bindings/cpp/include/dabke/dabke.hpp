@@ -158,6 +158,7 @@ struct Options {
   void* stream = nullptr;                                   // cudaStream_t on which the input is produced
   void* ready_event = nullptr;                              // cudaEvent_t after which the input is ready
   std::int64_t tag = detail::kDefaults.tag;                 // send, recv
+  std::int64_t call_sequence = detail::kDefaults.call_sequence;
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -174,6 +175,7 @@ struct Options {
     out.stream = stream;
     out.ready_event = ready_event;
     out.tag = tag;
+    out.call_sequence = call_sequence;
     return out;
   }
 };

@@ -33,6 +33,7 @@ class CallOptions:
         compression: the number of the ``Compression``; for an allreduce.
         priority: higher first among tensors that are ready at the same time.
         root_rank: the world rank that sends; for a broadcast.
+        call_sequence: not 0 for calls that come in the same order on all ranks of the set.
     """
 
     process_set: int
@@ -42,6 +43,7 @@ class CallOptions:
     compression: int = Compression.default
     priority: int = 0
     root_rank: int = 0
+    call_sequence: int = 0
     core: _core.Options = field(init=False, repr=False, compare=False)
     """The same options for the compiled part, for tensors on the host."""
     _by_stream: dict[int, _core.Options] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -75,6 +77,7 @@ class CallOptions:
             priority=self.priority,
             splits=splits,
             stream=stream,
+            call_sequence=self.call_sequence,
         )
 
 

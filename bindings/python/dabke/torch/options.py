@@ -45,18 +45,15 @@ def options_of(
     postscale_factor: float = 1.0,
     compression: int = int(Compression.default),
     root_rank: int = 0,
+    call_sequence: int = 0,
 ) -> CallOptions:
     """Returns the options of a call. Equal arguments give the same object."""
+    key = (process_set, op, prescale_factor, postscale_factor, compression, 0, root_rank, call_sequence)
     if not prescale_factor or not postscale_factor:  # 0.0 and -0.0 are equal keys for different options
-        return CallOptions(
-            process_set, op, prescale_factor, postscale_factor, compression, root_rank=root_rank
-        )
-    key = (process_set, op, prescale_factor, postscale_factor, compression, root_rank)
+        return CallOptions(*key)
     found = _made.get(key)
     if found is None:
         if len(_made) >= _MOST:
             _made.clear()
-        found = _made[key] = CallOptions(
-            process_set, op, prescale_factor, postscale_factor, compression, root_rank=root_rank
-        )
+        found = _made[key] = CallOptions(*key)
     return found

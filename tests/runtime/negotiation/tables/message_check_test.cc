@@ -120,7 +120,8 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
       wire::Message(wire::AnswerMessage{.rank = 4, .idle_ms = kForEver}),
       wire::Message(wire::NoticeMessage{.name = "x", .age_ms = kForEver}),
       wire::Message(wire::GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
-      wire::Message(wire::GroupAnswerMessage{.rank = 4, .age_ms = kForEver}));
+      wire::Message(wire::GroupAnswerMessage{.rank = 4, .age_ms = kForEver}),
+      wire::Message(wire::SequenceAnswerMessage{.rank = 5}));
   const Status cause = cause_after(kRoot, kInner, message);
   CHECK(cause.code() == Code::internal);
   INFO(cause.message());

@@ -69,7 +69,13 @@ class Calls:
         `root` is a group rank; the runtime's roots are world ranks. `like` is a tensor on the operation's
         device. The operation runs after the work on the caller's current stream of that device.
         """
-        options = options_of(self._set_now(), op, factor, root_rank=self._world_ranks[root])
+        options = options_of(
+            self._set_now(),
+            op,
+            factor,
+            root_rank=self._world_ranks[root],
+            call_sequence=self._names.call_sequence(),
+        )
         return options.core if like is None else options.on_stream(stream_of(like))
 
     def _with_reduction(self, reduction: Reduction, like: torch.Tensor) -> _core.Options:
@@ -77,7 +83,8 @@ class Calls:
 
     def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
         rows = [int(each) for each in splits]
-        return options_of(self._set_now()).with_splits(rows, stream_of(like))
+        options = options_of(self._set_now(), call_sequence=self._names.call_sequence())
+        return options.with_splits(rows, stream_of(like))
 
     def _in_set_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """Returns one item for each member in the order of the process set, by world ranks."""

@@ -8,7 +8,8 @@ pending. In a job that refuses such a use (DUPLICATE_NAMES=error), this module w
 With TORCH_DISTRIBUTED_DEBUG=DETAIL the names are ``c10d/<group>/call/<n>``, with one count for all
 collectives of the group. Then ranks that make different calls, or pass different shapes, meet under one name.
 They get a MismatchError with the call of each rank. Without it, each rank waits for the others to make the
-same call, and the stall report shows that.
+same call. The group's calls have one call_sequence, so the runtime examines such a wait, and ranks that wait
+in different calls get a MismatchError as well.
 
 Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and counts them.
 """
@@ -16,6 +17,7 @@ Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and c
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 
 import torch
@@ -60,7 +62,14 @@ class Names:
         self._rings: dict[tuple[str, torch.dtype, tuple[int, ...]], _Ring] = {}
         self._all: _Ring | None = None
         self._messages: str | None = None
+        self._call_sequence = 0
         self._in_detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
+
+    def call_sequence(self) -> int:
+        """Returns the number of the group's sequence of calls, which is equal on all ranks and never 0."""
+        if self._call_sequence == 0:
+            self._call_sequence = zlib.crc32(self._label().encode()) + 1
+        return self._call_sequence
 
     def of_messages(self) -> str:
         """Returns the name of all messages. The runtime counts them by their ranks and tag."""
