@@ -127,7 +127,8 @@ Status refuse(core::Runtime& runtime, const Call& call, const dabke_options& opt
   }
   request.name = call.names.empty() ? std::string(name_of(call.kind)) : call.names[0];
   set_group(operation, options);
-  if (!set_message(request, runtime, call, options).is_ok()) return why;  // there is no other end
+  // There is no other end, or it is not known.
+  if (!set_message(request, runtime, call, options).is_ok() || request.root == kAnyRank) return why;
   return runtime.refuse(operation, std::move(why));
 }
 

@@ -156,6 +156,18 @@ dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* 
     return {};
   });
 }
+dabke_status dabke_handle_sender(const dabke_handle* handle, int32_t* rank) {
+  return entry([&]() -> Status {
+    if (const Status status = completed(handle); !status.is_ok()) return status;
+    if (handle->request->kind != CollectiveKind::send_recv || rank == nullptr) {
+      return {
+          Code::invalid_argument,
+          "only a message has a sender; pass the handle of a send or a receive, and a pointer for the rank"};
+    }
+    *rank = static_cast<int32_t>(handle->value);
+    return {};
+  });
+}
 dabke_status dabke_wait_stream(dabke_handle* handle, void* stream) {
   return entry([&]() -> Status {
     if (handle == nullptr) return missing_handle();

@@ -10,6 +10,8 @@
 namespace dabke {
 
 using Rank = int;
+/// Instead of the sender of a message: whichever rank sends one.
+inline constexpr Rank kAnyRank = -1;
 using ProcessSetId = std::int32_t;
 inline constexpr ProcessSetId kWorldSet = 0;
 

@@ -30,6 +30,10 @@ std::string describe(const CallSpec& call, FieldText::Where where) {
   for_each_call_field([&](const auto& field) {
     const auto& value = call.*field.value;
     if (field.text.where != where || !field.counts(call.kind)) return;
+    if (field.name == "root rank" && call.root == kAnyRank) {
+      out += " from any rank";
+      return;
+    }
     if (where == FieldText::Where::after_tensors && is_same_value(value, kDefaults.*field.value)) return;
     out += fmt::format(fmt::runtime(field.text.text), word_for(value));
   });

@@ -51,6 +51,11 @@ struct Request : CallSpec {
 /// The name of the call in all messages.
 inline std::string name_of_call(const Request& request) { return name_of_call(request.kind, request.name); }
 
+/// True for a receive from any rank, whose sender is not known yet.
+inline bool is_from_any(const Request& request) {
+  return request.kind == CollectiveKind::send_recv && request.root == kAnyRank;
+}
+
 using RequestRef = std::shared_ptr<const Request>;
 
 /// Returns the attribute in which two ranks' requests of one name differ ("shape", "dtype", "operation",

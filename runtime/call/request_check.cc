@@ -41,7 +41,8 @@ class RequestCheck {
       return {Code::not_implemented,
               fmt::format("{}: adasum is not implemented yet; use average or sum", name_of_call(request_))};
     }
-    if (has_root(request_.kind) && std::ranges::find(in_.ranks, request_.root) == in_.ranks.end()) {
+    if (has_root(request_.kind) && !is_from_any(request_) &&
+        std::ranges::find(in_.ranks, request_.root) == in_.ranks.end()) {
       return bad_request(request_, "root rank {} is not in process set {}, which has ranks {}", request_.root,
                          in_.set, ranks_to_string(in_.ranks));
     }

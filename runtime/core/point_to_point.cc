@@ -18,8 +18,12 @@ Status check_ends(const Request& request, const Message& message, const ProcessS
   if (!set)
     return {Code::unknown_process_set,
             fmt::format("{}: {}", call, sets.missing(request.process_set).message())};
+  const bool is_from_any = message.peer == kAnyRank && !message.is_sent;
   const auto has = [&](Rank rank) { return std::ranges::find(set->ranks, rank) != set->ranks.end(); };
-  if (!has(own) || !has(message.peer))
+  if (is_from_any && set->ranks.size() == 1)
+    return {Code::invalid_argument,
+            fmt::format("{}: process set {} has only this rank, so nothing can be received", call, set->id)};
+  if (!has(own) || !(is_from_any || has(message.peer)))
     return {Code::invalid_argument,
             fmt::format("{}: {} is not in process set {}, which has ranks {}", call,
                         has(own) ? fmt::format("peer rank {}", message.peer) : "this rank", set->id,
@@ -27,7 +31,7 @@ Status check_ends(const Request& request, const Message& message, const ProcessS
   if (message.peer == own)
     return {Code::invalid_argument,
             fmt::format("{}: the peer is rank {}, this rank; copy the tensor instead", call, own)};
-  if (std::max(own, message.peer) >= kMostRanksOfPairs)
+  if (std::max(own, is_from_any ? set->ranks.back() : message.peer) >= kMostRanksOfPairs)
     return {Code::unsupported,
             fmt::format("{}: ranks {} and more cannot send or receive", call, kMostRanksOfPairs)};
   return {};
@@ -41,7 +45,7 @@ Status become_message(Request& request, const Message& message, const ProcessSet
   request.name = message_name(request.name, from, to, message.tag, request.process_set);
   for (TensorSpec& tensor : request.tensors) tensor.name = request.name;
   request.root = from;
-  request.process_set = pair_of(own, message.peer);
+  if (from != kAnyRank) request.process_set = pair_of(own, message.peer);
   return {};
 }
 

@@ -59,6 +59,7 @@ std::unique_ptr<Run> make_run(const negotiation::ExecuteAction& action,
     if (NegotiatedCall* const call = calls.find(ordered.token)) {
       run->tensors.push_back(tensor_of(*call, tensor));
       if (ordered.changes != 0) run->tensors.back().operation->changes = ordered.changes;
+      if (run->kind == CollectiveKind::send_recv) run->tensors.back().operation->value = ordered.agreed->root;
     } else {
       run->requests.push_back(ordered.request);
       run->tensors.push_back({nullptr, 0, nullptr, &ordered.request->tensors[tensor]});

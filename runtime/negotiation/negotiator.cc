@@ -18,8 +18,14 @@ Negotiator::Negotiator(Options options)
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
       sequences_(state_, outbox_),
+      senders_(state_, outbox_,
+               [this](Token token, RequestRef request, TimePoint now) {
+                 state_.meet(request->process_set);
+                 TensorEntry& entry = state_.tensors.get(request->process_set, NameKey(*request));
+                 enter(entry, token, std::move(request), now);
+               }),
       reporter_(state_, outbox_, endings_, stalls_),
-      follower_(state_, outbox_, endings_, reporter_, stalls_, groups_),
+      follower_(state_, outbox_, endings_, reporter_, stalls_, groups_, senders_),
       orders_due_(state_.deadlines) {}
 
 Status Negotiator::check(const Request& request, TimePoint now) const {
@@ -52,7 +58,7 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
   if (Status status = check(*request, now); !status.is_ok())
     return endings_.complete(token, std::move(status));
   stalls_.note_submit(now);
-  stalls_.note_wait(request->kind, now);
+  stalls_.note_wait(*request, now);
   if (!moves_data(request->kind))
     reporter_.report(state_.learned.release_all(), now);  // it waits for what came before
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
@@ -67,10 +73,19 @@ void Negotiator::submit(Token token, RequestRef request, TimePoint now) {
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
                             name_of_call(*request))});
   }
-  const std::uint64_t number = sequences_.count(*request, now);
-  entry.waiting.push({token, std::move(request), now, number});
-  if (entry.waiting.size() == 1) reporter_.announce(entry, now);
+  enter(entry, token, std::move(request), now);
   if (awaited) want(entry.process_set, entry.name, now);
+}
+
+/// The request begins to wait, in its turn under its name.
+void Negotiator::enter(TensorEntry& entry, Token token, RequestRef request, TimePoint now) {
+  const std::uint64_t number = sequences_.count(*request, now);
+  const bool is_any = is_from_any(*request);
+  entry.waiting.push({token, std::move(request), now, number});
+  if (entry.waiting.size() > 1) return;
+  if (is_any) return senders_.begin(entry);
+  reporter_.announce(entry, now);
+  senders_.note_wait(entry);
 }
 
 Status Negotiator::submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
@@ -118,6 +133,10 @@ void Negotiator::hear_parent(wire::Message& message, std::span<const std::byte> 
     groups_.answer(*group, now);
   } else if (const auto* sequence = std::get_if<wire::SequenceInquiryMessage>(&message)) {
     sequences_.answer(*sequence, now);
+  } else if (const auto* question = std::get_if<wire::SenderQuestionMessage>(&message)) {
+    senders_.take_question(*question);
+  } else if (const auto* sender = std::get_if<wire::SenderAnswerMessage>(&message)) {
+    senders_.take_answer(*sender, now);
   } else if (const auto* asked = std::get_if<wire::DumpMessage>(&message)) {
     dumps_.obey(*asked);
   } else if (std::holds_alternative<wire::LookMessage>(message)) {
@@ -153,6 +172,10 @@ void Negotiator::hear_as_root(wire::Message& message, TimePoint now) {
     sequences_.inquire(*waiting, now);
   } else if (auto* call = std::get_if<wire::SequenceAnswerMessage>(&message)) {
     sequences_.take_answer(std::move(*call), now);
+  } else if (const auto* question = std::get_if<wire::SenderQuestionMessage>(&message)) {
+    senders_.take_question(*question);
+  } else if (const auto* sender = std::get_if<wire::SenderAnswerMessage>(&message)) {
+    senders_.take_answer(*sender, now);
   } else if (const auto* wanted = std::get_if<wire::DumpMessage>(&message)) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
   } else if (auto* timeline = std::get_if<wire::TimelineMessage>(&message)) {

@@ -19,6 +19,7 @@
 
 #include "runtime/negotiation/live_statistics.h"
 #include "runtime/negotiation/order_follower.h"
+#include "runtime/negotiation/sender_search.h"
 #include "runtime/negotiation/stalls/group_inspector.h"
 #include "runtime/negotiation/stalls/sequence_inspector.h"
 #include "runtime/negotiation/stalls/stall_inspector.h"
@@ -136,6 +137,7 @@ class Negotiator {
  private:
   bool orders_here() const { return state_.is_root() && !state_.over; }
   Status check(const Request& request, TimePoint now) const;
+  void enter(TensorEntry& entry, Token token, RequestRef request, TimePoint now);
   void join(Token token, const Request& request, TimePoint now);
   void hear_parent(wire::Message& message, std::span<const std::byte> bytes, TimePoint now);
   void hear_child(Rank child, wire::Message& message, TimePoint now);
@@ -150,6 +152,7 @@ class Negotiator {
   StallInspector stalls_;
   GroupInspector groups_;
   SequenceInspector sequences_;
+  SenderSearch senders_;
   UpwardReporter reporter_;
   OrderFollower follower_;
   Deadline orders_due_;      // the root's orders that wait for its data plane

@@ -264,8 +264,10 @@ Submitted OrderFollower::take_front(TensorEntry& entry, TimePoint now) {
   stalls_.note_progress(entry.process_set);
   if (entry.waiting.empty()) return {};
   Submitted front = entry.waiting.pop(now);
+  senders_.note_order(entry);
   if (entry.waiting.empty()) return front;
   reporter_.announce(entry, now);
+  senders_.note_wait(entry);
   if (entry.waiting.size() == 1) reporter_.announce_join(entry.process_set, now);
   return front;
 }

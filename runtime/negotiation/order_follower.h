@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 
+#include "runtime/negotiation/sender_search.h"
 #include "runtime/negotiation/stalls/group_inspector.h"
 #include "runtime/negotiation/stalls/stall_inspector.h"
 #include "runtime/negotiation/state/endings.h"
@@ -20,13 +21,14 @@ namespace dabke::negotiation {
 class OrderFollower {
  public:
   OrderFollower(NegotiationState& state, Outbox& outbox, Endings& endings, UpwardReporter& reporter,
-                StallInspector& stalls, GroupInspector& groups)
+                StallInspector& stalls, GroupInspector& groups, SenderSearch& senders)
       : state_(state),
         outbox_(outbox),
         endings_(endings),
         reporter_(reporter),
         stalls_(stalls),
-        groups_(groups) {}
+        groups_(groups),
+        senders_(senders) {}
 
   /// `bytes` is the message as it came; empty on the root, which has made the message.
   void follow(wire::OrdersMessage message, std::span<const std::byte> bytes, TimePoint now);
@@ -55,6 +57,7 @@ class OrderFollower {
   UpwardReporter& reporter_;
   StallInspector& stalls_;
   GroupInspector& groups_;
+  SenderSearch& senders_;
 };
 
 }  // namespace dabke::negotiation

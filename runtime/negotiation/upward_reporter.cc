@@ -42,8 +42,10 @@ void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   wire::JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
     const bool is_queued = entry.process_set == set && entry.waiting.size() > 1;
-    // Requests that wait for their members, joined or not, are as before.
-    if (is_queued && !is_among_members(entry.waiting.front().request->kind))
+    // Requests that wait for their members, joined or not, are as before. So are messages from any rank,
+    // which no other rank has under this name.
+    if (is_queued && !is_among_members(entry.waiting.front().request->kind) &&
+        !is_from_any(*entry.waiting.front().request))
       join.unfinished.push_back(entry.name);
   });
   note_join(0, join, now);

@@ -3,9 +3,15 @@
 #include <fmt/format.h>
 
 namespace dabke {
+namespace {
+
+/// Calls without a tensor have no name of the caller's choice. Messages of one name follow each other.
+bool counts(CollectiveKind kind) { return moves_data(kind) && kind != CollectiveKind::send_recv; }
+
+}  // namespace
 
 Status NamesInUse::take(const Request& request) {
-  if (!moves_data(request.kind)) return {};  // the caller does not choose its name
+  if (!counts(request.kind)) return {};
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     const std::string& name = request.tensors[i].name;
@@ -25,7 +31,7 @@ Status NamesInUse::take(const Request& request) {
 }
 
 void NamesInUse::give_back(const Request& request) noexcept {
-  if (!moves_data(request.kind)) return;
+  if (!counts(request.kind)) return;
   const std::lock_guard lock(mutex_);
   erase(request, request.tensors.size());
 }

@@ -74,7 +74,7 @@ class Operation {
   std::optional<Compression> compression;  // the caller's choice; nothing for the configured one
 
   // ---- results; read them after is_done()
-  std::int64_t value = 0;     // join: last rank; add_process_set: the id
+  std::int64_t value = 0;     // join: last rank; add_process_set: the id; send_recv: the sender
   std::uint64_t changes = 0;  // of the job's hosts, announced before it; only of operations of the world
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }

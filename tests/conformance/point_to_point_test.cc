@@ -87,6 +87,49 @@ TEST_CASE("messages of one name arrive in the order of their sends, and each tag
         std::vector<int>{kMessages - 1, 1, (kMessages - 1) * (kMessages - 1), 1 - kMessages});
 }
 
+TEST_CASE(
+    "a receive from any rank takes each message once, in the order of its sender, and knows the sender") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const std::size_t elements = GENERATE(2U, 100'000U);
+  CAPTURE(backend, elements);
+  constexpr int kMessages = 6;
+  const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
+    const ProcessSetId set = self.add_process_set({0, 1, 2});
+    std::vector<std::pair<int, int>> received;  // the sender and the number of the message
+    std::vector<std::vector<int>> out, in;
+    std::vector<Pending> sends, receives;
+    for (int i = 0; i < kMessages; ++i) {
+      for (int peer = 0; peer < kRanks; ++peer) {
+        if (peer == self.rank()) continue;
+        out.emplace_back(elements, 100 * self.rank() + i);
+        sends.push_back(self.send_async(out.back(), peer, 2, {.name = "x", .set = set}));
+        in.emplace_back(elements, -1);
+        // The first ones are of one sender each.
+        const int from = i == 0 ? peer : kAnyRank;
+        receives.push_back(self.recv_async(in.back(), from, 2, {.name = "x", .set = set}));
+      }
+    }
+    for (std::size_t i = 0; i < receives.size(); ++i) {
+      must(receives[i].wait());
+      if (in[i] != std::vector<int>(elements, in[i][0])) throw std::runtime_error("the message is torn");
+      if (in[i][0] / 100 != receives[i].value()) throw std::runtime_error("the sender is another rank");
+      received.emplace_back(in[i][0] / 100, in[i][0] % 100);
+    }
+    for (const Pending& one : sends) must(one.wait());
+    return received;
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CAPTURE(rank);
+    auto received = seen[static_cast<std::size_t>(rank)];
+    std::ranges::stable_sort(received, {}, &std::pair<int, int>::first);
+    std::vector<std::pair<int, int>> wanted;
+    for (int from = 0; from < kRanks; ++from) {
+      for (int i = 0; from != rank && i < kMessages; ++i) wanted.emplace_back(from, i);
+    }
+    CHECK(received == wanted);
+  }
+}
+
 TEST_CASE("messages travel beside collectives, in process sets, and past ranks that have joined") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   CAPTURE(backend);

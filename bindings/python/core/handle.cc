@@ -39,6 +39,12 @@ std::vector<std::int64_t> received_splits(const Handle& self) {
   return {splits, splits + count};
 }
 
+int sender(const Handle& self) {
+  std::int32_t rank = 0;
+  check(dabke_handle_sender(self.operation->handle(), &rank));
+  return rank;
+}
+
 int last_joined_rank(const Handle& self) {
   std::int32_t rank = -1;
   check(dabke_handle_last_joined_rank(self.operation->handle(), &rank));
@@ -167,6 +173,7 @@ void bind_handle(nb::module_& module) {
           "output", [](const Handle& self, std::size_t index) { return Output(self.operation, index); },
           nb::arg("index") = 0, "An output of the operation, which must have completed.")
       .def("received_splits", &received_splits, "alltoall: the number of rows from each rank.")
+      .def("sender", &sender, "send, recv: the world rank of the sender.")
       .def("last_joined_rank", &last_joined_rank, "join: the world rank that joined last.")
       .def("process_set_id", &process_set_of, "add_process_set_among_members: the id of the set.");
 }

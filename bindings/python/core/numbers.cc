@@ -49,10 +49,11 @@ void bind_numbers(nb::module_& module) {
       "dtype_format", [](nb::str name) { return nb::str(row_named(utf8_of(name, "the dtype")).format); },
       nb::arg("name"),
       "The dtype's letter in the buffer protocol; bfloat16 has the letter of 16-bit integers.");
-  module.attr("WORLD") = int{DABKE_WORLD};       // the process set of all ranks
-  module.attr("CPU") = int{kDLCPU};              // DLPack's type of the host
-  module.attr("CUDA") = int{kDLCUDA};            // DLPack's type of CUDA devices
-  module.attr("LEGACY_STREAM") = kLegacyStream;  // CUDA's default stream; 0 would mean none
+  module.attr("WORLD") = int{DABKE_WORLD};        // the process set of all ranks
+  module.attr("ANY_RANK") = int{DABKE_ANY_RANK};  // the peer of a receive from whichever rank sends
+  module.attr("CPU") = int{kDLCPU};               // DLPack's type of the host
+  module.attr("CUDA") = int{kDLCUDA};             // DLPack's type of CUDA devices
+  module.attr("LEGACY_STREAM") = kLegacyStream;   // CUDA's default stream; 0 would mean none
 }
 
 }  // namespace dabke::python

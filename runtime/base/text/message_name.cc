@@ -8,14 +8,27 @@ namespace dabke {
 namespace {
 
 constexpr std::string_view kSet = ", process set ";
+constexpr std::string_view kFromAny = " [any to ";
 
 }  // namespace
 
 std::string message_name(std::string_view name, Rank from, Rank to, std::int64_t tag, ProcessSetId set) {
-  std::string text = fmt::format("{} [{} to {}", name, from, to);
+  std::string text = from == kAnyRank ? fmt::format("{}{}{}", name, kFromAny, to)
+                                      : fmt::format("{} [{} to {}", name, from, to);
   if (tag != 0) text += fmt::format(", tag {}", tag);
   if (set != kWorldSet) text += fmt::format("{}{}", kSet, set);
   return text + "]";
+}
+
+bool is_name_from_any(std::string_view message_name) {
+  const auto at = message_name.rfind('[');
+  return at != std::string_view::npos && at > 0 && message_name.substr(at - 1).starts_with(kFromAny);
+}
+
+std::string with_sender(std::string_view name_from_any, Rank sender) {
+  const auto at = name_from_any.rfind(kFromAny);  // the caller's name may contain the same words
+  return fmt::format("{} [{} to {}", name_from_any.substr(0, at), sender,
+                     name_from_any.substr(at + kFromAny.size()));
 }
 
 ProcessSetId set_of_message(std::string_view message_name) {

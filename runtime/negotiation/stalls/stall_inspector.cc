@@ -84,11 +84,13 @@ void StallInspector::look_for_long_waits(TimePoint now) {
     return std::tie(entry.waiting.front().since, entry.name);
   };
   const auto look_at = [&](const TensorEntry& entry) {
-    if (entry.waiting.empty() || entry.held || !is_long(entry.waiting.front().since)) return;
+    if (entry.waiting.empty() || entry.held) return;
+    // The root finds the others among the incomplete names.
+    if (state_.is_root() && !is_from_any(*entry.waiting.front().request)) return;
+    if (!is_long(entry.waiting.front().since)) return;
     if (oldest == nullptr || order(entry) < order(*oldest)) oldest = &entry;
   };
-  if (!state_.is_root())
-    state_.tensors.for_each(look_at);  // the root finds its own among the incomplete names
+  state_.tensors.for_each(look_at);
   if (oldest != nullptr) {
     notify({wire::StallSubject::tensor, oldest->process_set, 0, oldest->name,
             age_ms(oldest->waiting.front().since, now), false},

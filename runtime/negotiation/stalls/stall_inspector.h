@@ -38,10 +38,11 @@ class StallInspector {
         inquiries_(state, outbox, endings, dumps, answers_) {}
 
   void note_submit(TimePoint now) { answers_.note_submit(now); }
-  /// Notes that a request of this kind waits here.
-  void note_wait(CollectiveKind kind, TimePoint now) {
+  /// Notes that a request like this waits here.
+  void note_wait(const Request& request, TimePoint now) {
     if (next_wait_check_.is_set() || state_.options.stall_check <= Duration::zero()) return;
-    if (!state_.is_root() || kind == CollectiveKind::join) next_wait_check_.set(now + patience());
+    if (!state_.is_root() || request.kind == CollectiveKind::join || is_from_any(request))
+      next_wait_check_.set(now + patience());
   }
   /// Notes a name that is incomplete in this subtree.
   void note_incomplete(const TensorEntry& entry) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/pair_sets.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/call/process_set_list.h"
 
 namespace dabke::negotiation {
@@ -50,6 +51,15 @@ class Check {
   Status operator()(const wire::SequenceAnswerMessage& message) const { return from_below(message.rank); }
   Status operator()(const wire::SequenceNoticeMessage&) const { return {}; }
   Status operator()(const wire::SequenceInquiryMessage&) const { return {}; }
+  // Both go up, and then down.
+  Status operator()(const wire::SenderQuestionMessage& message) const {
+    return from_any(message.receiver, message.name);
+  }
+  Status operator()(const wire::SenderAnswerMessage& message) const {
+    DABKE_RETURN_IF_ERROR(rank(message.sender));
+    if (message.sender == message.receiver) return impossible("a rank cannot send to itself");
+    return from_any(message.receiver, message.name);
+  }
   Status operator()(const wire::FailMessage&) const { return {}; }
   Status operator()(const wire::InquiryMessage&) const { return {}; }
   Status operator()(const wire::DumpMessage&) const { return {}; }
@@ -67,6 +77,11 @@ class Check {
   Status rank(Rank rank) const {
     if (is_rank(rank)) return {};
     return impossible(fmt::format("there is no rank {} in a job of {}", rank, topology_.size()));
+  }
+  Status from_any(Rank receiver, const std::string& name) const {
+    DABKE_RETURN_IF_ERROR(rank(receiver));
+    if (is_name_from_any(name)) return {};
+    return impossible(fmt::format("'{}' is not a message from any rank", name));
   }
   /// A neighbour sends only messages of ranks that report through it.
   Status from_below(Rank rank) const {

@@ -272,6 +272,24 @@ struct SequenceAnswerMessage {
   std::string place;  // in the program, if it was asked for and can be had
 };
 
+/// Up, and then down to the ranks of the set: which of them waits in a send of this message?
+struct SenderQuestionMessage {
+  std::uint32_t id = 0;  // counts the questions of the receiver
+  Rank receiver = -1;
+  ProcessSetId process_set = kWorldSet;
+  std::string name;  // of the message, from any rank
+};
+
+/// Up, and then down to the receiver: this rank does.
+struct SenderAnswerMessage {
+  std::uint32_t id = 0;
+  Rank receiver = -1;
+  Rank sender = -1;
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::uint64_t seen = 0;  // the number of the last order that the sender had followed
+};
+
 /// Down: the sender has received a notice from the receiver.
 struct HeardMessage {};
 
@@ -294,7 +312,7 @@ using Message =
     std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
                  NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage, GroupInquiryMessage,
                  GroupAnswerMessage, TimelineMessage, LookMessage, FiguresMessage, SequenceNoticeMessage,
-                 SequenceInquiryMessage, SequenceAnswerMessage>;
+                 SequenceInquiryMessage, SequenceAnswerMessage, SenderQuestionMessage, SenderAnswerMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

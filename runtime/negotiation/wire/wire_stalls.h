@@ -1,4 +1,4 @@
-// The bytes of failures, and of questions and answers about what takes too long.
+// The bytes of failures, and of questions and answers: about what takes too long, and about senders.
 #pragma once
 
 #include "runtime/negotiation/wire/wire_archive.h"
@@ -111,6 +111,24 @@ void fields(Archive& archive, M& message) {
   archive(message.name);
   archive(message.call);
   archive(message.place);
+}
+
+template <class Archive, Is<SenderQuestionMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.id);
+  archive(message.receiver);
+  archive(message.process_set);
+  archive(message.name);
+}
+
+template <class Archive, Is<SenderAnswerMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.id);
+  archive(message.receiver);
+  archive(message.sender);
+  archive(message.process_set);
+  archive(message.name);
+  archive(message.seen);
 }
 
 template <class Archive, Is<HeardMessage> M>

@@ -273,6 +273,16 @@ wire::SequenceAnswerMessage Random::message() {
 }
 
 template <>
+wire::SenderQuestionMessage Random::message() {
+  return {number<std::uint32_t>(), number<Rank>(), number<ProcessSetId>(), text()};
+}
+template <>
+wire::SenderAnswerMessage Random::message() {
+  return {number<std::uint32_t>(), number<Rank>(), number<Rank>(),
+          number<ProcessSetId>(),  text(),         number<std::uint64_t>()};
+}
+
+template <>
 wire::LookMessage Random::message() {
   return {};
 }
@@ -437,6 +447,15 @@ bool same(const wire::SequenceInquiryMessage& a, const wire::SequenceInquiryMess
 bool same(const wire::SequenceAnswerMessage& a, const wire::SequenceAnswerMessage& b) {
   const auto& [id, rank, name, call, place] = a;
   return id == b.id && rank == b.rank && name == b.name && call == b.call && place == b.place;
+}
+bool same(const wire::SenderQuestionMessage& a, const wire::SenderQuestionMessage& b) {
+  const auto& [id, receiver, set, name] = a;
+  return id == b.id && receiver == b.receiver && set == b.process_set && name == b.name;
+}
+bool same(const wire::SenderAnswerMessage& a, const wire::SenderAnswerMessage& b) {
+  const auto& [id, receiver, sender, set, name, seen] = a;
+  return id == b.id && receiver == b.receiver && sender == b.sender && set == b.process_set &&
+         name == b.name && seen == b.seen;
 }
 bool same(const wire::HeardMessage&, const wire::HeardMessage&) { return true; }
 bool same(const wire::LookMessage&, const wire::LookMessage&) { return true; }

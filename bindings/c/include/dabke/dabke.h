@@ -544,8 +544,13 @@ DABKE_API dabke_status dabke_broadcast(const char* name, const DLTensor* input, 
  * its peer. The n-th send matches the n-th receive, in whatever order other messages come. Both ranks must be
  * in the process set; no other rank takes part or waits. A send may wait until the other rank receives.
  *
+ * A receive may name DABKE_ANY_RANK as its peer: it matches a send to this rank of any rank of the process
+ * set, and that rank's oldest one. dabke_handle_sender returns that rank. It costs one question to all ranks
+ * of the set.
+ *
  * DABKE_ERROR_MISMATCH on both ranks if dtype or shape differ; DABKE_ERROR_INVALID_ARGUMENT for a peer that
  * is this rank, or is not in the process set. */
+#define DABKE_ANY_RANK (-1)
 DABKE_API dabke_status dabke_send_async(const char* name, const DLTensor* tensor, int32_t peer,
                                         const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_send(const char* name, const DLTensor* tensor, int32_t peer,
@@ -665,6 +670,8 @@ DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, 
                                                     size_t* count);
 /* join: returns the world rank that joined last. */
 DABKE_API dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank);
+/* send, recv: the world rank of the sender. Otherwise like dabke_handle_output. */
+DABKE_API dabke_status dabke_handle_sender(const dabke_handle* handle, int32_t* rank);
 /* Makes `stream`, a cudaStream_t of the tensors' device, wait for the operation: work that is launched there
  * after this call finds the results. NULL is the legacy default stream; 1 and 2 are as in
  * dabke_options.stream. Any thread may call. Several streams may wait for one operation. The handle may be

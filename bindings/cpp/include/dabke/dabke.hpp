@@ -304,6 +304,12 @@ class Handle {
     detail::check(dabke_handle_process_set(handle_, &id));
     return id;
   }
+  /// send, recv: the world rank of the sender.
+  int sender() const {
+    std::int32_t rank = 0;
+    detail::check(dabke_handle_sender(handle_, &rank));
+    return rank;
+  }
   int last_joined_rank() const {
     std::int32_t rank = -1;
     detail::check(dabke_handle_last_joined_rank(handle_, &rank));

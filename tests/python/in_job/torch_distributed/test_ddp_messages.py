@@ -135,6 +135,34 @@ def test_shapes_may_differ_but_not_numbers_and_dtypes(job):
                 dist.recv(wrong, 0)
 
 
+def test_a_message_is_received_from_any_rank(job):
+    group = dist.new_group(list(reversed(range(job.size))))
+    if job.rank == 0:
+        senders = []
+        for _ in range(2 * (job.size - 1)):
+            received = torch.zeros(3)
+            senders.append(dist.recv(received, group=group, tag=4))
+            equal(received, torch.full((3,), float(senders[-1])))
+        assert sorted(senders) == sorted([*range(1, job.size)] * 2)
+    else:
+        for _ in range(2):
+            dist.send(torch.full((3,), float(job.rank)), 0, group=group, tag=4)
+
+
+def test_a_receive_from_any_rank_knows_its_sender(job):
+    if job.rank == 0:
+        into = torch.zeros(2, 8)[:, ::2]
+        work = dist.irecv(into)
+        dist.barrier()
+        work.wait()
+        assert work._source_rank() == job.size - 1
+        equal(into, torch.full((2, 4), 5.0))
+    else:
+        dist.barrier()
+        if job.rank == job.size - 1:
+            dist.send(torch.full((8,), 5.0), 0)
+
+
 def test_a_message_that_nobody_receives_ends_by_its_limit(job):
     if job.rank == 0:
         work = dist.isend(torch.ones(1), 1, tag=9)
@@ -149,7 +177,5 @@ def test_a_message_that_nobody_receives_ends_by_its_limit(job):
 
 
 def test_what_cannot_be_sent_is_refused(job):
-    with pytest.raises(NotImplementedError, match="from any rank"):
-        dist.recv(torch.zeros(1))
     with pytest.raises(ValueError):
         dist.send(torch.zeros(1), job.rank)

@@ -121,7 +121,11 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
       wire::Message(wire::NoticeMessage{.name = "x", .age_ms = kForEver}),
       wire::Message(wire::GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
       wire::Message(wire::GroupAnswerMessage{.rank = 4, .age_ms = kForEver}),
-      wire::Message(wire::SequenceAnswerMessage{.rank = 5}));
+      wire::Message(wire::SequenceAnswerMessage{.rank = 5}),
+      wire::Message(wire::SenderQuestionMessage{.receiver = 5, .name = "x [any to 5]"}),
+      wire::Message(wire::SenderQuestionMessage{.receiver = 1, .name = "x [0 to 1]"}),
+      wire::Message(wire::SenderAnswerMessage{.receiver = 1, .sender = 1, .name = "x [any to 1]"}),
+      wire::Message(wire::SenderAnswerMessage{.receiver = 1, .sender = 5, .name = "x [any to 1]"}));
   const Status cause = cause_after(kRoot, kInner, message);
   CHECK(cause.code() == Code::internal);
   INFO(cause.message());

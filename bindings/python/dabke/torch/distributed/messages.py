@@ -29,27 +29,28 @@ class Messages(Alltoalls):
         tensor = only_tensor("recv", tensors)
         target, finish = output_buffer("recv", tensor)
         work = self._message("recv", _core.recv, target, src, tag, tensor, finish)
-        work.source = src
+        work.source = lambda: src
         return work
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        raise NotImplementedError(
-            "backend dabke has no recv from any rank; pass src, or use a second group for it, "
-            'torch.distributed.new_group(backend="gloo")'
-        )
+        """Receives from the first member that sends."""
+        tensor = only_tensor("recv", tensors)
+        target, finish = output_buffer("recv", tensor)
+        work = self._message("recv", _core.recv, target, None, tag, tensor, finish)
+        work.source = lambda: self._world_ranks.index(work.sender())
+        return work
 
     def _message(
         self,
         call: str,
         submit: Submit,
         memory: torch.Tensor,
-        peer: int,
+        peer: int | None,
         tag: int,
         tensor: torch.Tensor,
         finish: Finish | None,
     ) -> Work:
         moved = as_movable(memory)
-        handle = submit(
-            self._names.of_messages(), descriptor_of(moved), self._world_ranks[peer], self._with(moved), tag
-        )
+        rank = _core.ANY_RANK if peer is None else self._world_ranks[peer]
+        handle = submit(self._names.of_messages(), descriptor_of(moved), rank, self._with(moved), tag)
         return self._work(call, [handle], [tensor], finish)

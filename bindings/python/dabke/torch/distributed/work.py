@@ -63,7 +63,8 @@ class Work(TorchWork):
         self._future: Any = None
         self._done: Any = None
         self._profiled: Any = None
-        self.source: int | None = None  # of a message that is received: the sender, a group rank
+        # For a message that is received: returns the sender, a group rank, once the message is there.
+        self.source: Callable[[], int] | None = None
         if _kept is not None:
             _kept.append(self)
 
@@ -142,7 +143,11 @@ class Work(TorchWork):
     def source_rank(self) -> int:
         if self.source is None:
             raise InvalidArgumentError("this work is not of a recv, so it has no source rank")
-        return self.source
+        return self.source()
+
+    def sender(self) -> int:
+        """Returns the world rank that has sent the message."""
+        return self._handles[0].sender()
 
     _source_rank = source_rank
 
