@@ -20,13 +20,15 @@ from arrows import circle_in
 
 PACKAGE = "dabke"
 FOLDER = "bindings/python"
-FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # the framework's layer is dabke.<framework>
+# The framework's layer is dabke.<framework>.
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "lightning")
 STAND_FOR = {
     "dabke.distributed": "dabke.torch",
     "dabke.autoload": "dabke.distributed",
     "dabke.tensorflow.keras": "dabke.keras",
 }
-ABOVE = {"dabke.keras": ("torch", "tensorflow", "jax")}  # a layer over others, each of which it may import
+# Layers over others, each of which they may import.
+ABOVE = {"dabke.keras": ("torch", "tensorflow", "jax"), "dabke.lightning": ("torch",)}
 OLD_TYPES = {
     "Optional",
     "Union",

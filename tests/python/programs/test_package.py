@@ -24,7 +24,7 @@ def test_the_types_are_strict():
     package = built_package()
     # The layer of a framework is checked against that framework, and left out where it is not installed.
     layers = {
-        "torch": "/(torch/|distributed.py|autoload.py)",
+        "torch": "/(torch/|distributed.py|autoload.py|lightning.py)",
         "tensorflow": "/tensorflow/",
         "jax": "/jax/",
         "keras": "/keras/",  # it imports the layers of its backends

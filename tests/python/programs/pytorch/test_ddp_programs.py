@@ -147,6 +147,19 @@ except ValueError as error:
     assert any("in the running job it is rank 1 of 2" in line for line in done.lines_of(1)), done.output
 
 
+def test_an_address_with_the_port_0_is_that_of_the_job(run):
+    # Lightning sets both variables, whatever has started the processes.
+    done = run(
+        SUM
+        + """
+os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "dabke-job", "0"
+dist.init_process_group("dabke", rank=int(os.environ["RANK"]), world_size=2)
+say("sum", the_sum())
+"""
+    )
+    assert [done.lines_of(rank) for rank in (0, 1)] == [["sum 3.0"]] * 2, done.output
+
+
 @pytest.mark.parametrize(
     "call",
     [

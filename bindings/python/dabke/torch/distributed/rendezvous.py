@@ -2,7 +2,7 @@
 
 The module handles two cases. In all others torch reads the environment itself.
 
-* MASTER_ADDR is not set, and dabkerun, MPI or ``dabke.init`` has numbered this process.
+* MASTER_ADDR is not set, or MASTER_PORT is 0, and dabkerun, MPI or ``dabke.init`` has numbered this process.
 * The job is elastic. MASTER_ADDR could only name a rank, which may be lost.
 
 1. The job is started, if it does not run yet.
@@ -54,7 +54,8 @@ def install() -> None:
 def _before(handler: Callable[..., Rendezvous]) -> Callable[..., Rendezvous]:
     def rendezvous(url: str, **arguments: Any) -> Rendezvous:
         numbered = job.is_initialized() or is_numbered()
-        if epochs.is_elastic() or ("MASTER_ADDR" not in os.environ and numbered):
+        has_address = "MASTER_ADDR" in os.environ and os.environ.get("MASTER_PORT") != "0"
+        if epochs.is_elastic() or (numbered and not has_address):
             return _over_job()
         return handler(url, **arguments)
 
