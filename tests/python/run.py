@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests of the Python package, and ends with "N passed, N failed, N skipped".
 
-    run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs] [--frameworks none|only]
+    run.py DABKERUN [--np 2 --np 4] [--only in_job|keras_job|programs]
+           [--frameworks none|only|trainers]
            [PYTEST ARGUMENT...]
 
 tests/python/in_job runs in all ranks of a job, once for each --np; a test has passed if it has passed on
@@ -42,6 +43,9 @@ IN_JOB, KERAS_JOB = [str(HERE / "in_job")], [str(HERE / "keras_job")]
 # The frameworks besides PyTorch, whose names are in the names of their tests' files.
 FRAMEWORKS = ("tensorflow", "keras", "jax")
 ANY_FRAMEWORK = " or ".join(FRAMEWORKS)  # as pytest's -k has it
+# The trainers above torch.distributed, in the same way. Their tests are all in programs/.
+TRAINERS = ("lightning", "accelerate", "transformers")
+ANY_TRAINER = " or ".join(TRAINERS)
 DAY = int(os.environ.setdefault("DABKE_TEST_DAY", str(datetime.date.today().toordinal())))
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
 # At least two files run in parallel: each test starts some processes, which wait for one another.
@@ -174,7 +178,9 @@ def main():
     parser.add_argument("--np", type=int, action="append")
     parser.add_argument("--only", choices=("in_job", "keras_job", "programs"))
     parser.add_argument(
-        "--frameworks", choices=("none", "only"), help="leave out TensorFlow, Keras and JAX, or no others"
+        "--frameworks",
+        choices=("none", "only", "trainers"),
+        help="only PyTorch alone, only TensorFlow, Keras and JAX, or only the trainers above PyTorch",
     )
     parser.add_argument("--counts", type=Path, help="a file for the three numbers")
     options, arguments = parser.parse_known_args()
@@ -182,9 +188,13 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
-    of_frameworks = {"none": ["-k", f"not ({ANY_FRAMEWORK})"], "only": ["-k", ANY_FRAMEWORK]}.get(
-        options.frameworks, []
-    )
+    of_frameworks = {
+        "none": ["-k", f"not ({ANY_FRAMEWORK} or {ANY_TRAINER})"],
+        "only": ["-k", ANY_FRAMEWORK],
+        "trainers": ["-k", ANY_TRAINER],
+    }.get(options.frameworks, [])
+    if options.frameworks == "trainers":
+        options.only = "programs"
     if options.only in (None, "in_job"):
         of_job = files_of_frameworks() if options.frameworks == "only" else IN_JOB
         for ranks in options.np or numbers_of_ranks(options.frameworks):
