@@ -213,6 +213,29 @@ def test_fsdp2(job):
         torch.testing.assert_close(mine.full_tensor(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.skipif(not NEWER, reason="this torch has no FSDP2")
+def test_tensor_parallelism_within_fsdp2(job):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    parts = 2 if job.size % 2 == 0 else 1  # of each matrix; its 32 rows have no three equal ones
+    replicas = job.size // parts
+    mesh = init_device_mesh("cpu", (replicas, parts), mesh_dim_names=("data", "model"))
+    model = make()
+    parallelize_module(model.body, mesh["model"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(model, mesh=mesh["data"])
+    train(model, mesh["data"].get_local_rank())
+    alone = make()
+    optimizer = sgd(alone)
+    for batch in data()[:, :replicas]:
+        optimizer.zero_grad()
+        (sum(loss(alone, part) for part in batch) / replicas).backward()
+        optimizer.step()
+    for mine, theirs in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(mine.full_tensor(), theirs.detach(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.skipif(not NEWER, reason="this torch has no DTensor")
 def test_dtensor_and_functional_collectives(job):
     from torch.distributed import _functional_collectives as functional
