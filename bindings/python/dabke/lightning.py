@@ -111,11 +111,12 @@ class DabkeEnvironment:
                 "needs the same number on each"
             )
         if (num_devices, num_nodes) != (job.local_size(), job.cross_size()):
+            wanted = num_devices * num_nodes
+            other_job = f", or start {wanted} ranks, such as with dabkerun -np {wanted}"
             raise ValueError(
                 f"devices={num_devices} and num_nodes={num_nodes}, but the job has {job.size()} ranks, "
                 f"{job.local_size()} on each host; pass devices={job.local_size()} and "
-                f"num_nodes={job.cross_size()}, or start {num_devices * num_nodes} ranks, such as with "
-                f"dabkerun -np {num_devices * num_nodes}"
+                f"num_nodes={job.cross_size()}{other_job if wanted != job.size() else ''}"
             )
 
     def teardown(self) -> None:
