@@ -29,7 +29,7 @@ def check(done):
 
 
 @pytest.mark.every_variant
-@pytest.mark.parametrize("script", ["test_ops.py", "test_sync.py"])
+@pytest.mark.parametrize("script", ["test_ops.py", "test_sync.py", "test_script.py"])
 def test_a_script_of_accelerate_passes(run, script):
     check(
         run(
