@@ -164,6 +164,10 @@ void CallMaker::choose_ends(Call& call, Ranks ranks) {
   call.to = random_.pick(list);
   call.tag = random_.chance(50) ? 0 : random_.between(-1, 3);
   call.takers = 1U << call.root | 1U << call.to;
+  if (random_.chance(30)) {
+    call.is_from_any = true;
+    call.tensors[0].name = "any " + std::to_string(call.id);  // no other rank sends a message of that name
+  }
   call.key = "message " + std::to_string(call.root) + " " + std::to_string(call.to) + " " +
              std::to_string(call.tag) + " " + call.tensors[0].name;
 }

@@ -248,8 +248,9 @@ dabke_status Part::start(bool blocks) {
         return blocks ? dabke_send(name, &t.input, call_.to, &options_)
                       : dabke_send_async(name, &t.input, call_.to, &options_, handle);
       }
-      return blocks ? dabke_recv(name, &t.input, call_.root, &options_)
-                    : dabke_recv_async(name, &t.input, call_.root, &options_, handle);
+      return blocks ? dabke_recv(name, &t.input, call_.is_from_any ? DABKE_ANY_RANK : call_.root, &options_)
+                    : dabke_recv_async(name, &t.input, call_.is_from_any ? DABKE_ANY_RANK : call_.root,
+                                       &options_, handle);
     case Kind::broadcast:
       return blocks ? dabke_broadcast(name, &t.input, output, &options_)
                     : dabke_broadcast_async(name, &t.input, output, &options_, handle);

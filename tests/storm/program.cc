@@ -40,6 +40,7 @@ std::string Call::describe() const {
   std::string text = name_of(kind);
   if (reduces(kind)) text += std::string(" ") + dabke_reduce_op_name(op);
   if (has_root(kind)) text += " from " + std::to_string(root);
+  if (is_from_any) text += " (from any)";
   if (kind == Kind::message) text += " to " + std::to_string(to) + " with tag " + std::to_string(tag);
   for (const Tensor& tensor : tensors) {
     text += std::string(" ") + row_of(tensor.dtype).name + "[";

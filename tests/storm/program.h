@@ -77,9 +77,10 @@ struct Call {
   std::string key;  // of the negotiation: the name of the first tensor, or of the group
   std::vector<Tensor> tensors;
   dabke_reduce_op op = DABKE_SUM;
-  int root = 0;  // of a broadcast; of a message, the sender
-  int to = 0;    // of a message
-  int tag = 0;   // of a message
+  int root = 0;              // of a broadcast; of a message, the sender
+  int to = 0;                // of a message
+  int tag = 0;               // of a message
+  bool is_from_any = false;  // the receiver of the message names no sender
   double prescale = 1;
   double postscale = 1;
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
