@@ -1,4 +1,4 @@
-"""Torch.distributed's backend in elastic jobs, where each epoch makes groups and DDP anew."""
+"""Torch.distributed's backend in elastic jobs, where each epoch makes groups, messages and DDP anew."""
 
 import os
 import re
@@ -109,9 +109,61 @@ while True:
 """
     + TAIL
 )
+BY_MESSAGES = (
+    BEGIN
+    + """
+import torch.distributed as dist
+
+net = torch.nn.Linear(3, 1, bias=False)
+torch.nn.init.zeros_(net.weight)
+hvd.init()
+state = hvd.elastic.TorchState(model=net, step=0)
+
+def mean_of_all(mine, step):
+    '''Passes the data around the ring. Rank 0 of the first epoch is killed while the others wait for it.'''
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    announced = torch.zeros(1)
+    from_any = dist.irecv(announced, tag=9)
+    total, passed = mine.clone(), mine
+    for turn in range(size - 1):
+        sent = dist.isend(passed, right, tag=turn)
+        received = torch.zeros(3)
+        if turn == size - 2:
+            die_once(step)
+        dist.recv(received, left, tag=turn)
+        sent.wait()
+        total, passed = total + received, received
+    dist.send(torch.tensor([float(rank)]), right, tag=9)
+    from_any.wait()
+    assert announced.item() == left == from_any._source_rank()
+    return total / size
+
+@hvd.elastic.run
+def train(state):
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    dist.init_process_group("dabke")
+    for steps_here in range(10**6):
+        if is_done(steps_here):
+            return
+        with torch.no_grad():
+            net.weight -= RATE * mean_of_all(data_of(state.step), state.step)
+        dist.barrier()  # a call of all ranks carries the news of ranks that wait to join
+        state.step += 1
+        note(state.step)
+        state.commit()
+
+train(state)
+steps = state.step
+"""
+    + TAIL
+)
+WAYS = {"elastic.run": BY_RUN, "next_epoch": BY_HAND, "messages": BY_MESSAGES}
 
 
-@pytest.mark.parametrize("text", [BY_RUN, BY_HAND], ids=["elastic.run", "next_epoch"])
+@pytest.mark.every_variant
+@pytest.mark.parametrize("text", WAYS.values(), ids=WAYS)
 def test_ddp_goes_on_without_rank_0_and_with_a_new_rank(text, program, tmp_path):
     folder = tmp_path / "steps"
     folder.mkdir()
