@@ -61,6 +61,17 @@ def test_groups_of_the_same_ranks_share_a_set_and_no_names(job):
     assert sum_in(second) == 2
 
 
+def test_barriers_of_two_groups_of_the_same_ranks_are_different_barriers(job):
+    groups = [dist.new_group() for _ in range(2)]
+    first, second = groups if job.rank == 0 else groups[::-1]
+    work = first.barrier()
+    dabke.barrier()  # all members are in one barrier, but not in the same
+    assert not work.is_completed()
+    dabke.barrier()
+    second.barrier().wait()
+    work.wait()
+
+
 def test_a_group_of_all_and_a_group_of_one(job):
     everyone = dist.new_group()
     alone = dist.new_group([job.size - 1])

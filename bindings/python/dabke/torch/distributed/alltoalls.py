@@ -17,7 +17,7 @@ from .calls import all_of
 from .gathers import Gathers
 from .reductions import _check_size, only_list
 from .tensors import as_movable, check, concatenated, flattened, only_tensor, output_buffer, output_buffers
-from .work import Work
+from .work import Part, Work
 
 __all__ = ["Alltoalls"]
 
@@ -50,7 +50,8 @@ class Alltoalls(Gathers):
             parts = _split(target, wanted, width)
             target, hand_out = output_buffers(call, self._in_set_order(parts))
             finish = all_of([hand_out, finish])
-        return self._alltoall(call, source, target, sent, wanted, width, [output], finish)
+        part = self._alltoall(call, source, target, sent, wanted, width, [output], finish)
+        return self._work(call, part, [input], opts, timeout)
 
     alltoall_base = all_to_all_single
 
@@ -62,7 +63,8 @@ class Alltoalls(Gathers):
         sent = [each.numel() for each in input_tensors]
         wanted = [each.numel() for each in output_tensors]
         source = concatenated(call, self._in_set_order(input_tensors))
-        return self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
+        part = self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
+        return self._work(call, part, input_tensors, opts)
 
     def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
         check(call, tensor)
@@ -101,13 +103,15 @@ class Alltoalls(Gathers):
         if self._rank != root:
             nothing = torch.empty(0, dtype=input.dtype, device=input.device)
             none_wanted = [0] * self._members
-            return self._alltoall(call, flattened(call, input), nothing, sent, none_wanted, 1, [], None)
+            part = self._alltoall(call, flattened(call, input), nothing, sent, none_wanted, 1, [], None)
+            return self._work(call, part, [input], opts, timeout)
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[root], count)
         target, finish = output_buffers(call, self._in_set_order(outputs))
         wanted = [each.numel() for each in outputs]
-        return self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
+        part = self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
+        return self._work(call, part, [input], opts, timeout)
 
     def scatter(
         self,
@@ -122,6 +126,7 @@ class Alltoalls(Gathers):
         output = only_tensor(call, output_tensors)
         root = _root_of(opts, root)
         target, finish = output_buffer(call, output)
+        inputs: Any = ()
         if self._rank == root:
             inputs = _list_of(call, input_tensors)
             self._check_count(call, "inputs", len(inputs))
@@ -131,7 +136,8 @@ class Alltoalls(Gathers):
         else:
             source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
-        return self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
+        part = self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
+        return self._work(call, part, inputs, opts, timeout)
 
     # ---- the common alltoall ----
 
@@ -145,7 +151,7 @@ class Alltoalls(Gathers):
         width: int,
         outputs: list[Any],
         finish: Any,
-    ) -> Work:
+    ) -> Part:
         """Runs an alltoall of rows of `width` elements.
 
         `sent` and `wanted` have the number of rows for each member, by group ranks. The rows of `source` and
@@ -168,7 +174,7 @@ class Alltoalls(Gathers):
                     f"{call}: the members sent {came} rows, but the output has room for {wanted}"
                 )
 
-        return self._work(call, [handle], outputs, all_of([check_received, finish]))
+        return Part([handle], outputs, all_of([check_received, finish]))
 
 
 def _split(tensor: torch.Tensor, rows: Sequence[int], width: int) -> Sequence[torch.Tensor]:

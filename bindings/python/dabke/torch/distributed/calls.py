@@ -17,10 +17,11 @@ from ..options import options_of
 from ..tensors import descriptor_of
 from .completion import Completer
 from .names import Names
+from .profile import Range, is_on
 from .reduce_ops import Reduction
-from .work import Work
+from .work import Part, Work
 
-__all__ = ["Calls"]
+__all__ = ["Calls", "Part", "all_of", "merged"]
 
 Submit = Callable[..., _core.Handle]
 Finish = Callable[[], None]
@@ -30,7 +31,7 @@ Item = TypeVar("Item")
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
 # The names that torch's own backends use in a profile.
-_TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
+_TITLES = {"allreduce": "all_reduce"}
 
 
 class Calls:
@@ -54,12 +55,21 @@ class Calls:
         self._rank = rank
         self._names = Names(label)
         self._completer = Completer()
+        self._message_completer = Completer(in_order=False)
         self._coalesced: list[Work] | None = None
+        self._is_timed = False
         self._limit_at(timeout)
 
     def _limit_at(self, timeout: timedelta) -> None:
         # A wait without a limit is faster, and the stall report names operations that wait for ever.
         self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
+
+    def _limit_of(self, opts: Any, timeout: Any) -> float | None:
+        """Returns the seconds after which a wait for a call ends. The call's own limit comes first."""
+        wanted = getattr(opts, "timeout", None) if timeout is None else timeout
+        if not isinstance(wanted, timedelta) or wanted <= timedelta(0):
+            return self._limit
+        return wanted.total_seconds()
 
     def _with(
         self, like: torch.Tensor | None = None, op: int = int(Sum), factor: float = 1.0, root: int = 0
@@ -125,14 +135,24 @@ class Calls:
         )
 
     def _work(
-        self, call: str, handles: list[_core.Handle], outputs: list[Any], finish: Finish | None = None
+        self,
+        call: str,
+        part: Part,
+        inputs: Sequence[torch.Tensor] = (),
+        opts: Any = None,
+        timeout: Any = None,
     ) -> Work:
-        work = Work(handles, outputs, self._completer, self._limit, finish)
-        if torch._C._autograd._profiler_enabled():
-            work.show_in_profile(f"dabke:{_TITLES.get(call, call)}")
+        work = Work(call, part, self._completer_of(call), self._limit_of(opts, timeout))
+        if is_on():
+            work.show_in_profile(Range(f"dabke:{_TITLES.get(call, call)}", inputs))
+        if self._is_timed:
+            work.measure()
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
+
+    def _completer_of(self, call: str) -> Completer:
+        return self._completer
 
     def _check_count(self, call: str, what: str, count: int) -> None:
         if count != self._members:
@@ -152,3 +172,12 @@ def all_of(finishes: Sequence[Finish | None]) -> Finish | None:
             each()
 
     return finish
+
+
+def merged(parts: Sequence[Part]) -> Part:
+    """Returns one part over several."""
+    return Part(
+        [handle for part in parts for handle in part.handles],
+        [output for part in parts for output in part.outputs],
+        all_of([part.finish for part in parts]),
+    )

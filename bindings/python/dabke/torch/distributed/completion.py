@@ -1,7 +1,9 @@
-"""The thread that completes a group's futures, in the order of the group's calls.
+"""The threads that complete a group's futures.
 
-Each group has its own thread, which starts with the group's first future. In a group all ranks make the same
-calls in the same order, so the first pending call never waits for a later call. Between groups it could.
+Each group has a thread for its collectives, which starts with the first future. All ranks make the same
+collectives in the same order, so the first pending one never waits for a later one. Between groups it could,
+and a recv may wait for any call after it. So a group has another thread for its messages, which completes
+them in any order.
 
 The threads end before the interpreter: at its exit the job is left, which completes every operation, and the
 threads are joined.
@@ -25,10 +27,15 @@ _running: set[threading.Thread] = set()
 _all: weakref.WeakSet[Completer] = weakref.WeakSet()
 
 
-class Completer:
-    """Completes Works in the order in which they were added."""
+# Pauses of the thread that waits for messages: short at first, for messages that follow at once.
+_PAUSES_SECONDS = (0.0002, 0.01)
 
-    def __init__(self) -> None:
+
+class Completer:
+    """Completes Works, in the order in which they were added or, without `in_order`, in any order."""
+
+    def __init__(self, in_order: bool = True) -> None:
+        self._run = _complete if in_order else _complete_in_any_order
         self._works: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._is_started = False
         self._lock = threading.Lock()
@@ -41,7 +48,7 @@ class Completer:
                 # A daemon: the interpreter waits for other threads before it calls the hook that ends this
                 # one.
                 thread = threading.Thread(
-                    target=_complete, args=(self._works,), name="dabke futures", daemon=True
+                    target=self._run, args=(self._works,), name="dabke futures", daemon=True
                 )
                 _running.add(thread)
                 thread.start()
@@ -65,6 +72,32 @@ def _complete(works: queue.SimpleQueue[Any]) -> None:
         work.complete_future()
         del work  # drops the reference before the wait for the next work
     _running.discard(threading.current_thread())
+
+
+def _complete_in_any_order(works: queue.SimpleQueue[Any]) -> None:
+    pending: list[Any] = []
+    pause, longest = _PAUSES_SECONDS
+    has_ended = False
+    while pending or not has_ended:
+        try:
+            pending.append(works.get(timeout=pause if pending else None))
+            pause = _PAUSES_SECONDS[0]
+        except queue.Empty:
+            pause = min(2 * pause, longest)
+        has_ended = has_ended or None in pending
+        pending = _still_pending(pending)
+    _running.discard(threading.current_thread())
+
+
+def _still_pending(works: list[Any]) -> list[Any]:
+    """Completes the works that have run, and returns the others."""
+    pending = []
+    for work in works:
+        if work is not None and not work.has_run():
+            pending.append(work)
+        elif work is not None:
+            work.complete_future()
+    return pending
 
 
 @atexit.register

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from ... import _core
-from .calls import all_of
+from .calls import all_of, merged
 from .reductions import Reductions, _check_size, _in_place, only_list
 from .tensors import as_movable, flattened, only_tensor, output_buffer, output_buffers
-from .work import Work
+from .work import Part, Work
 
 __all__ = ["Gathers"]
 
@@ -27,7 +27,7 @@ class Gathers(Reductions):
         handle = self._submit(
             _core.broadcast, f"broadcast.{root}", as_movable(memory), None, options, tuple(tensor.shape)
         )
-        return self._work("broadcast", [handle], [tensor], finish)
+        return self._work("broadcast", Part([handle], [tensor], finish), [tensor], opts, timeout)
 
     # ---- allgather ----
 
@@ -35,8 +35,11 @@ class Gathers(Reductions):
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
     ) -> Work:
         """Gathers tensors. Sizes may differ between ranks, if every rank passes outputs of these sizes."""
+        input = only_tensor("all_gather", input_tensors)
+        return self._work("all_gather", self._allgather_list(output_tensors, input), [input], opts, timeout)
+
+    def _allgather_list(self, output_tensors: Any, input: torch.Tensor) -> Part:
         call = "all_gather"
-        input = only_tensor(call, input_tensors)
         outputs = (
             output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
         )
@@ -46,6 +49,10 @@ class Gathers(Reductions):
         return self._gather_flat(call, input, target, [outputs], finish)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+        part = self._allgather_tensor(output, input)
+        return self._work("all_gather_into_tensor", part, [input], opts)
+
+    def _allgather_tensor(self, output: Any, input: Any) -> Part:
         call = "all_gather_into_tensor"
         _check_size(call, output, input.numel() * self._members)
         target, finish = output_buffer(call, output)
@@ -57,7 +64,8 @@ class Gathers(Reductions):
     _allgather_base = all_gather_single
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        return self._merged([self.all_gather_single(output, input) for output, input in zip(outputs, inputs)])
+        parts = [self._allgather_tensor(output, input) for output, input in zip(outputs, inputs)]
+        return self._work("all_gather_into_tensor_coalesced", merged(parts), inputs, opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -65,17 +73,16 @@ class Gathers(Reductions):
         """Gathers several tensors. `output_lists` has for each rank an output for each input."""
         self._check_count("all_gather_coalesced", "lists of outputs", len(output_lists))
         by_input = [[from_rank[i] for from_rank in output_lists] for i in range(len(input_list))]
-        return self._merged(
-            [self.allgather([outputs], [each]) for outputs, each in zip(by_input, input_list)]
-        )
+        parts = [self._allgather_list([outputs], each) for outputs, each in zip(by_input, input_list)]
+        return self._work("all_gather", merged(parts), input_list, opts)
 
-    def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Work:
+    def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Part:
         source, target = as_movable(flattened(call, input)), as_movable(target)
         if _overlap(source, target):
             source = source.clone()
         # The size of the result is the same on all ranks; that of the input may differ.
         handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
-        return self._work(call, [handle], outputs, all_of([finish]))
+        return Part([handle], outputs, finish)
 
 
 def _overlap(source: torch.Tensor, target: torch.Tensor) -> bool:

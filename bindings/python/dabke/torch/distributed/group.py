@@ -19,8 +19,10 @@ from ... import _core
 from ...errors import DabkeError
 from ..device_streams import wait_all
 from . import job_owner
+from .calls import merged
 from .messages import Messages
-from .work import Work
+from .monitored_barrier import MonitoredBarrier
+from .work import Part, Work
 
 __all__ = ["Group"]
 
@@ -35,12 +37,16 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
         rank: int,
         size: int,
         timeout: timedelta,
+        store: Any,
         process_set: int,
         world_ranks: Sequence[int],
         is_world: bool,
     ) -> None:
         ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         self.prepare(process_set, world_ranks, rank, timeout, self._label)
+        self._timeout = timeout
+        self._store = store
+        self._monitored = MonitoredBarrier(store, rank, size)
         self._is_world = is_world
         self._sequence = 0
         self._group_name = self._group_desc = ""
@@ -102,7 +108,15 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
         return str(self._group_name or names.get(self, f"set{self._process_set}"))
 
     def set_timeout(self, timeout: timedelta) -> None:
+        self._timeout = timeout
         self._limit_at(timeout)
+
+    def get_group_store(self) -> Any:
+        return self._store
+
+    def _enable_collectives_timing(self) -> None:
+        """Lets works measure how long they run, for their `_get_duration`."""
+        self._is_timed = True
 
     def _get_sequence_number_for_group(self) -> int:
         return self._sequence
@@ -113,11 +127,19 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
     # ---- barriers ----
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:  # type: ignore[override]
-        return self._work("barrier", [_core.barrier(self._with())], [])
+        # The runtime's own barrier counts the barriers of a set, but groups may share a set.
+        byte = torch.zeros(1, dtype=torch.uint8)
+        handle = self._submit(_core.allreduce, "barrier", byte, None, self._with(byte), (1,))
+        return self._work("barrier", Part([handle], []), (), opts, timeout)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """Waits like ``barrier``, with a limit. The stall report names the missing ranks."""
-        self.barrier().wait(timeout)
+        """Waits for all members, until the timeout. The error of rank 0 names the members that have not come.
+
+        `torch.distributed.monitored_barrier` refuses backends of others before it asks the group.
+        """
+        if isinstance(timeout, (int, float)):
+            timeout = timedelta(seconds=timeout)
+        self._monitored.wait(self._timeout if timeout is None else timeout, wait_all_ranks)
 
     # ---- several calls as one ----
 
@@ -126,7 +148,7 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
 
     def _end_coalescing(self, device: Any = None) -> Work:
         works, self._coalesced = self._coalesced or [], None
-        return self._merged(works)
+        return self._work("coalesced", merged([work.part for work in works]))
 
     # ---- calls that Dabke lacks ----
 
@@ -160,6 +182,7 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
                 _core.barrier(self._with()).wait(_OTHERS_PATIENCE_SECONDS)
             job_owner.end_if_ours()  # this completes pending operations
         self._completer.end()
+        self._message_completer.end()
 
     def abort(self) -> None:
         if _core.is_initialized():

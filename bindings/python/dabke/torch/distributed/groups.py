@@ -39,7 +39,7 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     """Makes a group. torch.distributed calls it in ``init_process_group`` and ``new_group``."""
     is_world = not dist.is_initialized()
     if is_world and epochs.is_elastic():
-        return _elastic_world(rank, size, timeout)
+        return _elastic_world(store, rank, size, timeout)
     members = _gather_ranks(store, rank, size, timeout)
     in_job = [each for each in members if each.size > 0]
     if len(in_job) == size:
@@ -57,7 +57,7 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
             f"a group of backend dabke: its members {missing} belong to no job, but others do; "
             'make all such groups among ranks of one job, best by init_process_group("dabke")'
         )
-    return _new_group(rank, size, timeout, _set_of(ranks), ranks, is_world)
+    return _new_group(rank, size, timeout, store, _set_of(ranks), ranks, is_world)
 
 
 def _new_group(*arguments: Any) -> Group:
@@ -72,13 +72,13 @@ def _gather_ranks(store: Any, rank: int, size: int, timeout: timedelta) -> list[
     return [_JobRank(*json.loads(each)) for each in rendezvous.gather("ranks", json.dumps(mine).encode())]
 
 
-def _elastic_world(rank: int, size: int, timeout: timedelta) -> Group:
+def _elastic_world(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     if not job.is_initialized():
         job_owner.start()
     mine = _JobRank(job.rank(), job.size())
     if mine != (rank, size):
         raise _other_world(rank, size, mine)
-    return _new_group(rank, size, timeout, _core.WORLD, list(range(size)), True)
+    return _new_group(rank, size, timeout, store, _core.WORLD, list(range(size)), True)
 
 
 def _other_world(rank: int, size: int, mine: _JobRank) -> errors.InvalidArgumentError:

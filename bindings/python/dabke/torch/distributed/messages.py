@@ -14,13 +14,17 @@ from ... import _core
 from ..tensors import descriptor_of
 from .alltoalls import Alltoalls
 from .calls import Finish, Submit
+from .completion import Completer
 from .tensors import as_movable, flattened, only_tensor, output_buffer
-from .work import Work
+from .work import Part, Work
 
 __all__ = ["Messages"]
 
 
 class Messages(Alltoalls):
+    def _completer_of(self, call: str) -> Completer:
+        return self._message_completer if call in ("send", "recv") else self._completer
+
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         tensor = only_tensor("send", tensors)
         return self._message("send", _core.send, flattened("send", tensor), dst, tag, tensor, None)
@@ -53,4 +57,4 @@ class Messages(Alltoalls):
         moved = as_movable(memory)
         rank = _core.ANY_RANK if peer is None else self._world_ranks[peer]
         handle = submit(self._names.of_messages(), descriptor_of(moved), rank, self._with(moved), tag)
-        return self._work(call, [handle], [tensor], finish)
+        return self._work(call, Part([handle], [tensor], finish), [tensor])

@@ -14,7 +14,7 @@ from ..._frontend.collective_table import REDUCESCATTER
 from ...errors import InvalidArgumentError
 from ..device_streams import record_use
 from ..tensors import descriptor_of
-from .calls import Calls, all_of
+from .calls import Calls, all_of, merged
 from .reduce_ops import Reduction, reduction_of
 from .sparse import allreduce_sparse
 from .tensors import (
@@ -27,7 +27,7 @@ from .tensors import (
     only_tensor,
     output_buffer,
 )
-from .work import Work
+from .work import Part, Work
 
 __all__ = ["Reductions"]
 
@@ -38,13 +38,16 @@ class Reductions(Calls):
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work:
         tensor = only_tensor("allreduce", tensors)
         if tensor.layout is not torch.strided:
-            return self._allreduce_sparse(tensor, opts if op is None else op)
-        return self._allreduce_all("allreduce", [tensor], opts if op is None else op)
+            part = self._allreduce_sparse(tensor, opts if op is None else op)
+        else:
+            part = self._allreduce_all("allreduce", [tensor], opts if op is None else op)
+        return self._work("allreduce", part, [tensor], opts, timeout)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
-        return self._allreduce_all("allreduce_coalesced", list(tensors), opts)
+        part = self._allreduce_all("allreduce_coalesced", list(tensors), opts)
+        return self._work("allreduce", part, tensors, opts)
 
-    def _allreduce_all(self, call: str, tensors: Tensors, opts: Any) -> Work:
+    def _allreduce_all(self, call: str, tensors: Tensors, opts: Any) -> Part:
         reduction = reduction_of(call, opts, tensors[0])
         options = self._with_reduction(reduction, tensors[0])
         name = f"{call}.{reduction.name}"
@@ -66,16 +69,16 @@ class Reductions(Calls):
                     [f"{name}.{i}" for i in range(len(inputs))], inputs, None, options
                 ),
             )
-        return self._work("allreduce", [handle], list(tensors), all_of(finishes))
+        return Part([handle], list(tensors), all_of(finishes))
 
-    def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
+    def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Part:
         check_device("allreduce", tensor)
         reduction = reduction_of("allreduce", opts, tensor)
         submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with(tensor))
         handle = self._names.submit(
             f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit
         )
-        return self._work("allreduce", [handle], [tensor], lambda: put_in_place(handle))
+        return Part([handle], [tensor], lambda: put_in_place(handle))
 
     # ---- reduce ----
 
@@ -94,7 +97,8 @@ class Reductions(Calls):
         output = None if mine else torch.empty_like(memory)
         name = f"reduce.{reduction.name}"
         handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape))
-        return self._work("reduce", [handle], [tensor], finish if mine else None)
+        part = Part([handle], [tensor], finish if mine else None)
+        return self._work("reduce", part, [tensor], opts, timeout)
 
     # ---- reduce_scatter ----
 
@@ -115,13 +119,19 @@ class Reductions(Calls):
         self._check_count(call, "inputs", len(inputs))
         _check_size(call, output, inputs[self._rank].numel())
         reduction = reduction_of(call, opts if op is None else op, output)
-        inputs = self._in_set_order(inputs)
-        source = concatenated(call, inputs)
+        in_order = self._in_set_order(inputs)
+        source = concatenated(call, in_order)
         if all(each.numel() == output.numel() for each in inputs):
-            return self._reduce_scatter_flat(call, output, source, reduction)
-        return self._reduce_scatter_uneven(call, output, inputs, source, reduction)
+            part = self._reduce_scatter_flat(call, output, source, reduction)
+        else:
+            part = self._reduce_scatter_uneven(call, output, in_order, source, reduction)
+        return self._work(call, part, inputs, opts, timeout)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+        part = self._reduce_scatter_tensor(output, input, opts)
+        return self._work("reduce_scatter_tensor", part, [input], opts)
+
+    def _reduce_scatter_tensor(self, output: Any, input: Any, opts: Any) -> Part:
         call = "reduce_scatter_tensor"
         check(call, input)
         _check_size(call, input, output.numel() * self._members)
@@ -133,15 +143,14 @@ class Reductions(Calls):
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        return self._merged(
-            [self.reduce_scatter_single(output, input, opts) for output, input in zip(outputs, inputs)]
-        )
+        parts = [self._reduce_scatter_tensor(output, input, opts) for output, input in zip(outputs, inputs)]
+        return self._work("reduce_scatter_tensor_coalesced", merged(parts), inputs, opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _reduce_scatter_flat(
         self, call: str, output: torch.Tensor, source: torch.Tensor, reduction: Reduction
-    ) -> Work:
+    ) -> Part:
         target, finish = output_buffer(call, output)
         rows = as_reducible(call, source)
         handle = self._submit(
@@ -152,11 +161,11 @@ class Reductions(Calls):
             self._with_reduction(reduction, rows),
             tuple(rows.shape),
         )
-        return self._work(call, [handle], [output], finish)
+        return Part([handle], [output], finish)
 
     def _reduce_scatter_uneven(
         self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
-    ) -> Work:
+    ) -> Part:
         """Reduces parts of different sizes: an allreduce of all parts, of which each rank keeps its own.
 
         The inputs are in the order of the process set.
@@ -174,15 +183,7 @@ class Reductions(Calls):
             whole = torch.view_as_complex(total) if output.is_complex() else total
             output.detach().copy_(whole[begin : begin + output.numel()].view(output.shape))
 
-        return self._work(call, [handle], [output], finish)
-
-    def _merged(self, works: list[Work]) -> Work:
-        """Returns one Work over several."""
-        handles = [handle for work in works for handle in work._handles]
-        outputs = [output for work in works for output in work._outputs]
-        if self._coalesced is not None:
-            del self._coalesced[-len(works) :]
-        return self._work("coalesced", handles, outputs, all_of([work._finish for work in works]))
+        return Part([handle], [output], finish)
 
 
 def only_list(call: str, lists: Any) -> Any:

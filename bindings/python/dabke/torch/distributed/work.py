@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._C._distributed_c10d import Work as TorchWork
@@ -22,8 +23,9 @@ from ... import _core
 from ...errors import InvalidArgumentError, StillPendingError
 from ..device_streams import wait_enqueued, make_stream_wait
 from .completion import Completer
+from .profile import Range
 
-__all__ = ["Work"]
+__all__ = ["Part", "Work"]
 
 # The C++ parts of torch before 2.4 hold a Work without its Python object. If that object is gone, they wait
 # for ever.
@@ -37,6 +39,14 @@ if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) <
 _BLOCKS = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", os.environ.get("NCCL_BLOCKING_WAIT", "0")) == "1"
 
 
+class Part(NamedTuple):
+    """The operations of a call, what it writes, and a function that moves copies back."""
+
+    handles: list[_core.Handle]
+    outputs: list[Any]
+    finish: Callable[[], None] | None = None
+
+
 class Work(TorchWork):
     """A call. It is pending until its handles have completed and `finish` has moved copies back.
 
@@ -46,23 +56,26 @@ class Work(TorchWork):
 
     def __init__(
         self,
-        handles: list[_core.Handle],
-        outputs: list[Any],
+        call: str,
+        part: Part,
         completer: Completer,
         limit: float | None = None,
-        finish: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        self._handles = handles
-        self._outputs = outputs
+        self._call = call
+        self.part = part
+        handles = self._handles = part.handles
+        self._outputs = part.outputs
         self._completer = completer
         self._limit = limit
         self._devices = sorted({each.cuda_device for each in handles if each.cuda_device >= 0})
-        self._finish = finish
+        self._finish = part.finish
         self._lock = threading.Lock()
         self._future: Any = None
         self._done: Any = None
-        self._profiled: Any = None
+        self._range: Range | None = None
+        self._begin = 0.0
+        self._milliseconds: float | None = None
         # For a message that is received: returns the sender, a group rank, once the message is there.
         self.source: Callable[[], int] | None = None
         if _kept is not None:
@@ -80,9 +93,9 @@ class Work(TorchWork):
         try:
             self._complete(timeout)
         finally:
-            # The range must end here: the profiler may stop before the group's thread ends the range.
-            if self._profiled is not None and all(handle.poll() for handle in self._handles):
-                self._end_range()
+            # The profiler may stop before the group's thread ends the range.
+            if self._range is not None and self.has_run():
+                self._range.end()
         return True
 
     def _complete(self, timeout: timedelta | None = None) -> None:
@@ -95,12 +108,15 @@ class Work(TorchWork):
             is_done = all(handle.wait(limit) for handle in self._handles)
         if not is_done:
             raise StillPendingError(
-                f"a call of backend dabke is still pending after {limit} s: not all ranks have made it "
-                "(timeout)"
+                f"backend dabke: Timed out waiting {(limit or 0) * 1000:g}ms for {self._call}. "
+                "The call is still pending: not all of its ranks have made it (timeout)"
             )
         self._put_in_place()
 
     def synchronize(self) -> None:
+        self.wait()
+
+    def block_current_stream(self) -> None:
         self.wait()
 
     def _put_in_place(self) -> None:
@@ -115,10 +131,10 @@ class Work(TorchWork):
 
     def is_completed(self) -> bool:
         """Returns True if the call has completed, with success or failure."""
-        if not all(handle.poll() for handle in self._handles):
+        if not self.has_run():
             return False
-        if self._profiled is not None and not self._profiled.done():
-            return False
+        if self._range is not None:
+            self._range.end()
         if self.exception() is None:
             self._put_in_place()
         return True
@@ -151,6 +167,19 @@ class Work(TorchWork):
 
     _source_rank = source_rank
 
+    def _get_duration(self) -> float:
+        """Returns how long the call took from its submit to its end, in milliseconds.
+
+        Raises:
+            InvalidArgumentError: the call has not ended, or came before ``_enable_collectives_timing``.
+        """
+        if self._milliseconds is None:
+            raise InvalidArgumentError(
+                "the duration of this call is unknown: call _enable_collectives_timing of the group before "
+                "it, and wait for its future"
+            )
+        return self._milliseconds
+
     # ---- futures ----
 
     def get_future(self) -> Any:
@@ -176,20 +205,37 @@ class Work(TorchWork):
                 self._completer.add(self)
         return self._future
 
-    def show_in_profile(self, title: str) -> None:
-        """Records a range in PyTorch's profiler until the work ends. Called before others get the Work."""
-        with torch.autograd.profiler.record_function(title) as record:
-            self._future = self._profiled = record._call_end_callbacks_on_future(self.get_future())
+    def get_future_result(self) -> Any:
+        """Returns a future of a ``WorkResult``. It has no error."""
+        results = getattr(torch._C._distributed_c10d, "WorkResult")  # torch's type stubs lack it
+        self.get_future()
 
-    def _end_range(self) -> None:
-        try:
-            self._profiled.wait()
-        except Exception:
-            pass  # the operation's error, which wait() raises
+        def result(_: Any) -> int:
+            return int(results.SUCCESS if self.exception() is None else results.COMM_ERROR)
+
+        return self._done.then(result)
+
+    def show_in_profile(self, range: Range) -> None:
+        """Takes a range of PyTorch's profiler, which ends with the work."""
+        self._range = range
+        self.get_future()
+
+    def measure(self) -> None:
+        """Measures how long the work takes from now."""
+        self._begin = time.perf_counter()
+        self.get_future()
 
     def complete_future(self) -> None:
         """Completes the future. Called after the operation has completed."""
+        if self._range is not None:
+            self._range.end()
+        if self._begin:
+            self._milliseconds = (time.perf_counter() - self._begin) * 1000
         self._done.set_result(None)
+
+    def has_run(self) -> bool:
+        """Returns True if the operation has ended, with success or failure."""
+        return all(handle.poll() for handle in self._handles)
 
     def wait_quietly(self) -> None:
         """Waits without raising, for the thread that completes futures: the futures hold the error."""

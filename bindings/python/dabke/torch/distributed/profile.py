@@ -1,0 +1,63 @@
+"""The range of a call in PyTorch's profiler, with the shapes of its inputs.
+
+A range ends on another thread than the one that began it. The profiler shows such a range as asynchronous,
+as those of torch's own backends: it has no place in the caller's stack.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+__all__ = ["Range", "is_on"]
+
+try:
+    from torch._C._profiler import _RecordFunctionFast
+except ImportError:  # torch before 2.1
+    _RecordFunctionFast = None  # type: ignore[assignment, misc]
+
+is_on = torch._C._autograd._profiler_enabled
+
+_ending: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+class Range:
+    """A range that begins now. Any thread may end it."""
+
+    def __init__(self, title: str, inputs: Sequence[torch.Tensor]) -> None:
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._record: Any
+        try:
+            self._record = _RecordFunctionFast(title, list(inputs))
+        except TypeError:  # a torch whose ranges have no inputs
+            self._record = torch.autograd.profiler.record_function(title)
+        self._record.__enter__()
+
+    def end(self) -> None:
+        """Ends the range, and returns when it has ended. Further calls have no effect."""
+        if self._record is None:
+            return
+        if threading.get_ident() == self._thread:
+            _other_thread().submit(self._end).result()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            record, self._record = self._record, None
+            if record is not None:
+                record.__exit__(None, None, None)
+
+
+def _other_thread() -> ThreadPoolExecutor:
+    global _ending
+    with _lock:
+        if _ending is None:
+            _ending = ThreadPoolExecutor(1, "dabke profile")
+        return _ending
