@@ -57,6 +57,9 @@ class Noting(dist.ProcessGroup):
     def shutdown(self):
         self.calls.append("shutdown")
 
+    def abort(self):
+        self.calls.append("abort")
+
 
 if hasattr(dist.distributed_c10d, "BackendConfig") and not hasattr(dist.Backend, "NOTING"):
     dist.Backend.register_backend("noting", Noting, devices=["meta"])
@@ -118,3 +121,14 @@ def test_the_other_backend_has_the_members_in_the_same_order(job):
 def test_a_group_of_one_backend_has_no_others(job):
     for string in ("dabke", "cpu:dabke"):
         assert type(dist.new_group(backend=string)).__name__ == "Group"
+
+
+def test_abort_of_a_group_aborts_its_other_backends_too(monkeypatch, job):
+    group = dist.new_group(backend="cpu:dabke,meta:noting")
+    dist.all_reduce(torch.ones(2, device="meta"), group=group)
+    reasons = []
+    monkeypatch.setattr("dabke._core.abort", reasons.append)  # a real one would end this job
+    group.abort()
+    assert group._groups["meta"].calls == ["allreduce", "abort"] and len(reasons) == 1
+    monkeypatch.undo()
+    dist.destroy_process_group(group)

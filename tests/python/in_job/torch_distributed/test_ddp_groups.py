@@ -154,6 +154,31 @@ def test_unequal_parts_of_members_that_do_not_ascend(job):
     equal(part, torch.full((me + 1,), float(me * job.size)))
 
 
+def test_a_group_that_is_split(world, job):
+    everyone = list(range(job.size))
+    for ranks in ([0], everyone[::-1], everyone[1:]):
+        part = world.split_group(ranks, group_desc="part")
+        assert (part is None) == (job.rank not in ranks)
+        if part is not None:
+            assert (part.rank(), part.size(), part.group_desc) == (ranks.index(job.rank), len(ranks), "part")
+            gathered = [torch.empty(1) for _ in ranks]
+            part.allgather([gathered], [torch.tensor([float(job.rank)])]).wait()
+            assert [each.item() for each in gathered] == ranks
+            part.monitored_barrier(timedelta(seconds=60))
+            half = part.split_group([0], group_name=f"half of {ranks}")
+            if half is not None:
+                assert half.group_name == f"half of {ranks}" and half.size() == 1
+                half.barrier().wait()
+
+
+def test_what_torch_reads_from_a_backend(world):
+    backend = world._get_backend(torch.device("cpu"))
+    assert backend.supports_coalescing and not backend.supports_splitting
+    assert not backend.supports_tensor_alloc(torch.device("cpu"))
+    if hasattr(getattr(torch._C._distributed_c10d, "Backend", None), "Options"):
+        assert backend.options.backend == "dabke"
+
+
 def test_every_method_of_the_installed_class_is_there(world):
     theirs = {name for name in vars(dist.ProcessGroup) if callable(getattr(dist.ProcessGroup, name))}
     kept = {

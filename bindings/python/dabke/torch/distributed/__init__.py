@@ -11,8 +11,8 @@ all ranks is the world. Subgroups are process sets that only their members add; 
 a set.
 
 Tensors are on the CPU, or on CUDA devices in a build with NCCL, where the current stream waits for results.
-Calls that Dabke lacks (split_group) raise NotImplementedError, which names what to use
-for them. docs/python.md documents the details.
+Calls that Dabke lacks (merge_remote_group) raise NotImplementedError, which names what to use for them.
+docs/python.md documents the details.
 """
 
 from .group import Group

@@ -13,15 +13,18 @@ from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch._C._distributed_c10d import ProcessGroup
 
 from ... import _core
 from ...errors import DabkeError
 from ..device_streams import wait_all
 from . import job_owner
+from .capabilities import Capabilities
 from .calls import merged
 from .messages import Messages
 from .monitored_barrier import MonitoredBarrier
+from .sets import set_of
 from .work import Part, Work
 
 __all__ = ["Group"]
@@ -29,7 +32,7 @@ __all__ = ["Group"]
 _OTHERS_PATIENCE_SECONDS = 60.0
 
 
-class Group(Messages, ProcessGroup):  # type: ignore[misc]
+class Group(Capabilities, Messages, ProcessGroup):  # type: ignore[misc]
     """A group of torch.distributed. `process_set` is the runtime's number of its set, 0 for the world."""
 
     def __init__(
@@ -49,6 +52,7 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
         self._monitored = MonitoredBarrier(store, rank, size)
         self._is_world = is_world
         self._sequence = 0
+        self._splits = 0
         self._group_name = self._group_desc = ""
 
     @property
@@ -75,9 +79,6 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
         """The devices that this job supports."""
         has_cuda = torch.cuda.is_available() and _core.backend_enabled("nccl")
         return [torch.device(each) for each in (["cpu", "cuda"] if has_cuda else ["cpu"])]
-
-    # Torch reads this of a group that was made for one device. Here the device is only a hint.
-    supports_splitting = False
 
     def _get_backend(self, device: Any) -> Group:  # type: ignore[override]
         return self
@@ -150,10 +151,39 @@ class Group(Messages, ProcessGroup):  # type: ignore[misc]
         works, self._coalesced = self._coalesced or [], None
         return self._work("coalesced", merged([work.part for work in works]))
 
-    # ---- calls that Dabke lacks ----
+    # ---- groups made of this group ----
 
-    def split_group(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("backend dabke has no split_group; use torch.distributed.new_group")
+    def split_group(
+        self,
+        ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> Group | None:
+        """Returns a group of some members, or None on the others. `ranks` are ranks of this group.
+
+        All members call it, at the same point. `torch.distributed.split_group` first asks for a group that
+        was made for a device, and for a backend that can split communicators.
+        """
+        self._splits += 1
+        if self._rank not in ranks:
+            return None
+        name = group_name or f"{self._label()}.split{self._splits}.{'_'.join(map(str, ranks))}"
+        world_ranks = [self._world_ranks[each] for each in ranks]
+        group = Group(
+            list(ranks).index(self._rank),
+            len(ranks),
+            self._timeout if timeout is None else timeout,
+            PrefixStore(f"{name}/", self._store),
+            set_of(world_ranks),
+            world_ranks,
+            False,
+        )
+        group._set_group_name(name)
+        group._set_group_desc(group_desc or "")
+        return group
 
     def merge_remote_group(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("backend dabke has no merge_remote_group; start a job of all ranks")

@@ -24,6 +24,7 @@ from ..._bootstrap.store_rendezvous import StoreRendezvous
 from . import job_owner
 from .group import Group
 from .other_backends import MixedGroup, others_of_string
+from .sets import set_of
 
 __all__ = ["make_group"]
 
@@ -57,7 +58,7 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
             f"a group of backend dabke: its members {missing} belong to no job, but others do; "
             'make all such groups among ranks of one job, best by init_process_group("dabke")'
         )
-    return _new_group(rank, size, timeout, store, _set_of(ranks), ranks, is_world)
+    return _new_group(rank, size, timeout, store, set_of(ranks), ranks, is_world)
 
 
 def _new_group(*arguments: Any) -> Group:
@@ -86,13 +87,3 @@ def _other_world(rank: int, size: int, mine: _JobRank) -> errors.InvalidArgument
         f"init_process_group: this is rank {rank} of {size}, but in the running job it is rank {mine.rank} "
         f"of {mine.size}; give it the same ranks, or do not call dabke.init"
     )
-
-
-def _set_of(ranks: list[int]) -> int:
-    """Returns the process set of these ranks. Its own order is ascending, whatever theirs is."""
-    members = sorted(ranks)
-    if members == list(range(job.size())):
-        return _core.WORLD
-    handle = _core.add_process_set_among_members(members)
-    handle.wait()
-    return handle.process_set_id()

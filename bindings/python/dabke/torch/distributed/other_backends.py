@@ -12,7 +12,7 @@ import functools
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -120,6 +120,19 @@ class MixedGroup(Group):
             if not self._is_world:
                 for group in groups.values():
                     dist.destroy_process_group(group)
+
+    def abort(self) -> None:
+        """Aborts the job, and the other backends of this group."""
+        try:
+            super().abort()
+        finally:
+            for group in self._groups.values():
+                getattr(group, "abort", group.shutdown)()
+
+    def split_group(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(
+            "a group of several backends has no split_group; use torch.distributed.new_group"
+        )
 
 
 def _is_there(kind: str) -> bool:

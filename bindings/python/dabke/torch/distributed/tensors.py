@@ -59,7 +59,7 @@ def flattened(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """Returns the elements in one dimension, without a copy if the tensor is compact; not for autograd."""
     check(call, tensor)
     # reshape() may return a view of every other element unchanged: flat, but not compact.
-    return tensor.detach().resolve_neg().reshape(-1).contiguous()
+    return tensor.detach().resolve_neg().resolve_conj().reshape(-1).contiguous()
 
 
 def as_movable(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,8 +77,9 @@ def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
     The function is None if the memory is the tensor's own.
     """
     check(call, tensor)
+    _check_writable(call, tensor)
     tensor = tensor.detach()
-    if tensor.is_contiguous() and not tensor.is_neg():
+    if _is_plain(tensor):
         return tensor.view(-1), None
     staged = torch.empty(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return staged, lambda: _copy(tensor, staged)
@@ -97,6 +98,8 @@ def output_buffers(call: str, tensors: Tensors) -> OutputBuffer:
     view = _one_view(tensors)
     if view is not None:
         return view, None
+    for each in tensors:
+        _check_writable(call, each)
     count, first = sum(each.numel() for each in tensors), tensors[0]
     staged = torch.empty(count, dtype=first.dtype, device=first.device)
 
@@ -122,6 +125,19 @@ def _copy(tensor: torch.Tensor, flat_result: torch.Tensor) -> None:
     tensor.copy_(flat_result.view(tensor.shape))
 
 
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """True if the memory has the elements themselves, in their order."""
+    return tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()
+
+
+def _check_writable(call: str, tensor: torch.Tensor) -> None:
+    if tensor.numel() > 1 and any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor.stride())):
+        raise InvalidArgumentError(
+            f"{call}: elements of the result, of shape {tuple(tensor.shape)} and strides {tensor.stride()}, "
+            "share memory; pass tensor.clone()"
+        )
+
+
 def _check_alike(call: str, tensors: Tensors) -> None:
     for each in tensors:
         check(call, each)
@@ -140,12 +156,7 @@ def _one_view(tensors: Tensors) -> torch.Tensor | None:
     first, end = tensors[0], tensors[0].data_ptr()
     storage = _storage_of(first)
     for each in tensors:
-        if (
-            not each.is_contiguous()
-            or each.is_neg()
-            or each.data_ptr() != end
-            or _storage_of(each) != storage
-        ):
+        if not _is_plain(each) or each.data_ptr() != end or _storage_of(each) != storage:
             return None
         end += each.numel() * each.element_size()
     count = sum(each.numel() for each in tensors)
