@@ -4,6 +4,7 @@ The other device here is "meta", whose tensors have no data. Its backend notes i
 """
 
 import inspect
+from datetime import timedelta
 
 import pytest
 from ddp import dist, torch, world  # noqa: F401
@@ -102,6 +103,19 @@ def test_a_backend_of_torch_is_made_for_its_device(job):
     if job.rank in (0, job.size - 1):
         other = group._get_backend(torch.device("cuda"))
         assert type(other).__name__.endswith(("Gloo", "Wrapper")) and other.size() == 2
+        dist.destroy_process_group(group)
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no Gloo")
+def test_a_member_of_more_groups_meets_the_others_in_the_other_backend(job):
+    dist.new_group([0])  # torch names a group by the number of groups that the rank is in
+    string, limit = "cuda:gloo,cpu:dabke", timedelta(seconds=20)
+    groups = [dist.new_group(backend=string, timeout=limit) for _ in range(2)]
+    for group in groups:
+        assert group._get_backend(torch.device("cuda")).size() == job.size
+    names = {group._groups["cuda"].group_name for group in groups}
+    assert len(names) == 2
+    for group in groups:
         dist.destroy_process_group(group)
 
 

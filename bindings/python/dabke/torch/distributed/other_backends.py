@@ -8,9 +8,10 @@ installed, so one string serves machines with and without CUDA.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ import torch.distributed as dist
 
 from .group import Group
 
-__all__ = ["MixedGroup", "others_of_string", "read_strings"]
+__all__ = ["MixedGroup", "install_names", "others_of_string", "read_strings"]
 
 # All calls with tensors; versions of torch have different ones.
 _CALLS = (
@@ -31,6 +32,7 @@ _CALLS = (
 ).split()
 
 _latest = threading.local()
+_naming = threading.local()
 
 
 def read_strings(own: str) -> None:
@@ -49,6 +51,32 @@ def read_strings(own: str) -> None:
         _latest.others = {device: str(name) for device, name in whole.items() if ours and name != own}
 
     config.__init__ = read
+
+
+def install_names() -> None:
+    """Lets this module name the groups that it makes. Called once.
+
+    Torch would derive the name from the number of groups that this rank is in, which other ranks do not know.
+    """
+    module = dist.distributed_c10d
+    name_of = getattr(module, "_process_group_name", None)
+    if name_of is None:
+        return  # before torch 2.1, which cannot make a group among members only
+
+    @functools.wraps(name_of)
+    def name(*arguments: Any, **more: Any) -> Any:
+        return getattr(_naming, "name", None) or name_of(*arguments, **more)
+
+    module._process_group_name = name
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    _naming.name = name
+    try:
+        yield
+    finally:
+        _naming.name = None
 
 
 def others_of_string() -> dict[str, str]:
@@ -79,13 +107,14 @@ class MixedGroup(Group):
                 ranks = dist.get_process_group_ranks(self)
                 # Only versions of torch with this argument make groups whose ranks do not ascend.
                 order: dict[str, Any] = {} if ranks == sorted(ranks) else {"sort_ranks": False}
-                self._groups[kind] = dist.new_group(
-                    ranks,
-                    timeout=self._others_timeout,
-                    backend=f"{kind}:{self._others[kind]}",
-                    use_local_synchronization=True,
-                    **order,
-                )
+                with _named(f"{self._label()}/{kind}"):
+                    self._groups[kind] = dist.new_group(
+                        ranks,
+                        timeout=self._others_timeout,
+                        backend=f"{kind}:{self._others[kind]}",
+                        use_local_synchronization=True,
+                        **order,
+                    )
             return self._groups[kind]
 
     @property

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from . import rendezvous
 from .groups import make_group
-from .other_backends import read_strings
+from .other_backends import install_names, read_strings
 
 __all__ = ["register", "use_for_cpu"]
 
@@ -26,6 +26,7 @@ def register() -> None:
         arguments["devices"] = ["cpu", "cuda"]
     dist.Backend.register_backend(NAME, make_group, **arguments)
     read_strings(NAME)
+    install_names()
     rendezvous.install()
     if os.environ.get("DABKE_TORCH_CPU_BACKEND") == "1":
         use_for_cpu()
