@@ -11,6 +11,7 @@ import torch.distributed as dist
 from . import rendezvous
 from .groups import make_group
 from .other_backends import install_names, read_strings
+from .untraced import skip_package
 
 __all__ = ["register", "use_for_cpu"]
 
@@ -27,6 +28,7 @@ def register() -> None:
     dist.Backend.register_backend(NAME, make_group, **arguments)
     read_strings(NAME)
     install_names()
+    skip_package(__name__.split(".")[0])
     rendezvous.install()
     if os.environ.get("DABKE_TORCH_CPU_BACKEND") == "1":
         use_for_cpu()
