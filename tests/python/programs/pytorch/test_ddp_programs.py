@@ -118,6 +118,61 @@ if __name__ == "__main__":
     assert done.output.count("sum 3.0") == 2, done.output
 
 
+def test_a_job_of_one_in_a_store_of_its_process(run):
+    done = run(
+        SUM
+        + """
+from datetime import timedelta
+dist.init_process_group("dabke", store=dist.HashStore(), rank=0, world_size=1)
+group = dist.new_group([0])
+group.monitored_barrier(timedelta(seconds=60))
+dist.barrier(group)
+say(the_sum())
+dist.destroy_process_group()
+""",
+        ranks=0,
+    )
+    assert (done.code, done.output.split()[-1]) == (0, "1.0"), done.output
+
+
+def test_threads_that_use_groups_at_once_in_jobs_that_follow_each_other(run):
+    done = run(
+        SUM
+        + """
+import threading
+
+def use(number, group, seen):
+    for turn in range(20):
+        tensor = torch.full((7,), float(number))
+        dist.all_reduce(tensor, group=group)
+        dist.barrier(group)
+        seen[number] = tensor.eq(2 * number).all().item()
+
+def train(rank, size, file):
+    for start in range(2):
+        dist.init_process_group("dabke", init_method=f"file://{file}.{start}", rank=rank, world_size=size)
+        groups = [dist.new_group() for _ in range(4)]
+        seen = [None] * 4
+        threads = [threading.Thread(target=use, args=(*each, seen)) for each in enumerate(groups)]
+        for thread in threads if rank == 0 else reversed(threads):
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if rank == 1:
+            time.sleep(1)  # the other rank waits for this one
+        dist.destroy_process_group()
+        say("start", start, all(seen))
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, args=(2, sys.argv[0] + ".store"), nprocs=2)
+""",
+        ranks=0,
+    )
+    assert done.code == 0, done.output
+    for start in range(2):
+        assert done.output.count(f"start {start} True") == 2, done.output
+
+
 def test_a_running_job_is_joined_and_stays(run):
     done = run(
         SUM

@@ -128,7 +128,8 @@ say("all thirty")
     assert done.output.count("all thirty") == 2, done.output
 
 
-def test_two_agents_of_which_one_has_started_its_processes_more_often(program):
+@pytest.mark.parametrize("nodes", ["2", "1:2"])
+def test_two_agents_of_which_one_has_started_its_processes_more_often(nodes, program):
     path = program(
         DISTRIBUTED_JOB
         + """
@@ -145,7 +146,7 @@ end()
     )
     port = free_port()
     arguments = [
-        "--nnodes=2",
+        f"--nnodes={nodes}",
         "--max-restarts=3",
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint=127.0.0.1:{port}",
