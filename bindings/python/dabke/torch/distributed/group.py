@@ -149,7 +149,7 @@ class Group(Capabilities, Messages, ProcessGroup):  # type: ignore[misc]
 
     def _end_coalescing(self, device: Any = None) -> Work:
         works, self._coalesced = self._coalesced or [], None
-        return self._work("coalesced", merged([work.part for work in works]))
+        return self._work("coalesced", merged([work.as_part() for work in works]))
 
     # ---- groups made of this group ----
 

@@ -6,6 +6,7 @@ as those of torch's own backends: it has no place in the caller's stack.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,9 +45,9 @@ class Range:
         if self._record is None:
             return
         if threading.get_ident() == self._thread:
-            _other_thread().submit(self._end).result()
-        else:
-            self._end()
+            with contextlib.suppress(RuntimeError):  # at the interpreter's exit no thread can begin
+                _other_thread().submit(self._end).result()
+        self._end()
 
     def _end(self) -> None:
         with self._lock:

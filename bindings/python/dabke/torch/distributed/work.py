@@ -63,7 +63,6 @@ class Work(TorchWork):
     ) -> None:
         super().__init__()
         self._call = call
-        self.part = part
         handles = self._handles = part.handles
         self._outputs = part.outputs
         self._completer = completer
@@ -126,6 +125,10 @@ class Work(TorchWork):
             finish, self._finish = self._finish, None
             if finish is not None:
                 finish()
+
+    def as_part(self) -> Part:
+        """Returns this work as a part of another, whose wait finishes both."""
+        return Part(self._handles, self._outputs, self._put_in_place)
 
     # ---- asking ----
 
