@@ -74,7 +74,8 @@ class ForkedTest:
         if not self._is_late and all(code == 0 or code in self._skip_codes for code in codes):
             return "skipped", next(self._skip_codes[code] for code in codes if code)
         said = [f"no end within {self._limit} s"] if self._is_late else []
-        for rank, code in enumerate(codes):
+        # The rank that ended first comes last, where a report shows the most.
+        for rank, code in reversed(self._codes.items()):
             said += [f"rank {rank} ended with {code}", *_last_lines(os.path.join(self.folder, f"{rank}.log"))]
         return "failed", "\n".join(said)
 

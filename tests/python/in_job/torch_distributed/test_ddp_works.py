@@ -1,5 +1,6 @@
 """The Work of a call: its time limit, its futures, its duration, and its range in PyTorch's profiler."""
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -130,3 +131,24 @@ def test_every_method_of_torchs_work_is_there():
     ours = {name for base in type(work).__mro__ if base.__module__.startswith("dabke") for name in vars(base)}
     # Torch's own serve every work, or are about other languages.
     assert theirs - ours <= {"_get_op_type", "boxed", "unbox", "_pybind11_conduit_v1_"}
+
+
+def test_a_wait_returns_only_when_another_thread_has_put_the_result_in_place(world):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def finish():
+        begun.set()
+        may_end.wait(60)
+
+    work = dist.barrier(async_op=True)
+    work._finish = finish
+    waits = [threading.Thread(target=work.wait) for _ in range(2)]
+    waits[0].start()
+    assert begun.wait(60)
+    waits[1].start()
+    waits[1].join(0.2)
+    is_early = not waits[1].is_alive()
+    may_end.set()
+    for each in waits:
+        each.join()
+    assert not is_early

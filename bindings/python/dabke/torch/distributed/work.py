@@ -121,10 +121,11 @@ class Work(TorchWork):
     def _put_in_place(self) -> None:
         if self._finish is None:
             return
+        # A second thread waits here until the first has moved the data.
         with self._lock:
-            finish, self._finish = self._finish, None
-            if finish is not None:
-                finish()
+            if self._finish is not None:
+                self._finish()
+                self._finish = None
 
     def as_part(self) -> Part:
         """Returns this work as a part of another, whose wait finishes both."""
