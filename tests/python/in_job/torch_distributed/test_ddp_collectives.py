@@ -1,6 +1,7 @@
 """The collectives of torch.distributed over Dabke, each against a reference, over dtypes and operations."""
 
 import functools
+import threading
 from datetime import timedelta
 
 import pytest
@@ -131,6 +132,30 @@ def test_views_that_stand_for_the_negative_of_their_memory(job):
     assert negative.item() == -2 * job.size and numbers.imag.item() == 2 * job.size
 
 
+def test_conjugate_views_count_as_what_they_show(job):
+    """PyTorch itself refuses them in the other collectives."""
+
+    def of(rank):
+        return torch.tensor([complex(rank, 1), complex(2, rank)]).conj()
+
+    parts = [of(rank).resolve_conj() for rank in range(job.size)]
+    mine = of(job.rank)
+    assert mine.is_conj()
+    dist.reduce(mine, 0)
+    equal(mine.resolve_conj(), sum(parts) if job.rank == 0 else parts[job.rank])
+    gathered = [torch.zeros(2, dtype=mine.dtype).conj() for _ in parts] if job.rank == 0 else None
+    dist.gather(of(job.rank), gathered)
+    if gathered is not None:
+        equal(torch.stack(gathered).resolve_conj(), torch.stack(parts))
+    blocks = [of(job.rank) for _ in parts]
+    kept = torch.zeros(2, dtype=mine.dtype).conj()
+    dist.reduce_scatter(kept, blocks)
+    equal(kept.resolve_conj(), sum(parts))
+    together = torch.cat([each.conj() for each in blocks]).conj()
+    (getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base)(kept, together)
+    equal(kept.resolve_conj(), sum(parts))
+
+
 @pytest.mark.parametrize("dtype", ANY, ids=str)
 def test_all_gather(dtype, job):
     parts = inputs((2, 3), dtype)
@@ -197,6 +222,21 @@ def test_gather_and_scatter(dtype, job):
     mine = torch.empty(2, 3, dtype=dtype)
     dist.scatter(mine, parts if job.rank == root else None, root)
     equal(mine, parts[job.rank])
+
+
+def test_gather_and_scatter_of_a_part_of_the_list(job):
+    root, wanted = job.size - 1, torch.arange(2.0 * job.size).view(job.size, 2)
+    parts = list((wanted.clone() if job.rank == root else torch.zeros(job.size, 2)).unbind())
+    mine = parts[root] if job.rank == root else torch.zeros(2)
+    dist.scatter(mine, parts if job.rank == root else None, root)
+    equal(mine, wanted[job.rank])
+    if job.rank == root:
+        equal(torch.stack(parts), wanted)
+        for each in parts[:-1]:
+            each.zero_()
+    dist.gather(mine, parts if job.rank == root else None, root)
+    if job.rank == root:
+        equal(torch.stack(parts), wanted)
 
 
 @pytest.mark.parametrize("dtype", ANY, ids=str)
@@ -340,6 +380,33 @@ def test_futures(job):
         future.wait()
         equal(future.value()[0], torch.full((n,), float(job.size)))
     equal(doubled.wait(), torch.full((1,), 2.0 * job.size))
+
+
+def test_every_wait_of_a_call_ends_after_its_data_is_in_place(job):
+    whole = torch.full((4, 2), float(job.rank))
+    work = dist.all_reduce(whole[:, 0], async_op=True)
+    finish, has_begun, may_end, seen = work._finish, threading.Event(), threading.Event(), []
+
+    def slow_finish():
+        has_begun.set()
+        may_end.wait(60)
+        finish()
+
+    def wait():
+        work.wait()
+        seen.append(whole[:, 0].clone())
+
+    work._finish = slow_finish
+    threads = [threading.Thread(target=wait) for _ in range(2)]
+    threads[0].start()
+    assert has_begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.2)  # a wait that does not wait for the data ends at once
+    may_end.set()
+    for each in threads:
+        each.join()
+    for each in seen:
+        equal(each, torch.full((4,), float(sum(range(job.size)))))
 
 
 def test_coalescing_manager(job):

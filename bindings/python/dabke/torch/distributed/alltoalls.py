@@ -16,7 +16,16 @@ from ...errors import InvalidArgumentError
 from .calls import all_of
 from .gathers import Gathers
 from .reductions import _check_size, only_list
-from .tensors import as_movable, check, concatenated, flattened, only_tensor, output_buffer, output_buffers
+from .tensors import (
+    apart_from,
+    as_movable,
+    check,
+    concatenated,
+    flattened,
+    only_tensor,
+    output_buffer,
+    output_buffers,
+)
 from .work import Part, Work
 
 __all__ = ["Alltoalls"]
@@ -163,7 +172,7 @@ class Alltoalls(Gathers):
         width *= (
             element_bytes // source.element_size()
         )  # the same on all members, also on members that send nothing
-        rows = source.view(sum(sent), width)
+        rows = apart_from(source, target).view(sum(sent), width)
         into = target.view(sum(wanted), width)
         handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))
 

@@ -9,7 +9,7 @@ import torch
 from ... import _core
 from .calls import all_of, merged
 from .reductions import Reductions, _check_size, _in_place, only_list
-from .tensors import as_movable, flattened, only_tensor, output_buffer, output_buffers
+from .tensors import apart_from, as_movable, flattened, only_tensor, output_buffer, output_buffers
 from .work import Part, Work
 
 __all__ = ["Gathers"]
@@ -77,15 +77,8 @@ class Gathers(Reductions):
         return self._work("all_gather", merged(parts), input_list, opts)
 
     def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Part:
-        source, target = as_movable(flattened(call, input)), as_movable(target)
-        if _overlap(source, target):
-            source = source.clone()
+        target = as_movable(target)
+        source = apart_from(as_movable(flattened(call, input)), target)
         # The size of the result is the same on all ranks; that of the input may differ.
         handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
         return Part([handle], outputs, finish)
-
-
-def _overlap(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """True if the input lies within the result, as in FSDP."""
-    begin, end = target.data_ptr(), target.data_ptr() + target.numel() * target.element_size()
-    return bool(begin <= source.data_ptr() < end)

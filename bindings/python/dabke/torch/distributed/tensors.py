@@ -22,6 +22,7 @@ __all__ = [
     "concatenated",
     "output_buffer",
     "output_buffers",
+    "apart_from",
     "as_movable",
     "as_reducible",
     "only_tensor",
@@ -109,6 +110,16 @@ def output_buffers(call: str, tensors: Tensors) -> OutputBuffer:
             _copy(tensor.detach(), part)
 
     return staged, hand_out
+
+
+def apart_from(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Returns the source, or a copy if it shares memory with the target. Both are compact.
+
+    FSDP gathers from a part of the result, for example.
+    """
+    begin, end = target.data_ptr(), target.data_ptr() + target.numel() * target.element_size()
+    source_end = source.data_ptr() + source.numel() * source.element_size()
+    return source.clone() if begin < source_end and source.data_ptr() < end else source
 
 
 def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
