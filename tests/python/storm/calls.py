@@ -31,6 +31,7 @@ def lacks(backend, step):
         step.dtype not in GLOO_DTYPES
         or step.kind in GLOO_LACKS
         or step.stacks
+        or step.is_flat
         or step.op in ("AVG", "PREMUL_SUM")
         or (step.kind in ("all_gather", "reduce_scatter") and step.splits)
         or ("reduce" in step.kind and step.dtype == "bool")
@@ -49,7 +50,13 @@ class Call:
     """The calls of one step. A method returns the works that are pending, or None."""
 
     def __init__(self, step, group, me, tensors, oracle, seed):
-        self.step, self.group, self.me, self.tensors, self.oracle = step, group, me, tensors, oracle
+        self.step, self.group, self.me, self.tensors, self.oracle = (
+            step,
+            group,
+            me,
+            tensors,
+            oracle,
+        )
         self.random = random.Random(f"order {seed} {step.number} {step.members[me]}")
         self.returned = []  # tensors that the call has made
         self.objects = []  # pairs: an object that was received, and the expected one
@@ -278,14 +285,20 @@ class Call:
         return found
 
     def _messages(self):
+        """One message after the other. Some of the calls do not block."""
+        works = []
         for message, tensor, is_sent in self.mine():
-            if is_sent:
-                dist.send(tensor, group=self.group, tag=message.tag, **self.rank("dst", message.target))
+            common = {"group": self.group, "tag": message.tag}
+            place = self.rank("dst", message.target) if is_sent else self.rank("src", message.source)
+            if self.random.random() < 0.3:
+                works.append((dist.isend if is_sent else dist.irecv)(tensor, **common, **place))
+            elif is_sent:
+                dist.send(tensor, **common, **place)
             else:
-                source = dist.recv(
-                    tensor, group=self.group, tag=message.tag, **self.rank("src", message.source)
-                )
+                source = dist.recv(tensor, **common, **place)
                 self.objects.append((source, self.step.members[message.source]))
+        for work in works:
+            work.wait()
 
     def shuffled(self):
         """The messages in a random order, except that those of one pair and tag keep theirs."""
@@ -319,7 +332,12 @@ class Call:
         """The order in which messages come is not known, but each comes once and unchanged."""
         step = self.step
         if self.me != step.root:
-            dist.send(self.only("sent"), group=self.group, tag=3, **self.rank("dst", step.root))
+            dist.send(
+                self.only("sent"),
+                group=self.group,
+                tag=3,
+                **self.rank("dst", step.root),
+            )
             return
         sources = []
         for tensor in self.tensors["received"]:

@@ -53,6 +53,7 @@ class Layout:
     strides: tuple  # in elements
     offset: int
     flag: str = ""  # neg: the memory has the negative numbers; conj: the conjugate ones
+    is_leaf: bool = False  # of autograd
 
     def indices(self):
         """Returns the place in memory of each element."""
@@ -74,7 +75,8 @@ class Layout:
         return Layout(shape, self.strides[1:], self.offset + place * self.strides[0], self.flag)
 
     def text(self):
-        return f"shape {self.shape} strides {self.strides} offset {self.offset} {self.flag}".strip()
+        words = f"shape {self.shape} strides {self.strides} offset {self.offset} {self.flag}".strip()
+        return words + (" of autograd" if self.is_leaf else "")
 
 
 class Memory:
@@ -100,6 +102,8 @@ class Memory:
     @staticmethod
     def view(base, layout):
         tensor = torch.as_strided(base, layout.shape, layout.strides, layout.offset)
+        if layout.is_leaf:
+            return tensor.requires_grad_()
         if layout.flag == "neg":
             return torch._neg_view(tensor)
         return tensor.conj() if layout.flag == "conj" else tensor
@@ -161,7 +165,7 @@ def differing(what, near, actual):
 def place(random, dtype, slots, forms):
     """Returns memories with these tensors: each in its own, or all one after the other in one.
 
-    `forms` are the forms that they may have besides compact: strided, neg, conj.
+    `forms` are the forms that they may have besides compact: strided, neg, conj, leaf.
     """
     whole = [slot for slot in slots if slot.part_of is None]
     one = len(whole) > 1 and random.random() < 0.5
@@ -173,7 +177,8 @@ def place(random, dtype, slots, forms):
             layouts = neighbours(random, group)
         else:
             can_spread = group[0].after is None and all(each.after is None for each in parts)
-            layouts = [layout_of(random, dtype, group[0], forms, can_spread)]
+            possible = tuple(each for each in forms if each != "leaf" or not parts)
+            layouts = [layout_of(random, dtype, group[0], possible, can_spread)]
         for each in parts:
             layouts.append(layouts[group.index(each.part_of[0])].part(each.part_of[1], each.shape))
         memories.append(Memory(random, dtype, group + parts, layouts))
@@ -212,7 +217,9 @@ def layout_of(random, dtype, slot, forms, can_spread):
         strides = tuple(
             int(random.integers(1, 9)) if size == 1 else stride for size, stride in zip(shape, strides)
         )
-    return Layout(shape, strides, offset, flag_of(random, dtype, slot, forms))
+    flag = flag_of(random, dtype, slot, forms)
+    is_leaf = "leaf" in forms and flag == "" and DTYPES[dtype].is_inexact and random.random() < 0.1
+    return Layout(shape, strides, offset, flag, is_leaf)
 
 
 def flag_of(random, dtype, slot, forms):

@@ -84,7 +84,8 @@ class Oracle:
             return Near(result, np.zeros(result.shape))
         sizes = [np.abs(each) for each in numbers]
         return Near(
-            result, self.bound(step, result, math.prod(sizes) if step.op == "PRODUCT" else sum(sizes))
+            result,
+            self.bound(step, result, math.prod(sizes) if step.op == "PRODUCT" else sum(sizes)),
         )
 
     def bound(self, step, result, size):
@@ -129,7 +130,9 @@ class Oracle:
         return Case(input=[whole], output=[output])
 
     def together(self, step, size):
-        """The shape of all parts in one tensor: one after the other, or each as one row."""
+        """The shape of all parts in one tensor: one after the other, each as one row, or without rows."""
+        if step.is_flat:
+            return (size * math.prod(step.shape),)
         if not step.stacks:
             return (size * step.shape[0], *step.shape[1:])
         return (size, *step.shape)
@@ -192,7 +195,10 @@ class Oracle:
             members = len(step.members)
             total = total / members if kind in "fc" else np.sign(total) * (np.abs(total) // members)
         # A rank may have two numbers for one index.
-        return Near(total, 2 * self.bound(step, total, size) if step.values == "rough" else 0 * size)
+        return Near(
+            total,
+            2 * self.bound(step, total, size) if step.values == "rough" else 0 * size,
+        )
 
     # ---- broadcast, gathers ----
 
@@ -226,8 +232,9 @@ class Oracle:
         parts = [self.rows(step, step.shape, rank) for rank in range(len(step.members))]
         inputs = [Slot(step.shape, part) for part in parts] if me == step.root else []
         output = Slot(step.shape, None, parts[me])
-        if step.in_place and inputs:
-            return Case(inputs=inputs, output=[])  # the root's output is its own input
+        if step.in_place and inputs:  # the root's output is its own input
+            inputs[me].after = parts[me]
+            return Case(inputs=inputs, output=[])
         return Case(inputs=inputs, output=[output])
 
     def _all_gather_into_tensor(self, step, me):
@@ -335,7 +342,12 @@ class Oracle:
             "keys": keys,
             "text": "é" * int(random.integers(0, 40)),
             "bytes": random.bytes(int(random.choice([0, 1, 100, 5000]))),
-            "list": [None, True, random.random(), [int(each) for each in random.integers(0, 99, 3)]],
+            "list": [
+                None,
+                True,
+                random.random(),
+                [int(each) for each in random.integers(0, 99, 3)],
+            ],
         }
 
 
@@ -354,7 +366,10 @@ def _reduced_integers(step, parts):
     if step.op == "AVG":
         totals = [sum(int(part[i]) for part in parts) for i in range(parts[0].size)]
         size = len(parts)
-        return np.array([abs(each) // size * (1 if each >= 0 else -1) for each in totals], dtype=kind)
+        return np.array(
+            [abs(each) // size * (1 if each >= 0 else -1) for each in totals],
+            dtype=kind,
+        )
     if step.op == "PREMUL_SUM":
         factor = int(step.factor)
         bits = 8 * kind.itemsize

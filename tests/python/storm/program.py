@@ -26,9 +26,19 @@ OTHERS = ("barrier", "monitored_barrier", "sparse_all_reduce", "any_source")
 BLOCKING = (*OBJECTS, "messages", "monitored_barrier", "any_source", "messages_batch")
 
 OPS = ("SUM", "AVG", "MIN", "MAX", "PRODUCT", "BAND", "BOR", "BXOR", "PREMUL_SUM")
-SPARSE_DTYPES = ("float32", "float64", "int8", "int32", "int64", "uint8", "bool", "complex64", "complex128")
+SPARSE_DTYPES = (
+    "float32",
+    "float64",
+    "int8",
+    "int32",
+    "int64",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+)
 OPS_OF_BOOL = tuple(op for op in OPS if op not in ("AVG", "PREMUL_SUM"))
-FLAGS = ("is_async", "in_place", "stacks", "splits", "by_group_rank")
+FLAGS = ("is_async", "in_place", "stacks", "is_flat", "splits", "by_group_rank")
 TAGS = (0, 0, 1, 7, 2**20)
 
 
@@ -57,6 +67,7 @@ class Step:
     is_async: bool = False
     in_place: bool = False  # the input is the rank's own part of the output, or the output that of the input
     stacks: bool = False  # a tensor of all parts has one more dimension
+    is_flat: bool = False  # a tensor of all parts has one dimension
     shape: tuple = ()
     shapes: list = field(default_factory=list)  # for each member, or each tensor of a coalesced call
     rows: list = field(default_factory=list)  # [sender][receiver] of an alltoall
@@ -89,10 +100,12 @@ class GroupPlan:
     members: list[int]  # in the order of group ranks
     sorts: bool = True
     is_local: bool = False  # made by its members alone
+    is_mixed: bool = False  # with another backend for other devices
 
     def text(self):
         words = f"{self.members}, lane {self.lane}" + ("" if self.sorts else ", unsorted")
-        return f"group {self.number} of {words}" + (", made by its members alone" if self.is_local else "")
+        words += ", made by its members alone" if self.is_local else ""
+        return f"group {self.number} of {words}" + (", with another backend" if self.is_mixed else "")
 
 
 @dataclass
@@ -181,7 +194,7 @@ class _Maker:
         counts = {sum(rank in each.members for each in self.groups.values()) for rank in members}
         is_new = all(set(members) != set(each.members) for each in self.groups.values() if each.is_local)
         is_local = is_new and len(counts) == 1 and self.chance(0.3)
-        group = GroupPlan(self.groups_made, lane, members, sorts, is_local)
+        group = GroupPlan(self.groups_made, lane, members, sorts, is_local, self.chance(0.15))
         self.groups[group.number] = group
         return group
 
@@ -212,7 +225,11 @@ class _Maker:
     def reduction(self, step):
         step.dtype = self.random.choice(REDUCIBLE)
         kind = DTYPES[step.dtype].kind
-        ops = {"f": OPS[:5] + OPS[8:], "c": ("SUM", "AVG", "PREMUL_SUM"), "b": OPS_OF_BOOL}.get(kind, OPS)
+        ops = {
+            "f": OPS[:5] + OPS[8:],
+            "c": ("SUM", "AVG", "PREMUL_SUM"),
+            "b": OPS_OF_BOOL,
+        }.get(kind, OPS)
         if step.kind == "sparse_all_reduce":
             step.dtype = self.random.choice(SPARSE_DTYPES)
             kind = DTYPES[step.dtype].kind
@@ -236,7 +253,7 @@ class _Maker:
         if rank is None:
             rank = self.random.choice([0, 1, 1, 1, 2, 2, 2, 3, 4])
         if rank == 1 and self.chance(0.04):
-            return (self.random.randint(1000, 50000),)
+            return (self.random.randint(1000, 400000 if self.chance(0.1) else 50000),)
         most = (0, 40, 9, 6, 4)[rank]
         low = 0 if self.chance(0.15) else 1
         return tuple(1 if self.chance(0.1) else self.random.randint(low, most) for _ in range(rank))
@@ -244,14 +261,23 @@ class _Maker:
     def sizes(self, step):
         size = len(step.members)
         step.shape = self.shape()
-        if step.kind in ("all_reduce_coalesced", "all_gather_coalesced") or step.kind.startswith("managed"):
+        if step.kind in (
+            "all_reduce_coalesced",
+            "all_gather_coalesced",
+        ) or step.kind.startswith("managed"):
             first = 1 if step.kind in ("managed_all_gather", "managed_reduce_scatter") else None
             step.shapes = [self.shape(first) for _ in range(self.random.randint(1, 4))]
-        elif step.kind in ("all_gather", "reduce_scatter", "all_to_all") and self.chance(0.4):
+        elif step.kind in (
+            "all_gather",
+            "reduce_scatter",
+            "all_to_all",
+        ) and self.chance(0.4):
             step.splits = True  # the parts differ
             step.shapes = [self.shape() for _ in range(size)]
         elif step.kind in ("all_gather_into_tensor", "reduce_scatter_tensor"):
-            step.stacks = not step.shape or self.chance(0.4)
+            step.is_flat = self.chance(0.2)
+            step.stacks = not step.is_flat and (not step.shape or self.chance(0.4))
+            step.in_place = step.in_place and not step.is_flat
         elif step.kind.startswith("functional") and not step.kind.endswith(("reduce", "broadcast")):
             step.shape = self.shape(self.random.choice([1, 2, 3]))
         if step.kind in ("all_to_all_single", "functional_all_to_all"):

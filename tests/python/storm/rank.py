@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import traceback
+from datetime import timedelta
 
 import memory
 import numpy as np
@@ -75,7 +76,13 @@ class Pending:
     """A call that has been made, with what its memory must be afterwards."""
 
     def __init__(self, step, call, works, memories, case, how):
-        self.step, self.call, self.works, self.memories, self.case = step, call, works, memories, case
+        self.step, self.call, self.works, self.memories, self.case = (
+            step,
+            call,
+            works,
+            memories,
+            case,
+        )
         self.how = how
         self.seen = None  # copies of the memory, made by a callback of the future
         self.futures = [work.get_future().then(self.see) for work in works or []] if how == "then" else []
@@ -91,10 +98,17 @@ class Pending:
             elif self.how == "completed":
                 while not work.is_completed():
                     time.sleep(0.0005)
-            if self.how != "future":
+            if self.how == "limit":
+                work.wait(timedelta(seconds=LIMIT))
+            elif self.how != "future":
                 work.wait()
         for each in self.futures:
             each.wait()
+
+    def unfinished(self):
+        """Returns texts if a work does not count as completed after a wait."""
+        states = [work for work in self.works or [] if hasattr(work, "is_completed")]
+        return ["is_completed() is False after a wait" for work in states if not work.is_completed()]
 
     def differences(self):
         found = []
@@ -157,7 +171,9 @@ class Lane:
         call = Call(step, runner.groups[step.group], me, tensors, runner.oracle, runner.seed)
         works = call.make()
         has_future = has_futures(BACKEND, step) and all(hasattr(work, "get_future") for work in works or [])
-        ways = ["wait", "wait", "completed", "future", "then"] if has_future else ["wait"]
+        if self.forgets(works):
+            return
+        ways = ["wait", "limit", "completed", "future", "then"] if has_future else ["wait"]
         pending = Pending(step, call, works, memories, case, self.random.choice(ways))
         pending.mistake = mistake
         if step.kind == "sparse_all_reduce":
@@ -166,9 +182,16 @@ class Lane:
         if not works:
             self.end(len(self.pending) - 1)
 
+    def forgets(self, works):
+        """Returns True for some calls. Nothing keeps their works and tensors, and nobody waits for them."""
+        return bool(works) and BACKEND == "dabke" and self.random.random() < 0.05
+
     def expect_sparse(self, pending):
         """A sparse tensor becomes the sum in its place, so its dense form is compared."""
-        sparse, near = pending.call.returned[0], self.runner.oracle.sparse_sum(pending.step)
+        sparse, near = (
+            pending.call.returned[0],
+            self.runner.oracle.sparse_sum(pending.step),
+        )
         pending.call.returned = [Dense(sparse)]
         pending.case.returned = [(pending.step.shape, near)]
 
@@ -177,7 +200,7 @@ class Lane:
         self.runner.watchdog.steps[self.number] = f"waits by {pending.how} for {pending.step.text()}"
         pending.wait()
         pending.mistake.plant(pending.memories)
-        for text in pending.differences():
+        for text in [*pending.differences(), *pending.unfinished()]:
             self.failures.append(f"{pending.step.text()}; waited by {pending.how}: {text}")
 
 
@@ -211,7 +234,8 @@ def forms_of(step):
     """The forms of tensors that can be passed, besides compact ones."""
     if BACKEND == "gloo":
         return ()
-    return ("strided", "neg", "conj") if step.kind in TAKE_CONJUGATES else ("strided", "neg")
+    forms = ("strided", "neg", "conj") if step.kind in TAKE_CONJUGATES else ("strided", "neg")
+    return forms if step.kind.startswith("functional") else (*forms, "leaf")
 
 
 class Runner:
@@ -272,11 +296,16 @@ class Runner:
         if is_local and RANK not in plan.members:
             return
         more = {} if plan.sorts or not TAKES_ORDER else {"sort_ranks": False}
+        if plan.is_mixed and BACKEND == "dabke":
+            more["backend"] = "cpu:dabke,cuda:gloo"
         if is_local:
             more["use_local_synchronization"] = True
         group = dist.new_group(plan.members, **more)
         if RANK in plan.members:
             self.groups[plan.number] = group
+            found = dist.get_process_group_ranks(group)
+            if found != plan.members or dist.get_rank(group) != plan.members.index(RANK):
+                raise AssertionError(f"{plan.text()} has the members {found}")
 
     def destroy(self, number):
         group = self.groups.pop(number, None)
