@@ -113,6 +113,10 @@ class Call:
     def _all_reduce_coalesced(self):
         return self.works(dist.all_reduce_coalesced(self.tensors["tensors"], self.op, **self.common))
 
+    def _burst(self):
+        """More calls of one shape than the names that a signature has."""
+        return [dist.all_reduce(each, self.op, **self.common) for each in self.tensors["tensors"]]
+
     def managed(self, call):
         with dist._coalescing_manager(group=self.group, async_ops=self.step.is_async) as manager:
             call()

@@ -144,7 +144,7 @@ class Oracle:
             slots.append(Slot(shape, parts[me], self.reduced(step, parts)))
         return Case(tensors=slots)
 
-    _managed_all_reduce = _all_reduce_coalesced
+    _managed_all_reduce = _burst = _all_reduce_coalesced
 
     def _managed_reduce_scatter(self, step, me):
         size = len(step.members)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from dtypes import DTYPES, REDUCIBLE
 
-BLOCK = 50  # seeds of one job, which have one number of ranks and one debug level
+BLOCK = 50  # seeds of one job
 MOST_RANKS = 4
 
 REDUCTIONS = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor")
 GATHERS = ("broadcast", "gather", "scatter", "all_gather", "all_gather_into_tensor")
 ALLTOALLS = ("all_to_all", "all_to_all_single")
 COALESCED = ("all_reduce_coalesced", "all_gather_coalesced", "managed_all_reduce", "managed_all_gather",
-             "managed_reduce_scatter")  # fmt: skip
+             "managed_reduce_scatter", "burst")  # fmt: skip
 FUNCTIONAL = ("functional_all_reduce", "functional_all_gather", "functional_reduce_scatter",
               "functional_all_to_all", "functional_broadcast")  # fmt: skip
 OBJECTS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
@@ -38,6 +38,13 @@ SPARSE_DTYPES = (
     "complex128",
 )
 OPS_OF_BOOL = tuple(op for op in OPS if op not in ("AVG", "PREMUL_SUM"))
+SETTINGS = (
+    {},
+    {"DABKE_DUPLICATE_NAMES": "error"},
+    {"DABKE_CPU_OPERATIONS": "tcp"},
+    {"DABKE_FUSION_THRESHOLD": "0", "DABKE_CACHE_CAPACITY": "4"},
+    {"DABKE_CPU_OPERATIONS": "gloo"},
+)
 FLAGS = ("is_async", "in_place", "stacks", "is_flat", "splits", "by_group_rank")
 TAGS = (0, 0, 1, 7, 2**20)
 
@@ -87,7 +94,7 @@ class Step:
         return ", ".join(parts)
 
 
-REDUCING = (*REDUCTIONS, "all_reduce_coalesced", "managed_all_reduce", "managed_reduce_scatter",
+REDUCING = (*REDUCTIONS, "burst", "all_reduce_coalesced", "managed_all_reduce", "managed_reduce_scatter",
             "functional_all_reduce", "functional_reduce_scatter", "sparse_all_reduce")  # fmt: skip
 ROOTED = ("reduce", "broadcast", "gather", "scatter", "functional_broadcast", "gather_object",
           "broadcast_object_list", "scatter_object_list", "send_object_list", "any_source")  # fmt: skip
@@ -125,6 +132,7 @@ class Program:
     def text(self):
         lines = [f"seed {self.seed}: {self.ranks} ranks" + (", a fresh world" * self.has_fresh_world)]
         lines += ["TORCH_DISTRIBUTED_DEBUG=DETAIL"] if has_detail(self.seed) else []
+        lines += [f"{name}={value}" for name, value in settings_of(self.seed).items()]
         for number, phase in enumerate(self.phases):
             lines.append(f"phase {number}")
             lines += [f"  {each.text()}" for each in phase.groups]
@@ -143,6 +151,11 @@ def ranks_of(seed):
 def has_detail(seed):
     """True if the job of the seed has TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     return seed // BLOCK % 4 == 3
+
+
+def settings_of(seed):
+    """Returns Dabke's settings in the job of the seed, as variables of the environment."""
+    return SETTINGS[seed // BLOCK % len(SETTINGS)]
 
 
 def make(seed, without=()):
@@ -274,6 +287,9 @@ class _Maker:
         ) and self.chance(0.4):
             step.splits = True  # the parts differ
             step.shapes = [self.shape() for _ in range(size)]
+        elif step.kind == "burst":
+            step.is_async, shape = True, self.shape(self.random.choice([0, 1]))
+            step.shapes = [shape] * self.random.randint(20, 70)
         elif step.kind in ("all_gather_into_tensor", "reduce_scatter_tensor"):
             step.is_flat = self.chance(0.2)
             step.stacks = not step.is_flat and (not step.shape or self.chance(0.4))

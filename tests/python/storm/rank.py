@@ -91,7 +91,8 @@ class Pending:
         self.seen = [each.rows.copy() for each in self.memories]
         return len(future.value() or [])
 
-    def wait(self):
+    def wait(self, random):
+        random.shuffle(self.works or [])
         for work in self.works or []:
             if self.how == "future":
                 work.get_future().wait()
@@ -198,7 +199,7 @@ class Lane:
     def end(self, index):
         pending = self.pending.pop(index)
         self.runner.watchdog.steps[self.number] = f"waits by {pending.how} for {pending.step.text()}"
-        pending.wait()
+        pending.wait(self.random)
         pending.mistake.plant(pending.memories)
         for text in [*pending.differences(), *pending.unfinished()]:
             self.failures.append(f"{pending.step.text()}; waited by {pending.how}: {text}")
