@@ -6,6 +6,7 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from program import REDUCING
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 warnings.filterwarnings("ignore", category=UserWarning)
@@ -34,7 +35,7 @@ def lacks(backend, step):
         or step.is_flat
         or step.op in ("AVG", "PREMUL_SUM")
         or (step.kind in ("all_gather", "reduce_scatter") and step.splits)
-        or ("reduce" in step.kind and step.dtype == "bool")
+        or (step.kind in REDUCING and step.dtype == "bool")
         or (is_complex and step.kind in TAKE_CONJUGATES)  # torch passes pairs of real numbers in the others
         or (step.kind == "any_source" and 0 in step.shape)
         or ("reduce_scatter" in step.kind and 0 in step.shape)

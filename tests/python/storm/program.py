@@ -87,7 +87,10 @@ class Step:
         if self.kind in REDUCING:
             parts.append(f"{self.op}" + (f" {self.factor}" if self.op == "PREMUL_SUM" else ""))
         parts += [f"root {self.root}"] if self.kind in ROOTED else []
-        parts.append(f"shape {self.shape}" if not self.shapes else f"shapes {self.shapes}")
+        if self.kind == "burst":
+            parts.append(f"{len(self.shapes)} times shape {self.shapes[0]}")
+        else:
+            parts.append(f"shapes {self.shapes}" if self.shapes else f"shape {self.shape}")
         parts += [f"rows {self.rows}"] if self.rows else []
         parts += [f"{m.source}->{m.target} tag {m.tag} {m.shape} as {m.shape_there}" for m in self.messages]
         parts += [each for each in FLAGS if getattr(self, each)]

@@ -108,6 +108,8 @@ class Pending:
 
     def unfinished(self):
         """Returns texts if a work does not count as completed after a wait."""
+        if BACKEND == "gloo":
+            return []  # its works may count as pending after a wait
         states = [work for work in self.works or [] if hasattr(work, "is_completed")]
         return ["is_completed() is False after a wait" for work in states if not work.is_completed()]
 
