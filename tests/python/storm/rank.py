@@ -69,6 +69,7 @@ class Watchdog:
         if not self.steps:
             say(f"failed {self.seed}: rank {RANK} hangs outside its steps")
         faulthandler.dump_traceback()
+        time.sleep(2)  # the end of this rank ends the others, which report their steps first
         os._exit(3)
 
 
