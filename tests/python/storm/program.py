@@ -226,8 +226,6 @@ class _Maker:
         kind = self.random.choice(family)
         if len(group.members) == 1 and (kind in MESSAGES or kind in ("send_object_list", "any_source")):
             kind = "all_reduce"
-        if kind in MESSAGES and "DABKE_DUPLICATE_NAMES" in settings_of(self.seed):
-            kind = "burst"  # the runtime refuses a second message of a name while the first is pending
         self.steps_made += 1
         step = Step(self.steps_made, group.lane, group.number, kind, group.members)
         step.root = self.random.randrange(len(group.members))
