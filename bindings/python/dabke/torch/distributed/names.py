@@ -17,6 +17,7 @@ Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and c
 from __future__ import annotations
 
 import os
+import threading
 import zlib
 from collections.abc import Callable
 
@@ -29,6 +30,19 @@ __all__ = ["Names"]
 
 _NAMES_OF_A_SIGNATURE = 32
 _NAMES_OF_A_GROUP = 1024
+
+
+_thread = threading.local()
+
+
+def _in_sequence() -> bool:
+    """Returns True on the main thread, and on threads that Python has not made."""
+    is_in: bool | None = getattr(_thread, "is_in", None)
+    if is_in is None:
+        thread = threading.current_thread()
+        is_made_here = type(thread) is not threading._DummyThread  # type: ignore[attr-defined,unused-ignore]
+        is_in = _thread.is_in = thread is threading.main_thread() or not is_made_here
+    return is_in
 
 
 class _Ring:
@@ -66,7 +80,13 @@ class Names:
         self._in_detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
 
     def call_sequence(self) -> int:
-        """Returns the number of the group's sequence of calls, which is equal on all ranks and never 0."""
+        """Returns the number of the group's sequence of calls, which is equal on all ranks; 0 for none.
+
+        The calls of the main thread and of PyTorch's own threads, such as those of autograd, have one order.
+        Threads that the program has made may call at any time, as those that write checkpoints do.
+        """
+        if not _in_sequence():
+            return 0
         if self._call_sequence == 0:
             self._call_sequence = zlib.crc32(self._label().encode()) + 1
         return self._call_sequence
