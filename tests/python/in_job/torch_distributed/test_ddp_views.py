@@ -278,6 +278,10 @@ def test_an_expanded_input(job):
     part = torch.empty(2, 3)
     dist.reduce_scatter(part, [expanded(job)] * job.size)
     assert part.eq(sum(range(job.size))).all()
+    # Only the root's tensor is a result.
+    total = torch.full((2, 3), 0.0) if job.rank == 0 else expanded(job)
+    dist.reduce(total, 0)
+    assert total.eq(sum(range(job.size)) if job.rank == 0 else job.rank).all()
 
 
 def test_an_expanded_result_is_refused_before_anything_is_sent(job):

@@ -91,13 +91,16 @@ class Reductions(Calls):
             root = opts if isinstance(opts, int) else opts.rootRank
         reduction = reduction_of("reduce", opts if op is None and not isinstance(opts, int) else op, tensor)
         options = self._with_reduction(reduction, tensor)
-        memory, finish = _in_place("reduce", tensor)
-        memory = as_reducible("reduce", memory)
-        mine = self._rank == root
-        output = None if mine else torch.empty_like(memory)
+        output = finish = None
+        if self._rank == root:
+            memory, finish = _in_place("reduce", tensor)
+            memory = as_reducible("reduce", memory)
+        else:
+            memory = as_reducible("reduce", flattened("reduce", tensor))
+            output = torch.empty_like(memory)
         name = f"reduce.{reduction.name}"
         handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape))
-        part = Part([handle], [tensor], finish if mine else None)
+        part = Part([handle], [tensor], finish)
         return self._work("reduce", part, [tensor], opts, timeout)
 
     # ---- reduce_scatter ----
