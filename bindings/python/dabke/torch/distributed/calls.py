@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
 # The names that torch's own backends use in a profile.
-_TITLES = {"allreduce": "all_reduce"}
+_TITLES = {"allreduce": "all_reduce", "recv from any rank": "recvAnySource"}
 
 
 class Calls:

@@ -23,7 +23,8 @@ __all__ = ["Messages"]
 
 class Messages(Alltoalls):
     def _completer_of(self, call: str) -> Completer:
-        return self._message_completer if call in ("send", "recv") else self._completer
+        is_message = call == "send" or call.startswith("recv")
+        return self._message_completer if is_message else self._completer
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         tensor = only_tensor("send", tensors)
@@ -40,7 +41,7 @@ class Messages(Alltoalls):
         """Receives from the first member that sends."""
         tensor = only_tensor("recv", tensors)
         target, finish = output_buffer("recv", tensor)
-        work = self._message("recv", _core.recv, target, None, tag, tensor, finish)
+        work = self._message("recv from any rank", _core.recv, target, None, tag, tensor, finish)
         work.source = lambda: self._world_ranks.index(work.sender())
         return work
 
