@@ -349,7 +349,11 @@ class Call:
             source = step.members.index(dist.recv(tensor, group=self.group, tag=3))
             sources.append(source)
             wanted = self.oracle.rows(step, step.shape, source).tobytes()
-            got = tensor.resolve_neg().resolve_conj().contiguous().reshape(-1).view(torch.uint8)
+            # A clone, because contiguous() leaves a single element its stride.
+            flat = (
+                tensor.resolve_neg().resolve_conj().reshape(-1).clone(memory_format=torch.contiguous_format)
+            )
+            got = flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
             self.objects.append((got.numpy().tobytes(), wanted))
         others = [rank for rank in range(len(step.members)) if rank != self.me]
         self.objects.append((sorted(sources), others))

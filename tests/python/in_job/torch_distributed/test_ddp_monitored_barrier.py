@@ -1,6 +1,7 @@
 """The monitored barrier of a group, which names the members that do not come."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -88,3 +89,17 @@ def test_collectives_run_beside_a_barrier_that_fails(job):
 def test_the_function_of_torch_refuses_all_backends_but_gloo():
     with pytest.raises((ValueError, RuntimeError), match="only implemented for GLOO"):
         dist.monitored_barrier()
+
+
+def test_barriers_of_groups_on_different_threads(job):
+    """Each rank begins with another group, so that a thread that kept the store would stop all."""
+    groups = [dist.new_group() for _ in range(2)]
+    if job.rank % 2 == 1:
+        groups.reverse()
+    with ThreadPoolExecutor() as threads:
+        waits = []
+        for group in groups:
+            waits.append(threads.submit(group.monitored_barrier, timedelta(seconds=10)))
+            time.sleep(0.05)
+        for wait in waits:
+            wait.result()

@@ -1,7 +1,8 @@
 """A group's all_to_all, gather and scatter, which send data from each member to each other.
 
-They move any dtype. gather is an alltoall in which all rows go to the root. scatter is an alltoall in which
-only the root has rows.
+They move any dtype. A small gather is an alltoall in which all rows go to the root, and a small scatter one in
+which only the root has rows. In large ones the root receives or sends a message for each member, which needs
+no copy of all tensors in one piece.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ from .tensors import (
 from .work import Part, Work
 
 __all__ = ["Alltoalls"]
+
+
+# From this size of a member's tensor on, gather and scatter are messages.
+_LEAST_BYTES_OF_MESSAGES = 32 << 10
+
+
+def _goes_by_messages(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() >= _LEAST_BYTES_OF_MESSAGES
 
 
 class Alltoalls(Gathers):
@@ -107,6 +116,10 @@ class Alltoalls(Gathers):
         call = "gather"
         input = only_tensor(call, input_tensors)
         root = _root_of(opts, root)
+        if _goes_by_messages(input):
+            return self._work(
+                call, self._gather_messages(output_tensors, input, root), [input], opts, timeout
+            )
         count = input.numel()
         sent = [count if member == root else 0 for member in range(self._members)]
         if self._rank != root:
@@ -134,8 +147,12 @@ class Alltoalls(Gathers):
         call = "scatter"
         output = only_tensor(call, output_tensors)
         root = _root_of(opts, root)
-        target, finish = output_buffer(call, output)
         inputs: Any = ()
+        if _goes_by_messages(output):
+            if self._rank == root:
+                inputs = _list_of(call, input_tensors)
+            return self._work(call, self._scatter_messages(output, inputs, root), inputs, opts, timeout)
+        target, finish = output_buffer(call, output)
         if self._rank == root:
             inputs = _list_of(call, input_tensors)
             self._check_count(call, "inputs", len(inputs))
@@ -147,6 +164,45 @@ class Alltoalls(Gathers):
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
         part = self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
         return self._work(call, part, inputs, opts, timeout)
+
+    def _gather_messages(self, output_tensors: Any, input: torch.Tensor, root: int) -> Part:
+        call = "gather"
+        name = self._names.of_messages(call)
+        if self._rank != root:
+            return Part([self._submit_message(_core.send, name, flattened(call, input), root)], [])
+        outputs = _list_of(call, output_tensors)
+        self._check_count(call, "outputs", len(outputs))
+        for each in outputs:
+            _check_size(call, each, input.numel())
+        _check_dtypes(call, [*outputs, input])
+        targets = [output_buffer(call, each) for each in outputs]
+        mine = flattened(call, input)
+        handles = [
+            self._submit_message(_core.recv, name, memory, member)
+            for member, (memory, _) in enumerate(targets)
+            if member != root
+        ]
+        _copy_own(targets[root][0], mine)
+        return Part(handles, [outputs], all_of([finish for _, finish in targets]))
+
+    def _scatter_messages(self, output: torch.Tensor, inputs: Any, root: int) -> Part:
+        call = "scatter"
+        name = self._names.of_messages(call)
+        target, finish = output_buffer(call, output)
+        if self._rank != root:
+            return Part([self._submit_message(_core.recv, name, target, root)], [output], finish)
+        self._check_count(call, "inputs", len(inputs))
+        for each in inputs:
+            _check_size(call, each, output.numel())
+        _check_dtypes(call, [*inputs, output])
+        sources = [flattened(call, each) for each in inputs]
+        _copy_own(target, sources[root])
+        handles = [
+            self._submit_message(_core.send, name, memory, member)
+            for member, memory in enumerate(sources)
+            if member != root
+        ]
+        return Part(handles, [output], finish)
 
     # ---- the common alltoall ----
 
@@ -184,6 +240,20 @@ class Alltoalls(Gathers):
                 )
 
         return Part([handle], outputs, all_of([check_received, finish]))
+
+
+def _check_dtypes(call: str, tensors: Sequence[torch.Tensor]) -> None:
+    for each in tensors:
+        if each.dtype != tensors[0].dtype:
+            raise InvalidArgumentError(
+                f"{call}: all tensors need one dtype, got {tensors[0].dtype} and {each.dtype}"
+            )
+
+
+def _copy_own(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copies the root's own part, unless it is in its place."""
+    if target.data_ptr() != source.data_ptr():
+        target.copy_(source)
 
 
 def _split(tensor: torch.Tensor, rows: Sequence[int], width: int) -> Sequence[torch.Tensor]:

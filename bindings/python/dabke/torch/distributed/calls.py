@@ -19,6 +19,7 @@ from .completion import Completer
 from .names import Names
 from .profile import Range, is_on
 from .reduce_ops import Reduction
+from .tensors import as_movable
 from .work import Part, Work
 
 __all__ = ["Calls", "Part", "all_of", "merged"]
@@ -117,6 +118,14 @@ class Calls:
                 "anew"
             )
         return self._process_set
+
+    def _submit_message(
+        self, function: Submit, name: str, memory: torch.Tensor, member: int | None, tag: int = 0
+    ) -> _core.Handle:
+        """Submits one end of a message. The other end is a group rank; None for a receive from any member."""
+        moved = as_movable(memory)
+        rank = _core.ANY_RANK if member is None else self._world_ranks[member]
+        return function(name, descriptor_of(moved), rank, self._with(moved), tag)
 
     def _submit(
         self,

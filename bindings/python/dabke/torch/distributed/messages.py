@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..tensors import descriptor_of
 from .alltoalls import Alltoalls
 from .calls import Finish, Submit
 from .completion import Completer
-from .tensors import as_movable, flattened, only_tensor, output_buffer
+from .tensors import flattened, only_tensor, output_buffer
 from .work import Part, Work
 
 __all__ = ["Messages"]
@@ -55,7 +54,5 @@ class Messages(Alltoalls):
         tensor: torch.Tensor,
         finish: Finish | None,
     ) -> Work:
-        moved = as_movable(memory)
-        rank = _core.ANY_RANK if peer is None else self._world_ranks[peer]
-        handle = submit(self._names.of_messages(), descriptor_of(moved), rank, self._with(moved), tag)
+        handle = self._submit_message(submit, self._names.of_messages(), memory, peer, tag)
         return self._work(call, Part([handle], [tensor], finish), [tensor])

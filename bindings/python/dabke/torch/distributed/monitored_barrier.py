@@ -19,6 +19,8 @@ from ...errors import TimedOutError
 
 __all__ = ["MonitoredBarrier"]
 
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0005, 0.02
+
 
 class MonitoredBarrier:
     """The monitored barriers of one group."""
@@ -44,12 +46,28 @@ class MonitoredBarrier:
         return f"monitored_barrier/{self._calls if call is None else call}/{name}"
 
     def _has(self, key: str, seconds: float) -> bool:
-        """Returns True if the store has the key within this time."""
-        try:
-            self._store.wait([key], timedelta(seconds=max(seconds, 0.001)))
+        """Returns True if the store has the key within this time.
+
+        It asks again and again: a store that waits lets no other thread of this process in, and the members
+        may wait for another thread, in the barrier of another group.
+        """
+        end = time.monotonic() + seconds
+        pause = _SHORTEST_PAUSE_SECONDS
+        while not self._has_now(key):
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return True
+
+    def _has_now(self, key: str) -> bool:
+        if hasattr(self._store, "check"):
+            return bool(self._store.check([key]))
+        try:  # torch before 2.0
+            self._store.wait([key], timedelta(milliseconds=1))
         except RuntimeError:
-            # Another error than the end of the time is raised here. Torch before 2.0 has no check.
-            return bool(self._store.check([key])) if hasattr(self._store, "check") else False
+            return False
         return True
 
     def _gather(self, timeout: timedelta, wait_all_ranks: bool) -> None:

@@ -91,11 +91,11 @@ class Names:
             self._call_sequence = zlib.crc32(self._label().encode()) + 1
         return self._call_sequence
 
-    def of_messages(self) -> str:
-        """Returns the name of all messages. The runtime counts them by their ranks and tag."""
+    def of_messages(self, call: str = "") -> str:
+        """Returns the name of all messages of a call. The runtime counts them by their ranks and tag."""
         if self._messages is None:
             self._messages = f"c10d/{self._label()}"
-        return self._messages
+        return f"{self._messages}/{call}" if call else self._messages
 
     def submit(
         self,
