@@ -1,8 +1,8 @@
 """A group's all_to_all, gather and scatter, which send data from each member to each other.
 
-They move any dtype. A small gather is an alltoall in which all rows go to the root, and a small scatter one in
-which only the root has rows. In large ones the root receives or sends a message for each member, which needs
-no copy of all tensors in one piece.
+They move any dtype. A small gather is an alltoall in which all rows go to the root, and a small scatter one
+in which only the root has rows. In large ones the root receives or sends a message for each member. That
+needs no copy of all tensors in one piece.
 """
 
 from __future__ import annotations

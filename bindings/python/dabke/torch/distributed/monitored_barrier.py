@@ -48,8 +48,8 @@ class MonitoredBarrier:
     def _has(self, key: str, seconds: float) -> bool:
         """Returns True if the store has the key within this time.
 
-        It asks again and again: a store that waits lets no other thread of this process in, and the members
-        may wait for another thread, in the barrier of another group.
+        It asks again and again, because a store that waits lets no other thread of this process in. The
+        other members may wait for such a thread, in the barrier of another group.
         """
         end = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE_SECONDS
