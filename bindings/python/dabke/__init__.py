@@ -24,6 +24,8 @@ from .handles import *  # noqa: F403
 from .handles import __all__ as _handles
 from .job import *  # noqa: F403
 from .memory import alloc
+from .messages import *  # noqa: F403
+from .messages import __all__ as _messages
 from .objects import *  # noqa: F403
 from .objects import __all__ as _objects
 from .process_sets import *  # noqa: F403
@@ -53,6 +55,7 @@ for _names in (
     epochs.__all__,
     _handles,
     job.__all__,
+    _messages,
     _objects,
     _process_sets,
     _reduce_ops,
