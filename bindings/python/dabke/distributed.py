@@ -8,6 +8,6 @@
 The backend itself is in ``dabke.torch.distributed``; this is its public name.
 """
 
-from .torch.distributed import Group, register, use_for_cpu
+from .torch.distributed import Group, dump_flight_recorder, register, use_for_cpu
 
-__all__ = ["Group", "register", "use_for_cpu"]
+__all__ = ["Group", "dump_flight_recorder", "register", "use_for_cpu"]

@@ -15,9 +15,10 @@ Calls that Dabke lacks (merge_remote_group) raise NotImplementedError, which nam
 docs/python.md documents the details.
 """
 
+from .flight_recorder import dump as dump_flight_recorder
 from .group import Group
 from .register import register, use_for_cpu
 
-__all__ = ["Group", "register", "use_for_cpu"]
+__all__ = ["Group", "dump_flight_recorder", "register", "use_for_cpu"]
 
 register()

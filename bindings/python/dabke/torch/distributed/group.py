@@ -20,8 +20,9 @@ from ... import _core
 from ...errors import DabkeError
 from ..device_streams import wait_all
 from . import job_owner
-from .capabilities import Capabilities
+from .call_recording import record_calls
 from .calls import merged
+from .capabilities import Capabilities
 from .messages import Messages
 from .monitored_barrier import MonitoredBarrier
 from .sets import set_of
@@ -32,6 +33,7 @@ __all__ = ["Group"]
 _OTHERS_PATIENCE_SECONDS = 60.0
 
 
+@record_calls
 class Group(Capabilities, Messages, ProcessGroup):  # type: ignore[misc]
     """A group of torch.distributed. `process_set` is the runtime's number of its set, 0 for the world."""
 

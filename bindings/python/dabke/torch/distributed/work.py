@@ -22,6 +22,7 @@ from torch._C._distributed_c10d import Work as TorchWork
 from ... import _core
 from ...errors import InvalidArgumentError, StillPendingError
 from ..device_streams import wait_enqueued, make_stream_wait
+from . import flight_recorder
 from .completion import Completer
 from .profile import Range
 
@@ -91,6 +92,9 @@ class Work(TorchWork):
         """
         try:
             self._complete(timeout)
+        except Exception as error:
+            flight_recorder.note_failure(error)
+            raise
         finally:
             # The profiler may stop before the group's thread ends the range.
             if self._range is not None and self.has_run():
@@ -253,5 +257,9 @@ class Work(TorchWork):
             pass
 
     def _outcome(self, _: Any) -> list[Any]:
-        self._complete()
+        try:
+            self._complete()
+        except Exception as error:
+            flight_recorder.note_failure(error)
+            raise
         return self._outputs
