@@ -207,6 +207,32 @@ dabke.distributed.dump_flight_recorder()
     assert calls(dumps, 0) == kept and calls(dumps, 1) == kept
 
 
+def test_a_new_world_begins_anew_and_calls_have_the_line_of_the_program(run, dumps):
+    done = run(
+        """
+import torch, torch.distributed as dist
+import dabke, dabke.distributed
+dabke.init()
+dist.init_process_group("dabke")
+for _ in range(3):
+    dist.barrier()
+dist.destroy_process_group()
+dist.init_process_group("dabke")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
+loss = model(torch.ones(2, 3)).sum()
+loss.backward()  # line 12
+dabke.distributed.dump_flight_recorder()
+"""
+    )
+    assert done.code == 0, done.output
+    for rank in (0, 1):
+        entries = content(dumps, rank)["entries"]
+        assert "gloo:barrier" not in [each["profiling_name"] for each in entries], entries
+        last = entries[-1]
+        assert (last["profiling_name"], last["input_sizes"]) == ("gloo:all_reduce", [[12]]), last
+        assert [(each["line"], each["filename"][-8:]) for each in last["frames"]] == [(12, "train.py")], last
+
+
 def test_failures_dump_only_if_they_may(run, dumps):
     done = run(
         FAILS.format("dist.barrier() if rank else dist.all_reduce(tensor)"),

@@ -22,6 +22,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 import torch.distributed as dist
 
 from ...errors import HorovodInternalError, MismatchError, StillPendingError
@@ -88,15 +89,19 @@ _numbers = itertools.count()
 _has_dumped = False
 _world: Any = None  # a weak reference
 
-
-_BETWEEN = os.path.join("torch", "distributed") + os.sep
+# The folders of torch and of this package, and a wrapper of torch's functions.
+_BETWEEN = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep,
+)
+_WRAPPER = "typing_extensions.py"
 
 
 class _BetweenFiles(dict[str, bool]):
-    """True for files of this package and of torch.distributed, which stand between recorder and program."""
+    """True for files of this package and of torch, whose frames are between the recorder and the program."""
 
     def __missing__(self, path: str) -> bool:
-        own = self[path] = _BETWEEN in path or path.endswith("typing_extensions.py")  # a wrapper of torch
+        own = self[path] = path.startswith(_BETWEEN) or path.endswith(_WRAPPER)
         return own
 
 
