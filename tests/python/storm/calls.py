@@ -336,17 +336,19 @@ class Call:
     def _any_source(self):
         """The order in which messages come is not known, but each comes once and unchanged."""
         step = self.step
+        # A tag of its own: a rank may be a step ahead, and its next message must not be taken for this one.
+        tag = 100 + step.number
         if self.me != step.root:
             dist.send(
                 self.only("sent"),
                 group=self.group,
-                tag=3,
+                tag=tag,
                 **self.rank("dst", step.root),
             )
             return
         sources = []
         for tensor in self.tensors["received"]:
-            source = step.members.index(dist.recv(tensor, group=self.group, tag=3))
+            source = step.members.index(dist.recv(tensor, group=self.group, tag=tag))
             sources.append(source)
             wanted = self.oracle.rows(step, step.shape, source).tobytes()
             # A clone, because contiguous() leaves a single element its stride.
