@@ -94,7 +94,6 @@ TEST_CASE(
   CAPTURE(backend, elements);
   constexpr int kMessages = 6;
   const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
-    const ProcessSetId set = self.add_process_set({0, 1, 2});
     std::vector<std::pair<int, int>> received;  // the sender and the number of the message
     std::vector<std::vector<int>> out, in;
     std::vector<Pending> sends, receives;
@@ -102,11 +101,11 @@ TEST_CASE(
       for (int peer = 0; peer < kRanks; ++peer) {
         if (peer == self.rank()) continue;
         out.emplace_back(elements, 100 * self.rank() + i);
-        sends.push_back(self.send_async(out.back(), peer, 2, {.name = "x", .set = set}));
+        sends.push_back(self.send_async(out.back(), peer, 2, {.name = "x"}));
         in.emplace_back(elements, -1);
         // The first ones are of one sender each.
         const int from = i == 0 ? peer : kAnyRank;
-        receives.push_back(self.recv_async(in.back(), from, 2, {.name = "x", .set = set}));
+        receives.push_back(self.recv_async(in.back(), from, 2, {.name = "x"}));
       }
     }
     for (std::size_t i = 0; i < receives.size(); ++i) {

@@ -172,8 +172,7 @@ void SequenceInspector::judge(const Inquiry& inquiry, TimePoint now) {
   std::vector<std::string> names;
   for (const auto& [rank, answer] : inquiry.answers) names.push_back(answer.name);
   std::ranges::sort(names);
-  const auto more = std::ranges::unique(names);
-  names.erase(more.begin(), more.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   const auto may_run = [&](const std::string& name) {
     const TensorEntry* entry = name.empty() ? nullptr : state_.tensors.find(set, name);
     // An empty name: the rank has not made the call, or it has run. In the ready list: all ranks have come.
