@@ -1,10 +1,12 @@
 """The Work of a call: its time limit, its futures, its duration, and its range in PyTorch's profiler."""
 
+import gc
 import threading
 from datetime import timedelta
 
 import pytest
 from ddp import dabke, dist, equal, torch, world  # noqa: F401
+from torch.multiprocessing.reductions import StorageWeakRef
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -152,3 +154,15 @@ def test_a_wait_returns_only_when_another_thread_has_put_the_result_in_place(wor
     for each in waits:
         each.join()
     assert not is_early
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "untyped_storage"), reason="before PyTorch 2.0")
+def test_memory_of_calls_that_have_ended_is_let_go():
+    seen = []
+    for _ in range(12):
+        tensor = torch.ones(7)
+        dist.all_reduce(tensor)
+        seen.append(StorageWeakRef(tensor.untyped_storage()))
+        del tensor
+    gc.collect()
+    assert sum(not each.expired() for each in seen) <= 3  # the last ones, until the next call

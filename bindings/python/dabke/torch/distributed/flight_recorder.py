@@ -80,7 +80,7 @@ _TITLE, _HANDLES, _COMPLETED_NS, _SENDER = (
     Record._fields.index(each) for each in ("title", "handles", "completed_ns", "sender")
 )
 
-_POLLED_TOGETHER = 16  # polled at each call, they cost more
+_POLLED_TOGETHER = 2  # an operation that has ended still keeps its tensors
 _lock = threading.Lock()
 _ring: deque[list[Any]] = deque(maxlen=_SIZE)
 _pending: deque[list[Any]] = deque(maxlen=_SIZE)

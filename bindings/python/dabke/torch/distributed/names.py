@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 import zlib
+from collections import deque
 from collections.abc import Callable
 
 import torch
@@ -51,9 +52,11 @@ class _Ring:
     def __init__(self, prefix: str, count: int) -> None:
         self.names = [f"{prefix}/{n}" for n in range(count)]
         self.handles: list[_core.Handle | None] = [None] * count
+        self.pending: deque[int] = deque()  # slots, the oldest first
         self.next = 0
 
     def submit(self, function: Callable[[str], _core.Handle]) -> _core.Handle:
+        self._drop_ended()
         slot = self.next
         self.next = (slot + 1) % len(self.names)
         try:
@@ -65,7 +68,16 @@ class _Ring:
             before.wait()
             handle = function(self.names[slot])
         self.handles[slot] = handle
+        self.pending.append(slot)
         return handle
+
+    def _drop_ended(self) -> None:
+        """Drops the operations that have ended, and with them the tensors that they keep."""
+        while self.pending:
+            handle = self.handles[self.pending[0]]
+            if handle is not None and not handle.poll():
+                return
+            self.handles[self.pending.popleft()] = None
 
 
 class Names:
