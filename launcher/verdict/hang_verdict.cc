@@ -236,11 +236,14 @@ std::string advice_on(const RankGroup& group) {
                      ranks_text({group.ranks.front()->rank}));
 }
 
-/// Returns the submissions by their number.
+/// Returns the submissions by their number. A rank that sends or receives has none to compare: its messages
+/// are other ones than those of other ranks, and they count.
 std::map<std::uint64_t, const diagnosis::Dump::Event*> submissions(const diagnosis::Dump& dump) {
   std::map<std::uint64_t, const diagnosis::Dump::Event*> out;
   for (const diagnosis::Dump::Event& event : diagnosis::events_of_epoch(dump)) {
-    if (event.what == "submitted") out[event.number] = &event;
+    if (event.what != "submitted") continue;
+    if (is_pair(event.process_set)) return {};
+    out[event.number] = &event;
   }
   return out;
 }

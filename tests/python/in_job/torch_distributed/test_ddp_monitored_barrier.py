@@ -19,6 +19,20 @@ def test_all_members_pass(world):
         world.monitored_barrier()
 
 
+def test_members_wait_for_a_late_one(world, job):
+    """Each member waits for some milliseconds, often. Afterwards the store is as usable as before."""
+    for _ in range(20):
+        if job.rank == 0:
+            time.sleep(0.002)
+        world.monitored_barrier(LONG)
+    store = world.get_group_store()
+    key = f"after a monitored barrier/{job.rank}/{world._monitored._calls}"
+    assert store.add(key, 1) == 1
+    store.set(key, "a text")
+    assert store.get(key) == b"a text"
+    dabke.barrier()
+
+
 def test_keys_of_earlier_barriers_are_deleted(world, job):
     for _ in range(3):
         world.monitored_barrier(LONG)
@@ -27,7 +41,8 @@ def test_keys_of_earlier_barriers_are_deleted(world, job):
     store = world.get_group_store()
     if not hasattr(store, "check"):
         pytest.skip("the store of this version of torch has no check")
-    assert not store.check([f"monitored_barrier/{call - 1}/end"])
+    for name in ("cause", "end"):
+        assert not store.check([f"monitored_barrier/{call - 1}/{name}"])
     assert not store.check([f"monitored_barrier/{call}/{job.size - 1}"])
     dabke.barrier()
 

@@ -2,9 +2,10 @@
 
 The members exchange keys `monitored_barrier/<n>/...`, where n counts the calls of a member:
 
-1. Each member other than 0 sets `<its rank>`, and waits for `end`.
+1. Each member other than 0 counts `<its rank>` up, and waits for `end`.
 2. Member 0 waits for the keys of the others, in the order of their ranks, until its time is over.
-3. It sets `end`: empty if all have come, and otherwise its error. With the next barrier it deletes the keys.
+3. It sets `cause`: empty if all have come, and otherwise its error. Then it counts `end` up. With the next
+   barrier it deletes the keys.
 
 No operation of the runtime remains pending when a member does not come. The texts are those of Gloo.
 """
@@ -46,28 +47,21 @@ class MonitoredBarrier:
         return f"monitored_barrier/{self._calls if call is None else call}/{name}"
 
     def _has(self, key: str, seconds: float) -> bool:
-        """Returns True if the store has the key within this time.
+        """Returns True if the key is counted up within this time.
 
         It asks again and again, because a store that waits lets no other thread of this process in. The
-        other members may wait for such a thread, in the barrier of another group.
+        other members may wait for such a thread, in the barrier of another group. Stores before torch 2.0
+        cannot say whether they have a key, and a wait of theirs that is cut short may disturb later answers.
+        But every store can add 0 to a number.
         """
         end = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE_SECONDS
-        while not self._has_now(key):
+        while self._store.add(key, 0) == 0:
             left = end - time.monotonic()
             if left <= 0:
                 return False
             time.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        return True
-
-    def _has_now(self, key: str) -> bool:
-        if hasattr(self._store, "check"):
-            return bool(self._store.check([key]))
-        try:  # torch before 2.0
-            self._store.wait([key], timedelta(milliseconds=1))
-        except RuntimeError:
-            return False
         return True
 
     def _gather(self, timeout: timedelta, wait_all_ranks: bool) -> None:
@@ -85,23 +79,28 @@ class MonitoredBarrier:
             names = ", ".join(map(str, missing))
             which = f"Ranks {names}" if wait_all_ranks else f"Rank {names}"
             self._fail(f"[Rank 0]: {which} failed to pass monitoredBarrier in {milliseconds} ms")
-        self._store.set(self._key("end"), "")
+        self._end("")
         self._forget()
 
     def _forget(self) -> None:
         """Deletes keys that all members have read: those of the others' arrival, and the end before."""
         for member in range(1, self._size):
             self._store.delete_key(self._key(member))
-        self._store.delete_key(self._key("end", self._calls - 1))
+        for name in ("cause", "end"):
+            self._store.delete_key(self._key(name, self._calls - 1))
+
+    def _end(self, cause: str) -> None:
+        self._store.set(self._key("cause"), cause)
+        self._store.add(self._key("end"), 1)
 
     def _fail(self, text: str) -> None:
-        self._store.set(self._key("end"), text)
+        self._end(text)
         raise TimedOutError(text)
 
     def _report(self, timeout: timedelta) -> None:
-        self._store.set(self._key(self._rank), "1")
+        self._store.add(self._key(self._rank), 1)
         has_ended = self._has(self._key("end"), timeout.total_seconds())
-        cause = self._store.get(self._key("end")).decode() if has_ended else "rank 0 did not answer in time"
+        cause = self._store.get(self._key("cause")).decode() if has_ended else "rank 0 did not answer in time"
         if cause:
             raise TimedOutError(
                 f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting "
