@@ -68,7 +68,7 @@ class Alltoalls(Gathers):
             parts = _split(target, wanted, width)
             target, hand_out = output_buffers(call, self._in_set_order(parts))
             finish = all_of([hand_out, finish])
-        part = self._alltoall(call, source, target, sent, wanted, width, [output], finish)
+        part = self._alltoall(call, source, target, sent, wanted, width, [output], finish, opts)
         return self._work(call, part, [input], opts, timeout)
 
     alltoall_base = all_to_all_single
@@ -81,7 +81,7 @@ class Alltoalls(Gathers):
         sent = [each.numel() for each in input_tensors]
         wanted = [each.numel() for each in output_tensors]
         source = concatenated(call, self._in_set_order(input_tensors))
-        part = self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish)
+        part = self._alltoall(call, source, target, sent, wanted, 1, list(output_tensors), finish, opts)
         return self._work(call, part, input_tensors, opts)
 
     def _rows(self, call: str, tensor: torch.Tensor, splits: Sequence[int], which: str) -> list[int]:
@@ -125,14 +125,14 @@ class Alltoalls(Gathers):
         if self._rank != root:
             nothing = torch.empty(0, dtype=input.dtype, device=input.device)
             none_wanted = [0] * self._members
-            part = self._alltoall(call, flattened(call, input), nothing, sent, none_wanted, 1, [], None)
+            part = self._alltoall(call, flattened(call, input), nothing, sent, none_wanted, 1, [], None, opts)
             return self._work(call, part, [input], opts, timeout)
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[root], count)
         target, finish = output_buffers(call, self._in_set_order(outputs))
         wanted = [each.numel() for each in outputs]
-        part = self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish)
+        part = self._alltoall(call, flattened(call, input), target, sent, wanted, 1, [outputs], finish, opts)
         return self._work(call, part, [input], opts, timeout)
 
     def scatter(
@@ -162,7 +162,7 @@ class Alltoalls(Gathers):
         else:
             source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
-        part = self._alltoall(call, source, target, sent, wanted, 1, [output], finish)
+        part = self._alltoall(call, source, target, sent, wanted, 1, [output], finish, opts)
         return self._work(call, part, inputs, opts, timeout)
 
     def _gather_messages(self, output_tensors: Any, input: torch.Tensor, root: int) -> Part:
@@ -216,6 +216,7 @@ class Alltoalls(Gathers):
         width: int,
         outputs: list[Any],
         finish: Any,
+        opts: Any,
     ) -> Part:
         """Runs an alltoall of rows of `width` elements.
 
@@ -230,7 +231,8 @@ class Alltoalls(Gathers):
         )  # the same on all members, also on members that send nothing
         rows = apart_from(source, target).view(sum(sent), width)
         into = target.view(sum(wanted), width)
-        handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))
+        options = self._with_splits(sent, rows)
+        handle = self._submit(_core.alltoall, call, rows, into, options, (width,), opts)
 
         def check_received() -> None:
             came = handle.received_splits()

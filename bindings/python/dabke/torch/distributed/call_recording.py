@@ -59,8 +59,8 @@ _CALLS = {
     "alltoall_base": ("all_to_all", _TWO),
     "all_to_all_single": ("all_to_all", _TWO),
     "barrier": ("barrier", _Form(None, None)),
-    "send": ("send", _Form(None, 0)),
-    "recv": ("recv", _Form(0, None)),
+    "_send": ("send", _Form(None, 0)),
+    "_recv": ("recv", _Form(0, None)),
     "recv_anysource": ("recv", _Form(0, None)),
 }
 
@@ -68,7 +68,6 @@ _CALLS = {
 def record_calls(group: GroupClass) -> GroupClass:
     """Wraps the calls of a class of groups, which is returned."""
     group._is_recording = False  # type: ignore[attr-defined]
-    group._facts = None  # type: ignore[attr-defined]
     for method, (title, form) in _CALLS.items():
         setattr(group, method, _recorded(title, form, getattr(group, method)))
     return group
@@ -76,8 +75,8 @@ def record_calls(group: GroupClass) -> GroupClass:
 
 def _recorded(title: str, form: _Form, method: Callable[..., Any]) -> Callable[..., Any]:
     outputs_at, inputs_at, calls_others = form
-    peer_at = {"send": 1, "recv": 1}.get(method.__name__)
-    tag_at = {"send": 2, "recv": 2, "recv_anysource": 1}.get(method.__name__)
+    peer_at = {"_send": 1, "_recv": 1}.get(method.__name__)
+    tag_at = {"_send": 2, "_recv": 2, "recv_anysource": 1}.get(method.__name__)
     needed = max((each + 1 for each in (outputs_at, inputs_at, tag_at) if each is not None), default=0)
     signature = inspect.signature(method)
 
@@ -116,7 +115,7 @@ def _recorded(title: str, form: _Form, method: Callable[..., Any]) -> Callable[.
         if tag_at is not None:
             message = (None if peer_at is None else arguments[peer_at], arguments[tag_at])
         if flight_recorder.is_on:
-            flight_recorder.record(self, title, sequence, inputs, outputs, dtype, message, work)
+            flight_recorder.record(self, title, sequence, inputs, outputs, dtype, message, work._handles)
         if profiled:
             profile_parameters.record(facts, title, sequence, inputs, outputs, dtype, message)
         return work

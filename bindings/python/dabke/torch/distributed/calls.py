@@ -16,6 +16,7 @@ from ..device_streams import stream_of
 from ..options import options_of
 from ..tensors import descriptor_of
 from .completion import Completer
+from .flight_recorder import GroupFacts
 from .names import Names
 from .profile import Range, is_on
 from .reduce_ops import Reduction
@@ -59,6 +60,8 @@ class Calls:
         self._message_completer = Completer(in_order=False)
         self._coalesced: list[Work] | None = None
         self._is_timed = False
+        self._options_of_messages: _core.Options | None = None
+        self._facts: GroupFacts | None = None  # the recorder's
         self._limit_at(timeout)
 
     def _limit_at(self, timeout: timedelta) -> None:
@@ -120,12 +123,24 @@ class Calls:
         return self._process_set
 
     def _submit_message(
-        self, function: Submit, name: str, memory: torch.Tensor, member: int | None, tag: int = 0
+        self,
+        function: Submit,
+        name: str,
+        memory: torch.Tensor,
+        member: int | None,
+        tag: int = 0,
     ) -> _core.Handle:
         """Submits one end of a message. The other end is a group rank; None for a receive from any member."""
         moved = as_movable(memory)
         rank = _core.ANY_RANK if member is None else self._world_ranks[member]
-        return function(name, descriptor_of(moved), rank, self._with(moved), tag)
+        options = self._message_options() if moved.is_cpu else self._with(moved)
+        return function(name, descriptor_of(moved), rank, options, tag)
+
+    def _message_options(self) -> _core.Options:
+        """Returns the options of messages whose tensors are on the host."""
+        if self._options_of_messages is None or self._epoch != epochs.epoch_changes():
+            self._options_of_messages = self._with()
+        return self._options_of_messages
 
     def _submit(
         self,
@@ -135,13 +150,22 @@ class Calls:
         output: torch.Tensor | None,
         options: _core.Options,
         shape: tuple[int, ...],
+        opts: Any = None,
     ) -> _core.Handle:
         """Submits one operation. `shape` becomes part of its name, so it must be the same on all members."""
         source = descriptor_of(input)
         target = None if output is None else descriptor_of(output)
+        waited = input.is_cpu and self._is_waited_for(opts)
         return self._names.submit(
-            call, input.dtype, shape, lambda name: function(name, source, target, options)
+            call, input.dtype, shape, lambda name: function(name, source, target, options, None, waited)
         )
+
+    def _is_waited_for(self, opts: Any) -> bool:
+        """Returns True if torch waits for the work as soon as it has it: in a call without async_op.
+
+        Then no other thread need be woken, which takes longer than a small operation.
+        """
+        return getattr(opts, "asyncOp", True) is False and self._coalesced is None
 
     def _work(
         self,

@@ -28,7 +28,7 @@ import torch.distributed as dist
 from ...errors import HorovodInternalError, MismatchError, StillPendingError
 from . import flight_file
 
-__all__ = ["GroupFacts", "Record", "dump", "group_facts", "is_on", "note_failure", "record"]
+__all__ = ["GroupFacts", "Record", "dump", "end", "group_facts", "is_on", "note_failure", "record"]
 
 
 def _variable(default: str, *names: str) -> str:
@@ -80,7 +80,6 @@ _TITLE, _HANDLES, _COMPLETED_NS, _SENDER = (
     Record._fields.index(each) for each in ("title", "handles", "completed_ns", "sender")
 )
 
-_POLLED_TOGETHER = 2  # an operation that has ended still keeps its tensors
 _lock = threading.Lock()
 _ring: deque[list[Any]] = deque(maxlen=_SIZE)
 _pending: deque[list[Any]] = deque(maxlen=_SIZE)
@@ -116,10 +115,16 @@ def record(
     outputs: tuple[Any, ...],
     dtype: Any,
     message: tuple[int | None, int] | None,
-    work: Any,
-) -> None:
-    """Records a call that was just submitted. `sequence` counts the group's collectives, or its messages."""
-    frame: Any = sys._getframe(2)
+    handles: list[Any],
+    callers: int = 2,
+    is_polled: bool = True,
+) -> list[Any]:
+    """Records a call that was just submitted, and returns its record.
+
+    `sequence` counts the group's collectives, or its messages. The program's frame is found from `callers`
+    frames above on. If the record is not polled, the caller ends it with ``end``.
+    """
+    frame: Any = sys._getframe(callers)
     while _is_between[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     now_ns = time.time_ns()
@@ -136,20 +141,28 @@ def record(
         group._limit,
         frame.f_code,
         frame.f_lasti,
-        work._handles,
+        handles,
         None,
         None,
     ]
     # There is no lock. If two threads take an ended call out, an unfinished one may leave with it; a dump
     # polls that one again.
     _ring.append(call)
-    _pending.append(call)
-    if len(_pending) >= _POLLED_TOGETHER:
-        _drop_ended(now_ns)
+    if is_polled:
+        _pending.append(call)
+        if len(_pending) > 1:
+            _drop_ended(now_ns)
+    return call
+
+
+def end(call: list[Any], sender: int | None) -> None:
+    """Ends a record whose call has succeeded. `sender` is the world rank of a message's sender."""
+    call[_HANDLES], call[_COMPLETED_NS], call[_SENDER] = None, time.time_ns(), sender
 
 
 def _drop_ended(now_ns: int) -> None:
-    while _pending and _end_if_done(_pending[0], now_ns):
+    # The newest is not polled: the runtime would no longer leave it to the thread that waits for it.
+    while len(_pending) > 1 and _end_if_done(_pending[0], now_ns):
         _pending.popleft()
 
 

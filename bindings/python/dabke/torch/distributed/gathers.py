@@ -25,7 +25,7 @@ class Gathers(Reductions):
         memory, finish = _in_place("broadcast", tensor)
         options = self._with(memory, root=root)
         handle = self._submit(
-            _core.broadcast, f"broadcast.{root}", as_movable(memory), None, options, tuple(tensor.shape)
+            _core.broadcast, f"broadcast.{root}", as_movable(memory), None, options, tuple(tensor.shape), opts
         )
         return self._work("broadcast", Part([handle], [tensor], finish), [tensor], opts, timeout)
 
@@ -36,9 +36,10 @@ class Gathers(Reductions):
     ) -> Work:
         """Gathers tensors. Sizes may differ between ranks, if every rank passes outputs of these sizes."""
         input = only_tensor("all_gather", input_tensors)
-        return self._work("all_gather", self._allgather_list(output_tensors, input), [input], opts, timeout)
+        part = self._allgather_list(output_tensors, input, opts)
+        return self._work("all_gather", part, [input], opts, timeout)
 
-    def _allgather_list(self, output_tensors: Any, input: torch.Tensor) -> Part:
+    def _allgather_list(self, output_tensors: Any, input: torch.Tensor, opts: Any = None) -> Part:
         call = "all_gather"
         outputs = (
             output_tensors if isinstance(output_tensors[0], torch.Tensor) else only_list(call, output_tensors)
@@ -46,20 +47,20 @@ class Gathers(Reductions):
         self._check_count(call, "outputs", len(outputs))
         _check_size(call, outputs[self._rank], input.numel())
         target, finish = output_buffers(call, self._in_set_order(outputs))
-        return self._gather_flat(call, input, target, [outputs], finish)
+        return self._gather_flat(call, input, target, [outputs], finish, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
-        part = self._allgather_tensor(output, input)
+        part = self._allgather_tensor(output, input, opts)
         return self._work("all_gather_into_tensor", part, [input], opts)
 
-    def _allgather_tensor(self, output: Any, input: Any) -> Part:
+    def _allgather_tensor(self, output: Any, input: Any, opts: Any = None) -> Part:
         call = "all_gather_into_tensor"
         _check_size(call, output, input.numel() * self._members)
         target, finish = output_buffer(call, output)
         if self._set_order is not None:
             target, hand_out = output_buffers(call, self._parts_in_set_order(target))
             finish = all_of([hand_out, finish])
-        return self._gather_flat(call, input, target, [output], finish)
+        return self._gather_flat(call, input, target, [output], finish, opts)
 
     _allgather_base = all_gather_single
 
@@ -76,9 +77,12 @@ class Gathers(Reductions):
         parts = [self._allgather_list([outputs], each) for outputs, each in zip(by_input, input_list)]
         return self._work("all_gather", merged(parts), input_list, opts)
 
-    def _gather_flat(self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any) -> Part:
+    def _gather_flat(
+        self, call: str, input: Any, target: torch.Tensor, outputs: Any, finish: Any, opts: Any
+    ) -> Part:
         target = as_movable(target)
         source = apart_from(as_movable(flattened(call, input)), target)
         # The size of the result is the same on all ranks; that of the input may differ.
-        handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
+        options, shape = self._with(source), tuple(target.shape)
+        handle = self._submit(_core.allgather, call, source, target, options, shape, opts)
         return Part([handle], outputs, finish)

@@ -132,7 +132,7 @@ class Group(Capabilities, Messages, ProcessGroup):  # type: ignore[misc]
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:  # type: ignore[override]
         # The runtime's own barrier counts the barriers of a set, but groups may share a set.
         byte = torch.zeros(1, dtype=torch.uint8)
-        handle = self._submit(_core.allreduce, "barrier", byte, None, self._with(byte), (1,))
+        handle = self._submit(_core.allreduce, "barrier", byte, None, self._with(byte), (1,), opts)
         return self._work("barrier", Part([handle], []), (), opts, timeout)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:

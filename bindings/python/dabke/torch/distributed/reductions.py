@@ -57,7 +57,8 @@ class Reductions(Calls):
             memories.append(as_reducible(call, memory))
             finishes.append(finish)
         if len(tensors) == 1:
-            handle = self._submit(_core.allreduce, name, memories[0], None, options, tuple(tensors[0].shape))
+            whole = tuple(tensors[0].shape)
+            handle = self._submit(_core.allreduce, name, memories[0], None, options, whole, opts)
         else:
             shape = (len(tensors), sum(each.numel() for each in memories))
             inputs = [descriptor_of(each) for each in memories]
@@ -99,7 +100,7 @@ class Reductions(Calls):
             memory = as_reducible("reduce", flattened("reduce", tensor))
             output = torch.empty_like(memory)
         name = f"reduce.{reduction.name}"
-        handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape))
+        handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape), opts)
         part = Part([handle], [tensor], finish)
         return self._work("reduce", part, [tensor], opts, timeout)
 
@@ -125,7 +126,7 @@ class Reductions(Calls):
         in_order = self._in_set_order(inputs)
         source = concatenated(call, in_order)
         if all(each.numel() == output.numel() for each in inputs):
-            part = self._reduce_scatter_flat(call, output, source, reduction)
+            part = self._reduce_scatter_flat(call, output, source, reduction, opts)
         else:
             part = self._reduce_scatter_uneven(call, output, in_order, source, reduction)
         return self._work(call, part, inputs, opts, timeout)
@@ -141,7 +142,7 @@ class Reductions(Calls):
         source = flattened(call, input)
         if self._set_order is not None:
             source = torch.cat(self._parts_in_set_order(source))
-        return self._reduce_scatter_flat(call, output, source, reduction_of(call, opts, output))
+        return self._reduce_scatter_flat(call, output, source, reduction_of(call, opts, output), opts)
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -152,7 +153,7 @@ class Reductions(Calls):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _reduce_scatter_flat(
-        self, call: str, output: torch.Tensor, source: torch.Tensor, reduction: Reduction
+        self, call: str, output: torch.Tensor, source: torch.Tensor, reduction: Reduction, opts: Any
     ) -> Part:
         target, finish = output_buffer(call, output)
         rows = as_reducible(call, source)
@@ -163,6 +164,7 @@ class Reductions(Calls):
             as_reducible(call, target),
             self._with_reduction(reduction, rows),
             tuple(rows.shape),
+            opts,
         )
         return Part([handle], [output], finish)
 

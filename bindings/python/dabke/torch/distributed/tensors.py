@@ -18,6 +18,7 @@ __all__ = [
     "Tensors",
     "check",
     "check_device",
+    "is_ready",
     "flattened",
     "concatenated",
     "output_buffer",
@@ -30,6 +31,8 @@ __all__ = [
 
 Tensors = Sequence[torch.Tensor]
 OutputBuffer = tuple[torch.Tensor, "Callable[[], None] | None"]
+
+_Tensor, _STRIDED = torch.Tensor, torch.strided
 
 
 def check_device(call: str, tensor: torch.Tensor) -> None:
@@ -58,6 +61,8 @@ def as_reducible(call: str, tensor: torch.Tensor) -> torch.Tensor:
 
 def flattened(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """Returns the elements in one dimension, without a copy if the tensor is compact; not for autograd."""
+    if is_ready(tensor):
+        return tensor if tensor.ndim == 1 else tensor.view(-1)
     check(call, tensor)
     # reshape() may return a view of every other element unchanged: flat, but not compact.
     return tensor.detach().resolve_neg().resolve_conj().reshape(-1).contiguous()
@@ -77,6 +82,8 @@ def output_buffer(call: str, tensor: torch.Tensor) -> OutputBuffer:
 
     The function is None if the memory is the tensor's own.
     """
+    if is_ready(tensor):
+        return tensor if tensor.ndim == 1 else tensor.view(-1), None
     check(call, tensor)
     _check_writable(call, tensor)
     tensor = tensor.detach()
@@ -124,6 +131,9 @@ def apart_from(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
     """Returns the tensor, or the only tensor of a list: torch passes a list with one for each device."""
+    if type(tensors) is list and len(tensors) == 1:  # faster than an isinstance of torch.Tensor
+        only: torch.Tensor = tensors[0]
+        return only
     if isinstance(tensors, torch.Tensor):
         return tensors
     if len(tensors) != 1:
@@ -134,6 +144,18 @@ def only_tensor(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
 def _copy(tensor: torch.Tensor, flat_result: torch.Tensor) -> None:
     record_use(flat_result)
     tensor.copy_(flat_result.view(tensor.shape))
+
+
+def is_ready(tensor: torch.Tensor) -> bool:
+    """True for the most frequent tensors: they need neither a copy nor a view apart from autograd."""
+    return (
+        type(tensor) is _Tensor
+        and tensor.is_cpu
+        and tensor.layout is _STRIDED
+        and tensor.dtype in DTYPES
+        and not tensor.requires_grad
+        and _is_plain(tensor)
+    )
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

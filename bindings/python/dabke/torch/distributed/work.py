@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -48,12 +48,32 @@ class Part(NamedTuple):
     finish: Callable[[], None] | None = None
 
 
+# Looked up once: a work is made in each call.
+_initialize, _make_lock = TorchWork.__init__, threading.Lock
+
+
+def _devices_of(handles: list[_core.Handle]) -> Sequence[int]:
+    """Returns the indices of the CUDA devices of some operations, ascending."""
+    if len(handles) == 1 and handles[0].cuda_device < 0:
+        return ()
+    return sorted({each.cuda_device for each in handles if each.cuda_device >= 0})
+
+
 class Work(TorchWork):
     """A call. It is pending until its handles have completed and `finish` has moved copies back.
 
     `limit` is the default limit of ``wait`` in seconds; None: without limit. The runtime keeps the tensors
     alive until the end, so a program need not keep the Work.
     """
+
+    # Attributes of the class, because most works need none of them.
+    _future: Any = None
+    _done: Any = None
+    _range: Range | None = None
+    _begin = 0.0
+    _milliseconds: float | None = None
+    # For a message that is received: returns the sender, a group rank, once the message is there.
+    source: Callable[[], int] | None = None
 
     def __init__(
         self,
@@ -62,22 +82,13 @@ class Work(TorchWork):
         completer: Completer,
         limit: float | None = None,
     ) -> None:
-        super().__init__()
+        _initialize(self)
         self._call = call
-        handles = self._handles = part.handles
-        self._outputs = part.outputs
+        self._handles, self._outputs, self._finish = part
         self._completer = completer
         self._limit = limit
-        self._devices = sorted({each.cuda_device for each in handles if each.cuda_device >= 0})
-        self._finish = part.finish
-        self._lock = threading.Lock()
-        self._future: Any = None
-        self._done: Any = None
-        self._range: Range | None = None
-        self._begin = 0.0
-        self._milliseconds: float | None = None
-        # For a message that is received: returns the sender, a group rank, once the message is there.
-        self.source: Callable[[], int] | None = None
+        self._devices = _devices_of(part.handles)
+        self._lock = _make_lock()
         if _kept is not None:
             _kept.append(self)
 
