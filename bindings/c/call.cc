@@ -39,8 +39,7 @@ Status set_options(Operation& operation, const dabke_options& options) {
     operation.make_extras().ready_event = {options.ready_event};
   }
   request.priority = options.priority;
-  if (request.kind != CollectiveKind::send_recv)
-    request.call_sequence = static_cast<std::uint64_t>(options.call_sequence);
+  request.call_sequence = static_cast<std::uint64_t>(options.call_sequence);
   if (number_in(options.compression) != DABKE_COMPRESSION_DEFAULT) {
     operation.compression = row_in<Compression>(options.compression);
     if (!operation.compression)

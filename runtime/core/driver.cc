@@ -185,7 +185,7 @@ void Driver::obey_commands(std::vector<Command>& commands, TimePoint now) {
     } else if (const auto* ended = std::get_if<ExitStatus>(&command)) {
       peer_ended(ended->rank, ended->status);
     } else if (const auto* places = std::get_if<ThreadPlaces>(&command)) {
-      negotiator_.give_stack(places->text, now);
+      negotiator_.give_stack(places->number, places->text, now);
     }
   }
   if (inbox_.done_with()) {
@@ -282,9 +282,12 @@ void Driver::perform(std::vector<negotiation::Action> actions, TimePoint now) {
       reports_.change_timeline(timeline->change);
     } else if (std::holds_alternative<negotiation::FiguresAction>(action)) {
       negotiator_.give_figures(reports_.figures(now), now);
-    } else if (std::holds_alternative<negotiation::StackAction>(action)) {
-      reports_.give_places([this](std::string text) { owner_.post_and_wake(ThreadPlaces{std::move(text)}); },
-                           now);
+    } else if (const auto* stack = std::get_if<negotiation::StackAction>(&action)) {
+      reports_.give_places(
+          [this, number = stack->number](std::string text) {
+            owner_.post_and_wake(ThreadPlaces{number, std::move(text)});
+          },
+          now);
     } else if (auto* end = std::get_if<negotiation::OverAction>(&action)) {
       job_is_over(end->cause);
     }

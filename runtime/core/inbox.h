@@ -1,6 +1,7 @@
 // The commands that other threads leave for the coordinator: operations, and other requests.
 #pragma once
 
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -30,6 +31,7 @@ struct Describe {
 };
 /// The places where this rank's threads are.
 struct ThreadPlaces {
+  std::uint64_t number = 0;  // of the StackAction
   std::string text;
 };
 /// Makes all ranks send their figures.

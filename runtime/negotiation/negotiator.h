@@ -98,10 +98,10 @@ class Negotiator {
   void note_long_run(const Running& running, TimePoint now) { stalls_.note_long_run(running, now); }
   /// Sets the running batch in the answers that wait for give_stack().
   void note_running(const Running& running, TimePoint now) { stalls_.note_running(running, now); }
-  /// Answers every StackAction until now.
-  void give_stack(const std::string& text, TimePoint now) {
-    stalls_.give_stack(text, now);
-    sequences_.give_place(text, now);
+  /// Answers every StackAction up to this number. What was asked later waits for a newer answer.
+  void give_stack(std::uint64_t number, const std::string& text, TimePoint now) {
+    stalls_.give_stack(number, text, now);
+    sequences_.give_place(number, text, now);
   }
 
   /// Returns what is to be done, in this order. Announces what was submitted since the last call.

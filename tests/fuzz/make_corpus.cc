@@ -88,9 +88,9 @@ class Recording {
           if (const auto* sent = std::get_if<negotiation::SendAction>(&action)) {
             deliver(rank, sent->peer, *sent->message);
             any = true;
-          } else if (std::holds_alternative<negotiation::StackAction>(action)) {
+          } else if (const auto* stack = std::get_if<negotiation::StackAction>(&action)) {
             note(rank, Event::stack, {});
-            negotiator(rank).give_stack("at work", now_);
+            negotiator(rank).give_stack(stack->number, "at work", now_);
             any = true;
           }
         }

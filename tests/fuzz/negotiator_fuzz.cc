@@ -50,7 +50,7 @@ class Job {
         const DeviceType type = kDeviceTypes[(byte >> 1) % kDeviceTypeCount];
         return negotiator_.set_data_plane_busy(type, (byte & 1) != 0);
       }
-      case Event::stack: return negotiator_.give_stack("at work", now_);
+      case Event::stack: return negotiator_.give_stack(++stacks_, "at work", now_);
       case Event::long_run:
         negotiator_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);
         return negotiator_.note_long_run({1, kWorldSet, "allreduce 'x'", now_}, now_);
@@ -95,6 +95,7 @@ class Job {
   negotiation::Negotiator negotiator_;
   const std::vector<Rank> neighbours_;
   TimePoint now_{std::chrono::hours(1)};
+  std::uint64_t stacks_ = 0;  // that were given
   PendingTokens tokens_{topology()->size()};
 };
 

@@ -31,6 +31,11 @@ std::string with_sender(std::string_view name_from_any, Rank sender) {
                      name_from_any.substr(at + kFromAny.size()));
 }
 
+std::string_view callers_name(std::string_view message_name) {
+  const auto at = message_name.rfind(" [");
+  return message_name.substr(0, at);
+}
+
 ProcessSetId set_of_message(std::string_view message_name) {
   ProcessSetId set = kWorldSet;
   const auto ends = message_name.rfind('[');

@@ -20,6 +20,9 @@ bool is_name_from_any(std::string_view message_name);
 /// The name of a message from `sender`, in place of the name of one from kAnyRank.
 std::string with_sender(std::string_view name_from_any, Rank sender);
 
+/// The caller's name, in the name of a message.
+std::string_view callers_name(std::string_view message_name);
+
 /// The process set in the name of a message.
 ProcessSetId set_of_message(std::string_view message_name);
 

@@ -1,9 +1,12 @@
 #include "runtime/negotiation/stalls/sequence_inspector.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "runtime/base/pair_sets.h"
+#include "runtime/base/text/message_name.h"
 #include "runtime/negotiation/tables/name_key.h"
 
 namespace dabke::negotiation {
@@ -13,19 +16,7 @@ constexpr Duration kAnswersBy = std::chrono::seconds(2);
 constexpr Duration kPlaceBy = std::chrono::milliseconds(400);
 constexpr std::size_t kMostAsked = 16;  // at the same time
 
-/// The waiting call of this number in the sequence, and its key; null if there is none.
-std::pair<const TensorEntry*, const Submitted*> find_call(const NegotiationState& state, ProcessSetId set,
-                                                          std::uint64_t sequence, std::uint64_t number) {
-  std::pair<const TensorEntry*, const Submitted*> found{};
-  state.tensors.for_each([&](const TensorEntry& entry) {
-    if (entry.process_set != set) return;
-    for (std::size_t i = 0; i < entry.waiting.size(); ++i) {
-      const Submitted& waiting = entry.waiting[i];
-      if (waiting.number == number && waiting.request->call_sequence == sequence) found = {&entry, &waiting};
-    }
-  });
-  return found;
-}
+bool is_message(const Request& request) { return request.kind == CollectiveKind::send_recv; }
 
 /// "Mismatched calls: rank 0 on a waits in 'x' (allreduce of float32 [4]) at train.py:7; ...".
 std::string mismatch_text(const std::map<Rank, wire::SequenceAnswerMessage>& answers,
@@ -53,9 +44,21 @@ std::string mismatch_text(const std::map<Rank, wire::SequenceAnswerMessage>& ans
 
 }  // namespace
 
+SequenceInspector::Key SequenceInspector::key_of(const Request& request) {
+  // Of the caller's set, not of the pair of ranks.
+  const ProcessSetId set = is_message(request) ? set_of_message(request.name) : request.process_set;
+  return {set, request.call_sequence};
+}
+
 std::uint64_t SequenceInspector::count_in_sequence(const Request& request, TimePoint now) {
   next_look_.set_by(now + kPatience);
-  return ++counts_[{request.process_set, request.call_sequence}];
+  Count& count = counts_[key_of(request)];
+  const std::string_view messages = is_message(request) ? callers_name(request.name) : "";
+  if (messages.empty() || messages != count.messages) {
+    ++count.calls;
+    count.messages = messages;
+  }
+  return count.calls;
 }
 
 void SequenceInspector::look(TimePoint now) {
@@ -68,8 +71,7 @@ void SequenceInspector::look(TimePoint now) {
     if (entry.waiting.empty() || entry.in_ready_list) return;
     const Submitted& call = entry.waiting.front();
     if (call.number == 0) return;
-    const auto [found, is_new] =
-        oldest.try_emplace({entry.process_set, call.request->call_sequence}, Oldest{&call, &entry});
+    const auto [found, is_new] = oldest.try_emplace(key_of(*call.request), Oldest{&call, &entry});
     if (!is_new && call.number < found->second.call->number) found->second = {&call, &entry};
   });
   std::erase_if(asked_, [&](const auto& one) { return !oldest.contains(one.first); });
@@ -113,22 +115,29 @@ void SequenceInspector::answer(const wire::SequenceInquiryMessage& message, Time
       outbox_.send(state_.collector.rank_of(reporter), message);
   }
   if (!state_.takes_part_in(message.process_set)) return;
+  const Key key(message.process_set, message.sequence);
   wire::SequenceAnswerMessage mine{.id = message.id, .rank = state_.options.rank};
-  const auto [entry, call] = find_call(state_, message.process_set, message.sequence, message.number);
-  if (call != nullptr) {
-    mine.name = entry->name;
-    mine.call = call->request->describe();
-  }
-  if (!message.wants_places || call == nullptr || !state_.options.gives_stacks)
+  mine.has_made = counts_[key].calls >= message.number;
+  state_.tensors.for_each([&](const TensorEntry& entry) {
+    for (std::size_t i = 0; i < entry.waiting.size(); ++i) {
+      const Submitted& waiting = entry.waiting[i];
+      if (waiting.number != message.number || key_of(*waiting.request) != key) continue;
+      mine.name = is_message(*waiting.request) ? callers_name(entry.name) : entry.name;
+      mine.call = waiting.request->describe();
+      mine.operations.push_back({entry.process_set, entry.name});
+    }
+  });
+  if (!message.wants_places || mine.name.empty() || !state_.options.gives_stacks)
     return give(std::move(mine), now);
   if (without_place_.empty()) {
     place_by_.set(now + kPlaceBy);
-    outbox_.add(StackAction());
+    place_asked_ = outbox_.ask_for_stack();
   }
   without_place_.push_back(std::move(mine));
 }
 
-void SequenceInspector::give_place(const std::string& place, TimePoint now) {
+void SequenceInspector::give_place(std::uint64_t number, const std::string& place, TimePoint now) {
+  if (number < place_asked_) return;
   place_by_.clear();
   const std::size_t begin = std::min(place.find_first_not_of(' '), place.size());
   const std::string first_line = place.substr(begin, place.find('\n', begin) - begin);
@@ -168,26 +177,37 @@ void SequenceInspector::judge(TimePoint now) {
 
 void SequenceInspector::judge(const Inquiry& inquiry, TimePoint now) {
   if (inquiry.answers.size() < inquiry.ranks.size()) return;  // a rank is late, or stopped
-  const ProcessSetId set = inquiry.asked.process_set;
-  std::vector<std::string> names;
-  for (const auto& [rank, answer] : inquiry.answers) names.push_back(answer.name);
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  const auto may_run = [&](const std::string& name) {
-    const TensorEntry* entry = name.empty() ? nullptr : state_.tensors.find(set, name);
-    // An empty name: the rank has not made the call, or it has run. In the ready list: all ranks have come.
-    return name.empty() || (entry != nullptr && entry->in_ready_list) ||
-           state_.sequencer->is_being_failed(set, name);
+  std::map<Rank, wire::SequenceAnswerMessage> waiting;
+  std::set<std::string> names;
+  std::set<std::pair<ProcessSetId, std::string>> operations;
+  bool has_run = false, has_messages = false;
+  for (const auto& [rank, answer] : inquiry.answers) {
+    if (!answer.has_made) return;
+    has_run |= answer.name.empty();
+    if (answer.name.empty()) continue;
+    waiting.emplace(rank, answer);
+    names.insert(answer.name);
+    for (const auto& [set, name] : answer.operations) {
+      has_messages |= is_pair(set);
+      operations.emplace(set, name);
+    }
+  }
+  const auto may_run = [&](const auto& operation) {
+    const TensorEntry* entry = state_.tensors.find(operation.first, operation.second);
+    // In the ready list: all ranks have come.
+    return (entry != nullptr && entry->in_ready_list) ||
+           state_.sequencer->is_being_failed(operation.first, operation.second);
   };
-  if (names.size() < 2 || std::ranges::any_of(names, may_run)) return;
+  if (names.size() < 2 || (has_run && !has_messages) || std::ranges::any_of(operations, may_run)) return;
   if (!inquiry.asked.wants_places) {
     wire::SequenceInquiryMessage again = inquiry.asked;
     again.id = next_id_++;
     again.wants_places = true;
     return open(again, now);
   }
-  const std::string text = mismatch_text(inquiry.answers, *state_.options.topology);
-  for (const std::string& name : names) state_.sequencer->force_error(set, name, Code::mismatch, text, now);
+  const std::string text = mismatch_text(waiting, *state_.options.topology);
+  for (const auto& [set, name] : operations)
+    state_.sequencer->force_error(set, name, Code::mismatch, text, now);
 }
 
 }  // namespace dabke::negotiation

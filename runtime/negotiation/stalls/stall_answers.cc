@@ -39,7 +39,7 @@ std::optional<wire::AnswerMessage> StallAnswers::answer(const wire::InquiryMessa
   if (!state_.options.gives_stacks || message.everybody || !is_waited_for) return mine;
   if (without_stack_.empty()) {
     stack_due_.set(now + kStackTime);
-    outbox_.add(StackAction());
+    stack_asked_ = outbox_.ask_for_stack();
   } else {  // asked at the same moment, or nearly
     mine.inside = without_stack_.front().inside;
     mine.inside_number = without_stack_.front().inside_number;
@@ -84,7 +84,8 @@ void StallAnswers::note_running(const RunningBatch& running, TimePoint now) {
   }
 }
 
-std::vector<wire::AnswerMessage> StallAnswers::give_stack(const std::string& text) {
+std::vector<wire::AnswerMessage> StallAnswers::give_stack(std::uint64_t number, const std::string& text) {
+  if (number < stack_asked_) return {};
   stack_due_.clear();
   for (wire::AnswerMessage& answer : without_stack_) answer.stack = text;
   return std::exchange(without_stack_, {});

@@ -2,6 +2,8 @@
 // itself. If others wait for it, the answer reports where its threads are.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +23,8 @@ struct RunningBatch {
 
 class StallAnswers {
  public:
+  static constexpr std::uint64_t kEveryStack = std::numeric_limits<std::uint64_t>::max();
+
   /// `stack_due` is set to the time when the answers stop waiting for a stack.
   StallAnswers(const NegotiationState& state, Outbox& outbox, Deadline& stack_due)
       : state_(state), outbox_(outbox), stack_due_(stack_due) {}
@@ -30,8 +34,8 @@ class StallAnswers {
   std::optional<wire::AnswerMessage> answer(const wire::InquiryMessage& message, TimePoint now);
   /// Sets the running batch in the answers that wait for give_stack().
   void note_running(const RunningBatch& running, TimePoint now);
-  /// Returns the answers that have waited for the stack.
-  std::vector<wire::AnswerMessage> give_stack(const std::string& text);
+  /// Returns the answers that have waited for the StackAction of this number, or an earlier one.
+  std::vector<wire::AnswerMessage> give_stack(std::uint64_t number, const std::string& text);
 
  private:
   void list_what_waits(const wire::InquiryMessage& message, wire::AnswerMessage& mine) const;
@@ -41,6 +45,7 @@ class StallAnswers {
   Deadline& stack_due_;
   TimePoint last_submit_{};
   std::vector<wire::AnswerMessage> without_stack_;
+  std::uint64_t stack_asked_ = 0;  // the number of the action for which they wait
 };
 
 }  // namespace dabke::negotiation

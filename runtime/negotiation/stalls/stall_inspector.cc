@@ -205,9 +205,9 @@ void StallInspector::give_answer(wire::AnswerMessage answer) {
   inquiries_.take(std::move(answer));
 }
 
-void StallInspector::give_stack(const std::string& text, TimePoint now) {
+void StallInspector::give_stack(std::uint64_t number, const std::string& text, TimePoint now) {
   if (state_.over) return;
-  for (wire::AnswerMessage& answer : answers_.give_stack(text)) give_answer(std::move(answer));
+  for (wire::AnswerMessage& answer : answers_.give_stack(number, text)) give_answer(std::move(answer));
   inquiries_.judge(now);
 }
 

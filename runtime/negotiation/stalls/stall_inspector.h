@@ -33,7 +33,9 @@ class StallInspector {
         next_wait_check_(state.deadlines, [this](TimePoint now) { look_for_long_waits(now); }),
         word_by_(state.deadlines, [this](TimePoint now) { parent_is_silent(now); }),
         stack_by_(state.deadlines,
-                  [this](TimePoint now) { give_stack("(its stack could not be read in time)", now); }),
+                  [this](TimePoint now) {
+                    give_stack(StallAnswers::kEveryStack, "(its stack could not be read in time)", now);
+                  }),
         answers_(state, outbox, stack_by_),
         inquiries_(state, outbox, endings, dumps, answers_) {}
 
@@ -63,8 +65,8 @@ class StallInspector {
   void note_running(const RunningBatch& running, TimePoint now) { answers_.note_running(running, now); }
   /// Notes a run that has taken long. Called again after a while, as long as the run lasts.
   void note_long_run(const RunningBatch& running, TimePoint now);
-  /// Answers every StackAction until now.
-  void give_stack(const std::string& text, TimePoint now);
+  /// Answers every StackAction up to this number.
+  void give_stack(std::uint64_t number, const std::string& text, TimePoint now);
 
   /// Passes a notice of a wait on to the root.
   void notify(const wire::NoticeMessage& notice, TimePoint now);

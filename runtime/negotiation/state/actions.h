@@ -77,7 +77,9 @@ struct TimelineAction {
   wire::TimelineChange change;
 };
 /// Asks where this rank's threads are; give_stack() answers. No thread may be disturbed for that.
-struct StackAction {};
+struct StackAction {
+  std::uint64_t number = 0;  // counts these actions
+};
 /// Asks for this rank's figures; give_figures() answers.
 struct FiguresAction {};
 /// The negotiation is over. The actions that follow complete everything that was pending. `cause` is ok after

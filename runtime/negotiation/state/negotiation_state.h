@@ -2,12 +2,14 @@
 // has applied.
 //
 // Each role is a class that takes events and leaves actions in the Outbox:
-//   UpwardReporter  reports what is ready in this rank's subtree
-//   Sequencer       on the root: makes orders of what is ready everywhere
-//   OrderFollower   passes orders on, and carries them out
-//   StallInspector  finds what is late, and which ranks it waits for
-//   GroupInspector  the same for groups whose members come one by one
-//   Endings         ends requests, process sets and the job
+//   UpwardReporter     reports what is ready in this rank's subtree
+//   Sequencer          on the root: makes orders of what is ready everywhere
+//   OrderFollower      passes orders on, and carries them out
+//   StallInspector     finds what is late, and which ranks it waits for
+//   GroupInspector     the same for groups whose members come one by one
+//   SequenceInspector  finds ranks that wait in different calls, where all make the same
+//   SenderSearch       finds the sender of a receive from any rank
+//   Endings            ends requests, process sets and the job
 // The Negotiator owns the roles, and hands each of them the events that concern it.
 #pragma once
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,6 +19,11 @@ class Outbox {
   void add(Given&& action) {
     actions_.emplace_back(std::forward<Given>(action));
   }
+  /// Asks where this rank's threads are. Returns the action's number.
+  std::uint64_t ask_for_stack() {
+    add(StackAction{++stacks_asked_});
+    return stacks_asked_;
+  }
   void send(Rank peer, const wire::Message& message) {
     std::vector<std::byte> bytes;
     encode(message, bytes);
@@ -35,6 +41,7 @@ class Outbox {
  private:
   std::vector<Action> actions_;
   std::vector<bool> gone_;  // by rank
+  std::uint64_t stacks_asked_ = 0;
 };
 
 }  // namespace dabke::negotiation

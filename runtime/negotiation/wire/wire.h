@@ -265,11 +265,17 @@ struct SequenceInquiryMessage {
 
 /// Up: one rank's answer.
 struct SequenceAnswerMessage {
+  struct Operation {
+    ProcessSetId process_set = kWorldSet;
+    std::string name;  // its key
+  };
   std::uint32_t id = 0;
   Rank rank = -1;
-  std::string name;   // the call's key; empty if the rank does not wait in a call of that number
-  std::string call;   // in words
-  std::string place;  // in the program, if it was asked for and can be had
+  bool has_made = false;              // the rank has made the call of that number
+  std::string name;                   // of that call, if the rank waits in it; otherwise empty
+  std::string call;                   // in words
+  std::string place;                  // in the program, if it was asked for and can be had
+  std::vector<Operation> operations;  // of that call that wait
 };
 
 /// Up, and then down to the ranks of the set: which of them waits in a send of this message?

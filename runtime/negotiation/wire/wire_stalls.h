@@ -104,13 +104,21 @@ void fields(Archive& archive, M& message) {
   archive(message.wants_places);
 }
 
+template <class Archive, Is<SequenceAnswerMessage::Operation> O>
+void fields(Archive& archive, O& operation) {
+  archive(operation.process_set);
+  archive(operation.name);
+}
+
 template <class Archive, Is<SequenceAnswerMessage> M>
 void fields(Archive& archive, M& message) {
   archive(message.id);
   archive(message.rank);
+  archive(message.has_made);
   archive(message.name);
   archive(message.call);
   archive(message.place);
+  list(archive, message.operations);
 }
 
 template <class Archive, Is<SenderQuestionMessage> M>

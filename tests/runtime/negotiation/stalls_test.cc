@@ -159,7 +159,7 @@ TEST_CASE(
   CHECK(job.stacks_wanted(0) == 0);
   CHECK(job.stacks_wanted(1) == 1);
   CHECK(job.stacks_wanted(2) == 1);
-  job.negotiator(1).give_stack("step() at train.cc:7", job.now());
+  job.negotiator(1).give_stack(1, "step() at train.cc:7", job.now());
   job.advance(seconds(3));
   job.run();
   REQUIRE(job.warnings().size() == 1);
@@ -346,7 +346,8 @@ struct LongRun {
     for (Rank rank = 0; rank < 3; ++rank) {
       if (job.stacks_wanted(rank) == 0) continue;
       if (rank != 1 || elsewhere) job.negotiator(rank).note_running(rank == 1 ? *elsewhere : run, job.now());
-      job.negotiator(rank).give_stack("somewhere", job.now());
+      job.negotiator(rank).give_stack(static_cast<std::uint64_t>(job.stacks_wanted(rank)), "somewhere",
+                                      job.now());
     }
     job.advance(Duration{});
     job.run();
@@ -411,7 +412,7 @@ TEST_CASE("a rank that runs something else is not said to have nothing pending")
   job.run();
   REQUIRE(job.stacks_wanted(1) == 1);
   job.negotiator(1).note_running({3, 1, "allgather 'y' (order 3)", job.now() - seconds(70)}, job.now());
-  job.negotiator(1).give_stack("", job.now());
+  job.negotiator(1).give_stack(1, "", job.now());
   job.advance(Duration{});
   job.run();
   REQUIRE(job.warnings().size() == 1);

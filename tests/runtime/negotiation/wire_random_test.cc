@@ -269,7 +269,10 @@ wire::SequenceInquiryMessage Random::message() {
 }
 template <>
 wire::SequenceAnswerMessage Random::message() {
-  return {number<std::uint32_t>(), number<Rank>(), text(), text(), text()};
+  wire::SequenceAnswerMessage answer{
+      number<std::uint32_t>(), number<Rank>(), coin(), text(), text(), text(), {}};
+  while (coin()) answer.operations.push_back({number<ProcessSetId>(), text()});
+  return answer;
 }
 
 template <>
@@ -445,8 +448,12 @@ bool same(const wire::SequenceInquiryMessage& a, const wire::SequenceInquiryMess
          wants_places == b.wants_places;
 }
 bool same(const wire::SequenceAnswerMessage& a, const wire::SequenceAnswerMessage& b) {
-  const auto& [id, rank, name, call, place] = a;
-  return id == b.id && rank == b.rank && name == b.name && call == b.call && place == b.place;
+  const auto& [id, rank, has_made, name, call, place, operations] = a;
+  return id == b.id && rank == b.rank && has_made == b.has_made && name == b.name && call == b.call &&
+         place == b.place &&
+         std::ranges::equal(operations, b.operations, [](const auto& one, const auto& other) {
+           return one.process_set == other.process_set && one.name == other.name;
+         });
 }
 bool same(const wire::SenderQuestionMessage& a, const wire::SenderQuestionMessage& b) {
   const auto& [id, receiver, set, name] = a;

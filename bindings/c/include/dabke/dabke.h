@@ -424,7 +424,10 @@ typedef struct dabke_options {
   /* Not 0: the calls with this number are made in the same order on all ranks of the set. Then ranks that
    * wait for each other in different calls, the n-th of the sequence on each rank, get DABKE_ERROR_MISMATCH
    * after about half a second. The text has all these calls. Without a sequence they wait until the stall is
-   * reported, because ranks may call different names in different orders. Not for send and recv. */
+   * reported, because ranks may call different names in different orders.
+   *
+   * Each send and receive is a call as well, but those of one name that follow each other are parts of one.
+   * So a gather that consists of messages is one call on all ranks. Not for a receive from any rank. */
   int64_t call_sequence;
 } dabke_options;
 /* The defaults: world, average, root 0, no scaling. A NULL options pointer means these defaults. A struct of

@@ -15,6 +15,11 @@ def gather_of_4(group):
     dist.all_gather(outputs, torch.ones(4), group=group)
 
 
+def scatter_of_64k(group):
+    """A scatter from rank 0 that consists of messages."""
+    dist.scatter(torch.zeros(1 << 14), [torch.ones(1 << 14)] * group.size(), 0, group=group)
+
+
 CALLS = {
     "collective": (
         lambda group: dist.all_reduce(torch.ones(4), group=group),
@@ -40,6 +45,11 @@ CALLS = {
         lambda group: dist.broadcast(torch.ones(4), 0, group=group),
         lambda group: dist.broadcast(torch.ones(4), 1, group=group),
         r"broadcast from rank 0 .*broadcast from rank 1 ",
+    ),
+    "messages": (
+        lambda group: scatter_of_64k(group),
+        lambda group: dist.all_reduce(torch.ones(4), group=group),
+        r"/scatter\.0/.*/allreduce\.sum/",
     ),
     "barrier": (
         lambda group: dist.barrier(group=group),
@@ -70,6 +80,27 @@ def test_the_one_rank_that_differs_is_named(job):
             dist.barrier(group)
         else:
             dist.all_reduce(torch.ones(4), group=group)
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.parametrize("waits", ["root", "member"])
+def test_a_gather_that_consists_of_messages_is_compared(waits, job):
+    if job.size < 3:
+        pytest.skip("needs three ranks")
+    group = dist.new_group()
+    value = torch.full((1 << 14,), float(job.rank))
+    other = 0 if waits == "member" else job.size - 1
+    outputs = [torch.empty(1 << 14) for _ in range(job.size)] if job.rank == 0 else None
+    if job.rank == other or waits == "member" or job.rank == 0:
+        with pytest.raises(errors.MismatchError, match=r"'c10d/\S+/gather\.0/.* at ") as raised:
+            if job.rank == other:
+                dist.all_reduce(value, group=group)
+            else:
+                dist.gather(value, outputs, 0, group=group)
+        assert "allreduce.sum/float32/16384/0' (allreduce (sum) of float32 [16384]) at " in str(raised.value)
+        assert "in test_the_one_rank" not in str(raised.value)  # the places are those of this mismatch
+    else:
+        dist.gather(value, outputs, 0, group=group)  # the root has received it
     dist.destroy_process_group(group)
 
 

@@ -183,7 +183,7 @@ TEST_CASE("a batch that begins after the question has come is told as one that r
   wire::encode(wire::InquiryMessage{.id = 1, .name = "x"}, bytes);
   negotiator.message_from(kRoot, bytes, kNow);
   negotiator.note_running({7, kWorldSet, "allreduce 'y'", kNow + std::chrono::seconds(2)}, kNow);
-  negotiator.give_stack("at work", kNow);
+  negotiator.give_stack(1, "at work", kNow);
   std::uint64_t inside_ms = 1;
   Status taken(Code::internal, "no answer was sent");
   for (const negotiation::Action& action : negotiator.take_actions(kNow)) {

@@ -14,7 +14,7 @@ import torch
 
 from ... import _core
 from ...errors import InvalidArgumentError
-from .calls import all_of
+from .calls import Submit, all_of
 from .gathers import Gathers
 from .reductions import _check_size, only_list
 from .tensors import (
@@ -167,9 +167,8 @@ class Alltoalls(Gathers):
 
     def _gather_messages(self, output_tensors: Any, input: torch.Tensor, root: int) -> Part:
         call = "gather"
-        name = self._names.of_messages(call)
         if self._rank != root:
-            return Part([self._submit_message(_core.send, name, flattened(call, input), root)], [])
+            return Part(self._submit_messages(_core.send, call, root, {root: flattened(call, input)}), [])
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         for each in outputs:
@@ -177,32 +176,34 @@ class Alltoalls(Gathers):
         _check_dtypes(call, [*outputs, input])
         targets = [output_buffer(call, each) for each in outputs]
         mine = flattened(call, input)
-        handles = [
-            self._submit_message(_core.recv, name, memory, member)
-            for member, (memory, _) in enumerate(targets)
-            if member != root
-        ]
+        memories = {member: memory for member, (memory, _) in enumerate(targets) if member != root}
+        handles = self._submit_messages(_core.recv, call, root, memories)
         _copy_own(targets[root][0], mine)
         return Part(handles, [outputs], all_of([finish for _, finish in targets]))
 
     def _scatter_messages(self, output: torch.Tensor, inputs: Any, root: int) -> Part:
         call = "scatter"
-        name = self._names.of_messages(call)
         target, finish = output_buffer(call, output)
         if self._rank != root:
-            return Part([self._submit_message(_core.recv, name, target, root)], [output], finish)
+            return Part(self._submit_messages(_core.recv, call, root, {root: target}), [output], finish)
         self._check_count(call, "inputs", len(inputs))
         for each in inputs:
             _check_size(call, each, output.numel())
         _check_dtypes(call, [*inputs, output])
         sources = [flattened(call, each) for each in inputs]
         _copy_own(target, sources[root])
-        handles = [
-            self._submit_message(_core.send, name, memory, member)
-            for member, memory in enumerate(sources)
-            if member != root
+        memories = {member: memory for member, memory in enumerate(sources) if member != root}
+        return Part(self._submit_messages(_core.send, call, root, memories), [output], finish)
+
+    def _submit_messages(
+        self, function: Submit, call: str, root: int, memories: dict[int, torch.Tensor]
+    ) -> list[_core.Handle]:
+        """Submits the messages of a call, by members. Together they are one call of the group's sequence."""
+        name = self._names.of_messages_of(f"{call}.{root}")
+        return [
+            self._submit_message(function, name, memory, member, in_sequence=True)
+            for member, memory in memories.items()
         ]
-        return Part(handles, [output], finish)
 
     # ---- the common alltoall ----
 

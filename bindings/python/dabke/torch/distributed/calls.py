@@ -129,17 +129,26 @@ class Calls:
         memory: torch.Tensor,
         member: int | None,
         tag: int = 0,
+        in_sequence: bool = False,
     ) -> _core.Handle:
-        """Submits one end of a message. The other end is a group rank; None for a receive from any member."""
+        """Submits one end of a message. The other end is a group rank; None for a receive from any member.
+
+        A message that is `in_sequence` is a call that all members make at the same point.
+        """
         moved = as_movable(memory)
         rank = _core.ANY_RANK if member is None else self._world_ranks[member]
-        options = self._message_options() if moved.is_cpu else self._with(moved)
+        if in_sequence:
+            options = self._with(moved)
+        elif moved.is_cpu:
+            options = self._message_options()
+        else:
+            options = options_of(self._set_now()).on_stream(stream_of(moved))
         return function(name, descriptor_of(moved), rank, options, tag)
 
     def _message_options(self) -> _core.Options:
-        """Returns the options of messages whose tensors are on the host."""
+        """Returns the options of messages whose tensors are on the host, and which are in no sequence."""
         if self._options_of_messages is None or self._epoch != epochs.epoch_changes():
-            self._options_of_messages = self._with()
+            self._options_of_messages = options_of(self._set_now()).core
         return self._options_of_messages
 
     def _submit(

@@ -11,16 +11,18 @@ They get a MismatchError with the call of each rank. Without it, each rank waits
 same call. The group's calls have one call_sequence, so the runtime examines such a wait, and ranks that wait
 in different calls get a MismatchError as well.
 
-Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and counts them.
+Messages are named ``c10d/<group>``. The runtime adds their ranks and tag, and counts them. A gather or
+scatter that consists of messages has a name for them, ``c10d/<group>/<call>.<root>/<n>``.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import zlib
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -88,6 +90,7 @@ class Names:
         self._rings: dict[tuple[str, torch.dtype, tuple[int, ...]], _Ring] = {}
         self._all: _Ring | None = None
         self._messages: str | None = None
+        self._calls_of_messages: dict[str, Iterator[int]] = defaultdict(itertools.count)
         self._call_sequence = 0
         self._in_detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
 
@@ -103,11 +106,15 @@ class Names:
             self._call_sequence = zlib.crc32(self._label().encode()) + 1
         return self._call_sequence
 
-    def of_messages(self, call: str = "") -> str:
-        """Returns the name of all messages of a call. The runtime counts them by their ranks and tag."""
+    def of_messages(self) -> str:
+        """Returns the name of all messages. The runtime counts them by their ranks and tag."""
         if self._messages is None:
             self._messages = f"c10d/{self._label()}"
-        return f"{self._messages}/{call}" if call else self._messages
+        return self._messages
+
+    def of_messages_of(self, call: str) -> str:
+        """Returns the name of all messages of the next call that consists of messages."""
+        return f"{self.of_messages()}/{call}/{next(self._calls_of_messages[call]) % _NAMES_OF_A_SIGNATURE}"
 
     def submit(
         self,
