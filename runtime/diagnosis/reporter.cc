@@ -23,7 +23,6 @@ constexpr std::size_t kEventsOfFailure = 512;  // few: the program waits, and ma
 constexpr std::size_t kStackTextBytes = 8192;
 constexpr Duration kProviderTime = std::chrono::milliseconds(300);
 /// Several tensors stall together, and one report of the positions is recent enough for all of them.
-constexpr Duration kPlacesStayFresh = std::chrono::seconds(1);
 
 std::string_view name_of(FlightEvent::What what) {
   constexpr std::string_view kNames[] = {"submitted", "ordered", "started", "finished",
@@ -100,8 +99,11 @@ bool Reporter::take_exit_status(Rank rank, TimePoint deadline, std::function<voi
 }
 
 void Reporter::take_places(std::function<void(std::string text)> done) {
-  post([this, done = std::move(done)] {
-    if (recent_places_at_ == TimePoint{} || Clock::now() - recent_places_at_ > kPlacesStayFresh) {
+  post([this, done = std::move(done), asked = Clock::now()] {
+    // Several tensors stall together. Questions that came before these positions were taken share them. A later
+    // question may be about another call.
+    if (recent_places_at_ < asked) {
+      recent_places_at_ = Clock::now();
       const std::string application = parts_.stacks->ask(kProviderTime);
       // The application's own stack is enough, with what the main thread does below it.
       const std::size_t threads = application.empty() ? kMostThreads : 1;
@@ -114,7 +116,6 @@ void Reporter::take_places(std::function<void(std::string text)> done) {
         recent_places_.resize(kStackTextBytes);
         recent_places_ += "...\n";
       }
-      recent_places_at_ = Clock::now();
     }
     done(recent_places_);
   });
