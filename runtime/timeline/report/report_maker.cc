@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/timeline/report/findings.h"
+#include "runtime/timeline/report/overlap.h"
 
 namespace dabke::timeline {
 namespace {
@@ -16,8 +17,6 @@ constexpr std::size_t kWorstTensors = 10;
 constexpr std::size_t kEvidence = 3;
 constexpr std::size_t kFailures = 8;
 constexpr std::size_t kSpans = 5;
-
-double us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 template <class Number>
 Number median(std::vector<Number> values) {
@@ -294,6 +293,7 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   maker.add_failures(report);
   maker.add_spans(report);
   maker.add_changes(report);
+  add_overlap(facts, report);
   report.compared = facts.compared;
   for (const TraceFacts::RankFacts& of : facts.by_rank)
     report.unfinished += of.was_closed ? 0 : of.unfinished_ns.size();
