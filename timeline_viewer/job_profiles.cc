@@ -179,7 +179,7 @@ Status join_profiles(timeline::Analysis& analysis, const DabkeTrace& trace,
     for (const auto& [number, when] : profile.steps)
       analysis.whole_step(rank, number, shifted(when, later_ns[i]));
   }
-  if (all) analysis.profiled(*all);
+  if (all) analysis.profiled(*all, takes_steps);
   return {};
 }
 

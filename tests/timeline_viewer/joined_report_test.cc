@@ -107,6 +107,7 @@ TEST_CASE("profiles beside Dabke's trace show how much of the communication each
   CHECK(report.ranks == std::vector{0, 1});
   CHECK(report.profiled->ranks == std::vector{0, 1});
   CHECK(report.steps.size() == kSteps);
+  CHECK(report.steps_are == "of the profiles");
   REQUIRE(report.profiled->overlap.size() == 2 * kSteps);
   for (int step = 0; step < kSteps; ++step) {
     for (const int rank : {0, 1}) {

@@ -65,8 +65,12 @@ class Analysis {
   bool has_steps() const { return !facts_.shown_steps().empty(); }
   /// The time from the first event to the last.
   Interval covered() const { return {facts_.begin_ns, facts_.end_ns}; }
-  /// The profiles of all ranks cover this time. The figures of steps are limited to it.
-  void profiled(const Interval& when) { facts_.profiled = when; }
+  /// The profiles of all ranks cover this time. The figures of steps are limited to it. `takes_steps`: the
+  /// steps are those of the profiles.
+  void profiled(const Interval& when, bool takes_steps) {
+    facts_.profiled = when;
+    facts_.takes_profiled_steps = takes_steps;
+  }
 
   /// The timeline of the rank was stopped, or the job has shut down. Tensors that had not ended by
   /// then probably ended later.

@@ -282,7 +282,9 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   report.source = std::move(source);
   report.ranks = facts.ranks;
   report.duration_us = us(facts.end_ns - facts.begin_ns);
-  report.steps_are = facts.shown_steps().empty() ? facts.infer_steps() : "from mark to mark";
+  report.steps_are = facts.shown_steps().empty()  ? facts.infer_steps()
+                     : facts.takes_profiled_steps ? "of the profiles"
+                                                  : "from mark to mark";
   const ReportMaker maker(facts);
   maker.add_steps(report);
   maker.add_cost(report);

@@ -98,6 +98,7 @@ struct TraceFacts {
   std::vector<std::string> notes;
   std::vector<EpochChange> changes;  // of the ranks of an elastic job, sorted
   bool keeps_batches = false;
+  bool takes_profiled_steps = false;
   std::optional<Interval> profiled;  // the time that the profiles of all ranks cover
 
   /// True if the ranks change between these times.
