@@ -5,6 +5,7 @@
 #include <charconv>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <string_view>
 
 #include <fmt/chrono.h>
@@ -29,8 +30,15 @@ std::optional<int> rank_in_name(const std::string& path) {
   return error == std::errc() && rank >= 0 ? std::optional(rank) : std::nullopt;
 }
 
+/// Files may contain any number, so times saturate.
+std::int64_t shifted(std::int64_t at_ns, std::int64_t ns) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(at_ns, ns, &sum)) return sum;
+  return ns < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+}
+
 timeline::Interval shifted(const timeline::Interval& when, std::int64_t ns) {
-  return {when.begin_ns + ns, when.end_ns + ns};
+  return {shifted(when.begin_ns, ns), shifted(when.end_ns, ns)};
 }
 
 bool overlap(const timeline::Interval& a, const timeline::Interval& b) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -72,7 +73,9 @@ class ProfilerDialect final : public TraceDialect {
   void event(const TraceEvent& event) override {
     if (event.phase != 'X' || !event.start_us || event.category.empty()) return;
     if (!zero_us_) zero_us_ = *event.start_us;
-    const std::int64_t begin_ns = ns_of(*event.start_us - *zero_us_);
+    const double since_us = *event.start_us - *zero_us_;
+    if (std::abs(since_us) > kLongestUs || event.duration_us.value_or(0) > kLongestUs) return;
+    const std::int64_t begin_ns = ns_of(since_us);
     const timeline::Interval when{begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
     profile_.covered = {std::min(profile_.covered.begin_ns, when.begin_ns),
                         std::max(profile_.covered.end_ns, when.end_ns)};
@@ -96,7 +99,8 @@ class ProfilerDialect final : public TraceDialect {
   void member(std::string_view key, std::string_view json) override {
     const auto value = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
     if (key == timeline::kBaseTime && value.is_number_unsigned())
-      base_time_ns_ = static_cast<std::int64_t>(std::min(value.get<std::uint64_t>(), kLastTime));
+      base_time_ns_ =
+          static_cast<std::int64_t>(std::min<std::uint64_t>(value.get<std::uint64_t>(), kLastTime));
     if (key != "distributedInfo" || !value.is_object()) return;
     const auto count = [&](const char* name) -> std::optional<int> {
       const auto found = value.find(name);
@@ -160,8 +164,11 @@ class ProfilerDialect final : public TraceDialect {
   /// and versions without Kineto count from the begin of the profile.
   std::optional<std::int64_t> day_time_ns(double us) const {
     constexpr double kEarliestUs = 1e15;  // in 2001
-    if (base_time_ns_) return *base_time_ns_ + ns_of(us);
-    return us > kEarliestUs ? std::optional(ns_of(us)) : std::nullopt;
+    const std::int64_t ns = ns_of(us);
+    std::int64_t time_ns = 0;
+    if (!base_time_ns_) return us > kEarliestUs && ns <= kLastTime ? std::optional(ns) : std::nullopt;
+    if (__builtin_add_overflow(*base_time_ns_, ns, &time_ns)) return {};
+    return time_ns >= 0 && time_ns <= kLastTime ? std::optional(time_ns) : std::nullopt;
   }
 
   struct Parameters {
@@ -171,7 +178,8 @@ class ProfilerDialect final : public TraceDialect {
     bool encloses = false;
   };
 
-  static constexpr std::uint64_t kLastTime = std::uint64_t{1} << 62;
+  static constexpr std::int64_t kLastTime = std::int64_t{1} << 62;
+  static constexpr double kLongestUs = 1e14;  // three years; an event farther from the first one is not real
 
   Profile& profile_;
   // Times are those of a clock, and need more digits than their differences.

@@ -182,6 +182,7 @@ TEST_CASE("profiles that do not belong to the trace are refused by name, with wh
   };
   refused({.rank = 2, .base_time_ns = base_ns}, "is of rank 2, which '" + trace + "' does not have");
   refused({.rank = 0, .base_time_ns = base_ns, .size = 4}, "is of a job with 4 ranks");
+  refused({.rank = 0, .base_time_ns = 9'000'000'000'000'000'000, .zero_us = 8e15}, "does not have the time");
   refused({.rank = 0}, "does not have the time of day");
   refused({.rank = 0, .base_time_ns = base_ns + 3'600'000'000'000}, "were not recorded at the same time");
   const std::string early =

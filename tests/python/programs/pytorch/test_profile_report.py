@@ -117,6 +117,13 @@ def test_a_profile_of_an_earlier_run_is_refused_by_name(traces, tmp_path):
     assert f"'{file}' and '{trace}' were not recorded at the same time" in done.output
 
 
+def test_records_must_be_merged_before_they_are_joined_with_profiles(traces):
+    trace, profile, _ = traces
+    done = tool("report", f"{trace}.rank0", profile)
+    assert done.code == 1
+    assert f"with 'dabke-timeline merge {trace}'" in done.output
+
+
 @pytest.mark.skipif(not HAS_NAMED_VALUES, reason="needs named values in the profiler")
 def test_a_profile_alone_has_the_bytes_of_its_calls(traces):
     done = tool("report", "--json", traces[1])
