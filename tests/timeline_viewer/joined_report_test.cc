@@ -150,6 +150,9 @@ TEST_CASE("the figures cover only steps that all profiles have, and a rank witho
   const auto one = must_report({trace, most});
   REQUIRE(one.profiled);
   CHECK(one.profiled->ranks == std::vector{1});
+  CHECK(one.steps.front().exposed_us.value() == Approx(990 + 2000).margin(1));  // of rank 1 alone
+  CHECK(one.steps.front().overlapped_us.value() == Approx(1000).margin(1));
+  CHECK(one.cost.front().caused_median_us == Approx(2000).margin(1));  // what rank 0 hides of it is not known
   CHECK_THAT(viewer::text_of(one), Contains("     0  no profile: "));
 }
 

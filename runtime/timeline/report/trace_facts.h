@@ -114,6 +114,10 @@ struct TraceFacts {
   /// Unites intervals that overlap, and computes the exposed ones. Call it once, when all facts are there.
   void unite();
   bool has_waits() const;
+  /// False for a rank without a profile and without waits, while others have a profile.
+  bool is_exposed_time_known(const RankFacts& facts) const {
+    return !profiled || !facts.computing.empty() || !facts.exposed.empty();
+  }
   /// Infers steps that are not marked from the tensors, since most tensors come once in each step. Returns in
   /// words where a step begins; empty if no steps are found.
   std::string infer_steps();
