@@ -86,8 +86,8 @@ void Grammar::add_commands_of_records() {
 
 void Grammar::add_commands_of_traces() {
   const std::string traces =
-      "a trace of Dabke, Horovod or PyTorch's profiler (several: one of each rank), plain or .gz; or "
-      "records, as for merge";
+      "traces of Dabke, Horovod or PyTorch's profiler, plain or .gz (several: one of each rank, or one of "
+      "Dabke and profiles of its ranks); or records";
   auto* const report = add(Command::report, "report",
                            "Say what the steps wait for, which rank delays the others, and what to do");
   report->add_option("traces", wanted_.files, traces)->required();

@@ -149,6 +149,17 @@ int check(const CommandLine& wanted) {
 Result<timeline::TraceReport> report_of_files(const std::vector<std::string>& files) {
   const bool is_of_records = are_records(files);
   ProgressBar bar = is_of_records ? bar_of_records(files) : ProgressBar(files);
+  const bool is_mixed = files.size() > 1 && std::ranges::any_of(files, [](const std::string& file) {
+                          return timeline::base_of_records(file).empty();
+                        });
+  if (is_of_records && is_mixed) {
+    const std::string base = timeline::base_of_records(files.front());
+    return Status(
+        Code::invalid_argument,
+        fmt::format("the records of '{0}' cannot be read together with other traces; make a trace of "
+                    "them first, with 'dabke-timeline merge {0}'",
+                    base.empty() ? files.front() : base));
+  }
   if (!is_of_records) return report_of_traces(files, [&bar](std::uint64_t bytes) { bar.at(bytes); });
   DABKE_ASSIGN_OR_RETURN(const timeline::JobFiles records, open_files(files, bar));
   return timeline::report_of(records, std::filesystem::path(files.front()).filename(), bar.counting());

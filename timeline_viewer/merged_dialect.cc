@@ -26,7 +26,8 @@ std::uint64_t count_of(const std::optional<double>& number) {
 
 class MergedDialect final : public TraceDialect {
  public:
-  MergedDialect(timeline::Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
+  MergedDialect(timeline::Analysis& analysis, TraceNames& names, DabkeTrace& trace)
+      : analysis_(analysis), names_(names), trace_(trace) {}
 
   void event(const TraceEvent& event) override {
     if (event.phase == 'M') return name_row(event);
@@ -43,9 +44,12 @@ class MergedDialect final : public TraceDialect {
   }
 
   void member(std::string_view key, std::string_view json) override {
-    if (key != "otherData") return;
+    if (key != "otherData" && key != timeline::kBaseTime) return;
     const auto facts = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
+    if (key == timeline::kBaseTime && is_day_time(facts)) trace_.day_time_ns = facts.get<std::int64_t>();
     if (!facts.is_object()) return;
+    if (const auto size = facts.find("size"); size != facts.end() && size->is_number_unsigned())
+      trace_.size = static_cast<int>(std::min(size->get<std::uint64_t>(), kMostRank));
     std::int64_t error_ns = 0;
     const auto clocks = facts.find("clocks");
     if (clocks != facts.end() && clocks->is_array()) {
@@ -53,6 +57,7 @@ class MergedDialect final : public TraceDialect {
         const auto error = clock.is_object() ? clock.find("error_ns") : clock.end();
         if (error != clock.end() && error->is_number_integer())
           error_ns = std::max(error_ns, error->get<std::int64_t>());
+        if (clock.is_object()) take_day_time(clock);
       }
     }
     analysis_.clocks_may_be_wrong(error_ns);
@@ -65,6 +70,7 @@ class MergedDialect final : public TraceDialect {
 
   void finish() override {
     report();
+    trace_.is_elastic |= is_elastic_;
     for (const auto& [pid, process] : ranks_) {
       for (const auto& [row, tensor] : process.lonely) analysis_.lonely_tensor(process.index, tensor);
       if (process.tail_ns <= last_change_ns_) analysis_.was_closed(process.index);
@@ -72,6 +78,17 @@ class MergedDialect final : public TraceDialect {
   }
 
  private:
+  static bool is_day_time(const nlohmann::json& value) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= kLastTime;
+  }
+
+  void take_day_time(const nlohmann::json& clock) {
+    const auto rank = clock.find("rank"), time = clock.find(timeline::kRankBaseTime);
+    if (rank == clock.end() || time == clock.end()) return;
+    if (!rank->is_number_unsigned() || rank->get<std::uint64_t>() > kMostRank) return;
+    if (is_day_time(*time)) trace_.rank_day_times_ns.emplace(rank->get<int>(), time->get<std::int64_t>());
+  }
+
   struct Process {
     std::size_t index = 0;
     std::map<std::string, std::string> rows;                          // names by tid
@@ -213,11 +230,13 @@ class MergedDialect final : public TraceDialect {
   }
 
   static constexpr std::uint64_t kMostRank = 1 << 20;
+  static constexpr std::uint64_t kLastTime = std::uint64_t{1} << 62;
 
   const std::string job_ = std::to_string(timeline::rows::kJobProcess);
 
   timeline::Analysis& analysis_;
   TraceNames& names_;
+  DabkeTrace& trace_;
   std::map<std::string, Process> ranks_;  // by pid
   bool is_elastic_ = false;
   std::int64_t last_change_ns_ = std::numeric_limits<std::int64_t>::min();
@@ -228,8 +247,9 @@ class MergedDialect final : public TraceDialect {
 
 }  // namespace
 
-std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names) {
-  return std::make_unique<MergedDialect>(analysis, names);
+std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names,
+                                                   DabkeTrace& trace) {
+  return std::make_unique<MergedDialect>(analysis, names, trace);
 }
 
 }  // namespace dabke::viewer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@ namespace dabke::viewer {
 namespace {
 
 constexpr std::size_t kLongestName = 44;
+constexpr std::size_t kMostExposed = 5;
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -118,6 +120,83 @@ std::string steps_text(const timeline::TraceReport& report) {
     text +=
         fmt::format("  exposed (the application waits): {} ({}); hidden behind computation: {}\n",
                     timeline::time_text(exposed), share_text(exposed, whole), timeline::time_text(hidden));
+  }
+  return text;
+}
+
+constexpr std::string_view kOverlapHead =
+    "     bytes  bus MB/s  communication     hidden    exposed  for late ranks\n";
+
+std::string overlap_columns(double bytes, const timeline::TraceReport::Overlap& one) {
+  return fmt::format("  {:>8}  {:>8.{}f}  {:>13}  {:>9}  {:>9}  {:>14}\n",
+                     bytes_text(static_cast<std::uint64_t>(bytes)), one.bus_bandwidth_mb_s,
+                     one.bus_bandwidth_mb_s < 10 ? 2 : 0, timeline::time_text(one.communication_us),
+                     timeline::time_text(one.hidden_us), timeline::time_text(one.exposed_us),
+                     timeline::time_text(one.late_us));
+}
+
+/// Returns the mean of the counted steps of a rank, with the median of the bandwidths.
+std::string mean_overlap(const timeline::TraceReport& report, int rank) {
+  const std::size_t ranks = report.profiled->ranks.size();
+  timeline::TraceReport::Overlap mean;
+  double steps = 0, bytes = 0;
+  std::vector<double> bandwidths;
+  for (std::size_t i = ranks * report.first_counted(); i < report.profiled->overlap.size(); ++i) {
+    const timeline::TraceReport::Overlap& one = report.profiled->overlap[i];
+    if (one.rank != rank) continue;
+    ++steps;
+    bytes += static_cast<double>(one.bytes);
+    mean.communication_us += one.communication_us;
+    mean.hidden_us += one.hidden_us;
+    mean.exposed_us += one.exposed_us;
+    mean.late_us += one.late_us;
+    if (one.bus_bandwidth_mb_s > 0) bandwidths.push_back(one.bus_bandwidth_mb_s);
+  }
+  steps = std::max(1.0, steps);
+  for (double* const us : {&mean.communication_us, &mean.hidden_us, &mean.exposed_us, &mean.late_us})
+    *us /= steps;
+  mean.bus_bandwidth_mb_s = median_of(std::move(bandwidths));
+  return overlap_columns(bytes / steps, mean);
+}
+
+std::string overlap_text(const timeline::TraceReport& report) {
+  if (!report.profiled) return {};
+  const timeline::TraceReport::Profiled& profiled = *report.profiled;
+  const bool has_steps = !report.steps.empty();
+  std::string text =
+      fmt::format("Communication and computation of each rank ({}; profiles from {} to {})\n  {:>6}{}",
+                  has_steps ? "mean of a step" : "in total", moment_text(profiled.start_us),
+                  moment_text(profiled.end_us), "rank", kOverlapHead);
+  for (const int rank : profiled.ranks) text += fmt::format("  {:>6}{}", rank, mean_overlap(report, rank));
+  for (const int rank : report.ranks) {
+    if (std::ranges::find(profiled.ranks, rank) == profiled.ranks.end())
+      text += fmt::format("  {:>6}  no profile: the time that computation hides is not known\n", rank);
+  }
+  if (!has_steps) return text;
+  std::vector<const timeline::TraceReport::Overlap*> worst;
+  for (std::size_t i = profiled.ranks.size() * report.first_counted(); i < profiled.overlap.size(); ++i)
+    worst.push_back(&profiled.overlap[i]);
+  std::ranges::stable_sort(worst, std::greater<>(), [](const auto* one) { return one->exposed_us; });
+  worst.resize(std::min<std::size_t>(worst.size(), kMostExposed));
+  text += fmt::format("The most exposed steps\n  {:>6}  {:>4}{}", "step", "rank", kOverlapHead);
+  for (const timeline::TraceReport::Overlap* const one : worst) {
+    text += fmt::format("  {:>6}  {:>4}{}", one->step.value_or(0), one->rank,
+                        overlap_columns(static_cast<double>(one->bytes), *one));
+  }
+  return text;
+}
+
+std::string exposed_tensors_text(const timeline::TraceReport& report) {
+  if (!report.profiled || report.profiled->tensors.empty()) return {};
+  std::string text = fmt::format(
+      "The most exposed tensors (mean of one batch with the tensor)\n  {:<{}}  {:>6}  {:>8}  {:>13}  "
+      "{:>9}  {:>9}\n",
+      "name", kLongestName, "count", "bytes", "communication", "hidden", "exposed");
+  for (const timeline::TraceReport::ExposedTensor& one : report.profiled->tensors) {
+    text += fmt::format("  {:<{}}  {:>6}  {:>8}  {:>13}  {:>9}  {:>9}\n", shown(one.name), kLongestName,
+                        one.count, bytes_text(one.bytes), timeline::time_text(one.communication_us),
+                        timeline::time_text(std::max(0.0, one.communication_us - one.exposed_us)),
+                        timeline::time_text(one.exposed_us));
   }
   return text;
 }
@@ -237,8 +316,9 @@ std::string text_of(const timeline::TraceReport& report) {
     text += fmt::format("The hosts' clocks were compared: times of different hosts may be off by {}\n",
                         timeline::time_text(report.clock_error_us));
   for (const std::string& part :
-       {findings_text(report), changes_text(report), steps_text(report), cost_text(report),
-        phases_text(report), tensors_text(report), sizes_text(report), fusion_text(report)}) {
+       {findings_text(report), changes_text(report), steps_text(report), overlap_text(report),
+        exposed_tensors_text(report), cost_text(report), phases_text(report), tensors_text(report),
+        sizes_text(report), fusion_text(report)}) {
     if (!part.empty()) text += "\n" + part;
   }
   return text;

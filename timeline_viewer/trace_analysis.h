@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/timeline/report/analysis.h"
+#include "timeline_viewer/job_profiles.h"
 #include "timeline_viewer/trace_events.h"
 
 namespace dabke::viewer {
@@ -41,10 +42,10 @@ class TraceDialect : public EventSink {
   virtual void finish() {}
 };
 
-std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names);
+std::unique_ptr<TraceDialect> merged_trace_dialect(timeline::Analysis& analysis, TraceNames& names,
+                                                   DabkeTrace& trace);
 std::unique_ptr<TraceDialect> horovod_dialect(timeline::Analysis& analysis, TraceNames& names);
-/// `file` is the number of files before this one. It is the rank if the file does not name one.
-std::unique_ptr<TraceDialect> profiler_dialect(timeline::Analysis& analysis, std::size_t file);
+std::unique_ptr<TraceDialect> profiler_dialect(Profile& profile);
 
 /// Returns the collective for a name as timelines write it, such as "ALLREDUCE".
 std::optional<CollectiveKind> kind_of(std::string_view timeline_name);
@@ -52,13 +53,14 @@ std::optional<CollectiveKind> kind_of(std::string_view timeline_name);
 /// Converts microseconds since the trace's zero to nanoseconds.
 std::int64_t ns_of(double us);
 
-/// Returns the report of one trace, or of several traces of one job, one for each rank.
-///   errors  a file that cannot be read or is not a trace; a trace with a rank of an earlier trace, since
-///           that trace is of another job
+/// Returns the report of one trace, or of several traces of one job: one for each rank, or a trace of Dabke
+/// with profiles of its ranks.
+///   errors  a file that cannot be read or is not a trace; a trace with a rank of an earlier trace; profiles
+///           that cannot be joined with Dabke's trace
 Result<timeline::TraceReport> report_of_traces(
     const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
-/// Returns the same, or one report for each trace if the traces are of different jobs.
+/// Returns the same, or one report for each trace if the traces are of different jobs or tools.
 ///   errors  a file that cannot be read or is not a trace
 Result<std::vector<timeline::TraceReport>> reports_of_traces(
     const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});

@@ -35,7 +35,10 @@ class EventParser final : public nlohmann::json_sax<nlohmann::json> {
   explicit EventParser(TraceEvent& event) : event_(event) {}
 
   bool null() override { return true; }
-  bool boolean(bool) override { return true; }
+  /// A Boolean argument counts as a number: 1 for true.
+  bool boolean(bool value) override {
+    return depth_ == 2 && in_arguments_ ? number(value ? 1 : 0, value) : true;
+  }
   bool number_integer(number_integer_t value) override { return number(static_cast<double>(value), value); }
   bool number_unsigned(number_unsigned_t value) override { return number(static_cast<double>(value), value); }
   bool number_float(number_float_t value, const string_t& text) override { return number(value, text); }

@@ -153,6 +153,11 @@ inline constexpr std::string_view kNegotiatePrefix = "NEGOTIATE_";
 inline constexpr std::string_view kStepPrefix = "step ";
 /// The process of the whole job in the trace of all ranks, if the job is elastic.
 inline constexpr std::string_view kJobProcess = "job";
+
+/// The member of a trace with the time of day at its zero. PyTorch's profiler uses this name too.
+inline constexpr std::string_view kBaseTime = "baseTimeNanoseconds";
+/// The same by the clock of one rank's host, in otherData.clocks.
+inline constexpr std::string_view kRankBaseTime = "base_time_ns";
 /// The first part of the name of a change of an elastic job's ranks. The number of the epoch that begins and
 /// what has changed follow: "epoch 2: rank 0 (host a) was killed ...".
 inline constexpr std::string_view kChangePrefix = "epoch ";

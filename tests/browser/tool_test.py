@@ -138,7 +138,7 @@ def job(path, late_us):
     return path
 
 
-def profile(path, rank, begin_us):
+def profile(path, rank, begin_us, **members):
     """Writes one rank's trace as PyTorch's profiler does: every rank's process has the same number."""
     events = [{"name": "process_name", "ph": "M", "pid": 7, "args": {"name": "python"}}]
     for step in range(5):
@@ -164,7 +164,7 @@ def profile(path, rank, begin_us):
                 "dur": 300,
             },
         ]
-    path.write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": events}))
+    path.write_text(json.dumps({"distributedInfo": {"rank": rank}, **members, "traceEvents": events}))
     return path
 
 
@@ -243,6 +243,20 @@ def test_the_profiles_of_all_ranks_are_one_job_on_one_page(browser, page_of, tmp
     assert browser.execute_script("return dabke.steps.steps.map(each => each.begin)") == [
         5_000_000 + 1000 * step for step in range(5)
     ]
+
+
+def test_a_profile_is_placed_beside_the_trace_by_the_time_of_day(browser, page_of, tmp_path):
+    trace, base_ns = job(tmp_path / "trace.json", 1000), 1_790_000_000_000_000_000
+    content = json.loads(trace.read_text())
+    trace.write_text(json.dumps({"baseTimeNanoseconds": base_ns, **content}))
+    # 2 ms after the trace's zero
+    new = profile(tmp_path / "new.json", 0, 7_002_000, baseTimeNanoseconds=base_ns - 7_000_000_000)
+    old = profile(tmp_path / "old.json", 1, base_ns / 1000 + 2000)
+    assert shown(browser, page_of(trace, new, old)) == sum(map(events_of, (trace, new, old)))
+    begins = [min(times) for times in browser.execute_script(TIMES)]
+    # The time of day in a double is exact to 0.25 us.
+    assert begins == pytest.approx([0, 2000, 2000], abs=1)
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#findings h2")) == 3
 
 
 def test_traces_without_a_common_moment_begin_together(browser, page_of, tmp_path):

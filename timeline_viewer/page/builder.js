@@ -12,6 +12,9 @@ const HALF_NS = 0.0005;
 // The file is not trusted. Up to this limit, about 285 years, a double distinguishes single microseconds.
 const MOST_US = 2 ** 53;
 
+// A time that is later than this, in 2001, is a time of day.
+const EARLIEST_US = 1e15;
+
 const number = value => typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN;
 const text = value => value !== null && typeof value === 'object' ? JSON.stringify(value) : String(value);
 const isTime = us => Math.abs(us) <= MOST_US;
@@ -156,13 +159,19 @@ export class Builder {
     return files;
   }
 
-  /// A file that has no moment in common with earlier files is from another job or clock. It is shifted to
-  /// begin where the first file does.
-  alignFiles(files) {
+  /// Files that were recorded at the same time of day are aligned by it. Any other file that has no moment
+  /// in common with earlier files is from another job or clock. It is shifted to begin where the first file
+  /// does.
+  /// `baseTimes` has the time of day at the zero of each file, in microseconds; undefined if it is not known.
+  alignFiles(files, baseTimes) {
+    // Older profiles have the time of day in each event.
+    files.forEach((file, i) => { file.base = baseTimes[i] ?? (file.first > EARLIEST_US ? 0 : NaN); });
     const [one, ...others] = files.filter(file => file.first <= file.last);
     let {first, last} = one ?? {};
     for (const file of others) {
-      if (file.first > last || file.last < first) file.shift = one.first - file.first;
+      const later = file.base - one.base;
+      if (file.first + later <= last && file.last + later >= first) file.shift = later;
+      else if (file.first > last || file.last < first) file.shift = one.first - file.first;
       first = Math.min(first, file.first + file.shift);
       last = Math.max(last, file.last + file.shift);
     }
@@ -176,11 +185,11 @@ export class Builder {
       for (const change of changes) change[0] += files[file].shift;
   }
 
-  /// `names` are the names of the files, in their order.
-  finish(names = ['']) {
+  /// `names` are the names of the files, in their order. `baseTimes` is as in alignFiles().
+  finish(names = [''], baseTimes = []) {
     this.fileNames = names.length > 1 ? names : [''];
     const count = this.begin.length, files = this.endFiles();
-    this.alignFiles(files);
+    this.alignFiles(files, baseTimes);
     let last = -Infinity, first = Infinity;
     for (const file of files) {
       first = Math.min(first, file.first + file.shift);

@@ -40,7 +40,9 @@ async function read(files) {
     const scanned = scanner.finish();
     read.push({...scanned, name, bad: scanned.bad + builder.bad - bad, cut, count: builder.count - count});
   }
-  return {files: read, trace: builder.finish(files.map(file => file.name))};
+  const baseTimes = read.map(({metadata}) => metadata?.baseTimeNanoseconds)
+    .map(ns => Number.isFinite(ns) ? ns / 1e3 : undefined);
+  return {files: read, trace: builder.finish(files.map(file => file.name), baseTimes)};
 }
 
 self.onmessage = async ({data}) => {

@@ -311,6 +311,11 @@ int JobFiles::size() const {
   return size;
 }
 
+std::int64_t JobFiles::base_time_ns(std::size_t file) const {
+  const RecordFile::Origin& origin = ranks_[file].origin;
+  return origin.realtime_ns - (clocks_[file].at(origin.monotonic_ns) - begin_ns_);
+}
+
 std::size_t JobFiles::members(std::size_t epoch, ProcessSetId set) const {
   const auto found = epochs_[epoch].members.find(set);
   return found == epochs_[epoch].members.end() ? 0 : found->second;

@@ -73,6 +73,9 @@ class JobFiles {
   int size() const;
   /// The time of the first record, by the one clock.
   std::int64_t begin_ns() const { return begin_ns_; }
+  /// The time of day at begin_ns() by the host of a file of ranks(), in nanoseconds since 1970. It is as
+  /// exact as the comparison of the hosts' clocks, even if their times of day differ.
+  std::int64_t base_time_ns(std::size_t file) const;
   /// The number of ranks of the epoch, given by its index, that have run a tensor in the set.
   std::size_t members(std::size_t epoch, ProcessSetId set) const;
   std::uint64_t bytes() const { return bytes_; }

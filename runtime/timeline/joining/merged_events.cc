@@ -9,8 +9,9 @@ constexpr std::size_t kLarge = 256 << 10;
 
 }  // namespace
 
-MergedEvents::MergedEvents(MergedFile& file) : file_(file) {
-  text_.append(std::string_view(R"({"displayTimeUnit":"ms","traceEvents":[)"));
+MergedEvents::MergedEvents(MergedFile& file, std::int64_t base_time_ns) : file_(file) {
+  fmt::format_to(fmt::appender(text_), R"({{"displayTimeUnit":"ms","{}":{},"traceEvents":[)", kBaseTime,
+                 base_time_ns);
 }
 
 fmt::memory_buffer& MergedEvents::next_event() {

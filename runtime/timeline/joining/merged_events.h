@@ -18,8 +18,9 @@ class MergedEvents {
  public:
   using RowId = std::uint32_t;
 
-  /// Writes the beginning of the trace.
-  explicit MergedEvents(MergedFile& file);
+  /// Writes the beginning of the trace. `base_time_ns` is the time of day at the trace's zero, in nanoseconds
+  /// since 1970. Its member has the name that PyTorch's profiler uses.
+  MergedEvents(MergedFile& file, std::int64_t base_time_ns);
 
   /// `quoted_name` is JSON.
   void whole(int pid, RowId row, std::string_view quoted_name, const Interval& when,

@@ -30,7 +30,7 @@ std::string negotiation_of(CollectiveKind kind) {
 }  // namespace
 
 MergedTrace::MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner)
-    : files_(files), joiner_(joiner), events_(file) {
+    : files_(files), joiner_(joiner), events_(file, files.base_time_ns(0)) {
   std::map<Rank, std::size_t> slots;
   for (std::size_t rank = 0; rank < files.ranks().size(); ++rank) {
     const auto [slot, is_new] = slots.try_emplace(rank_at(rank), rows_.size());
@@ -69,9 +69,9 @@ std::string MergedTrace::facts(std::string_view report) const {
     const auto error = clock.error_ns();
     text += i == 0 ? "{" : ",{";
     if (files_.is_elastic()) text += fmt::format(R"("epoch":{},)", origin.epoch);
-    text += fmt::format(R"("rank":{},"host":{},"clock":"{}","offset_ns":{},"error_ns":{}}})", origin.rank,
-                        json_string(origin.host), name_of(clock.source()), clock.offset_ns(),
-                        error ? std::to_string(*error) : "null");
+    text += fmt::format(R"("rank":{},"host":{},"clock":"{}","offset_ns":{},"error_ns":{},"{}":{}}})",
+                        origin.rank, json_string(origin.host), name_of(clock.source()), clock.offset_ns(),
+                        error ? std::to_string(*error) : "null", kRankBaseTime, files_.base_time_ns(i));
   }
   text += R"(],"missing":[)";
   for (std::size_t i = 0; i < files_.notes().size(); ++i)

@@ -76,6 +76,7 @@ void Analysis::batch(const JoinedBatch& batch) {
       if (known.first_rank == slots_[part.index]) known.submits_ns.push_back(tensor.submit_ns);
     }
     if (has_ended(part)) facts.busy.push_back({part.begin_ns(), part.end_ns()});
+    if (facts_.keeps_batches && has_ended(part)) keep_batch(batch, part);
     saw({part.ready_ns() == kNotKnown ? part.begin_ns() : part.ready_ns(), part.end_ns()});
     const JoinedStep* const run = part.main_run();
     const JoinedStep* const best = fastest == nullptr ? nullptr : fastest->main_run();
@@ -84,6 +85,21 @@ void Analysis::batch(const JoinedBatch& batch) {
   }
   take_readiness(batch);
   if (fastest != nullptr) take_speed(batch, *fastest);
+}
+
+void Analysis::keep_batch(const JoinedBatch& batch, const RankPart& part) {
+  RankFacts& facts = facts_of(part.index);
+  const JoinedStep* const run = part.main_run();
+  TraceFacts::RankBatch kept{.when = {part.begin_ns(), part.end_ns()},
+                             .run_ns = run == nullptr ? 0 : run->end_ns - run->begin_ns,
+                             .bytes = part.bytes(),
+                             .bus_bytes = batch.parts.size() < 2 ? 0 : bus_bytes(batch, part)};
+  for (const JoinedTensor& tensor : part.tensors) {
+    kept.tensors.push_back(tensor_of(part.index, tensor.name));
+    const std::int64_t begin_ns = tensor.submit_ns == kNotKnown ? tensor.order_ns : tensor.submit_ns;
+    facts.outstanding.push_back({begin_ns, tensor.end_ns});
+  }
+  facts.batches.push_back(std::move(kept));
 }
 
 void Analysis::take_readiness(const JoinedBatch& batch) {

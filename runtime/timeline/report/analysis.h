@@ -59,6 +59,19 @@ class Analysis {
   void computation(std::size_t rank, const Interval& when);
   void whole_step(std::size_t rank, std::uint64_t step, const Interval& when);
 
+  // ---- for a trace with batches beside profiles of the same job
+  /// Keeps what the comparison with computation needs. Call it before the first batch.
+  void keep_batches() { facts_.keeps_batches = true; }
+  bool has_steps() const { return !facts_.shown_steps().empty(); }
+  /// The time from the first event to the last.
+  Interval covered() const { return {facts_.begin_ns, facts_.end_ns}; }
+  /// The profiles of all ranks cover this time. The figures of steps are limited to it. `takes_steps`: the
+  /// steps are those of the profiles.
+  void profiled(const Interval& when, bool takes_steps) {
+    facts_.profiled = when;
+    facts_.takes_profiled_steps = takes_steps;
+  }
+
   /// The timeline of the rank was stopped, or the job has shut down. Tensors that had not ended by
   /// then probably ended later.
   void was_closed(std::size_t rank) { facts_of(rank).was_closed = true; }
@@ -80,6 +93,7 @@ class Analysis {
   std::size_t tensor_of(std::size_t rank, std::uint32_t name);
   void take_readiness(const JoinedBatch& batch);
   PhaseTimes take_phases(const RankPart& part);
+  void keep_batch(const JoinedBatch& batch, const RankPart& part);
   void take_speed(const JoinedBatch& batch, const RankPart& part);
 
   const NameOf name_of_;

@@ -87,6 +87,31 @@ struct TraceReport {
     double start_us = 0, end_us = 0;
     std::string text;  // EpochChange::text
   };
+  /// The communication of a rank in a step, compared with its computation.
+  struct Overlap {
+    std::optional<std::uint64_t> step;  // nothing if there are no steps: the time of the profiles
+    int rank = 0;
+    std::uint64_t bytes = 0;  // of the batches that begin in the step
+    double bus_bandwidth_mb_s = 0;
+    double communication_us = 0;
+    double hidden_us = 0;   // the part of communication_us in which the rank computes
+    double exposed_us = 0;  // the rank has tensors that have not ended, and does not compute
+    double late_us = 0;     // the part of exposed_us in which the rank waits for late ranks
+  };
+  /// The mean of the uses of a tensor in the counted time. The times of a batch count for each tensor in it.
+  struct ExposedTensor {
+    std::string name;
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+    double communication_us = 0, exposed_us = 0;
+  };
+  /// The comparison with profiles of the same job.
+  struct Profiled {
+    std::vector<int> ranks;              // those with a profile
+    double start_us = 0, end_us = 0;     // the time that all profiles cover
+    std::vector<Overlap> overlap;        // by step, then by rank
+    std::vector<ExposedTensor> tensors;  // the most exposed first, at most ten
+  };
   struct Fusion {
     struct Bar {
       std::uint64_t tensors_from = 0, tensors_to = 0;  // tensors_to is inclusive
@@ -129,7 +154,8 @@ struct TraceReport {
   std::vector<Failure> failures;  // the earliest
   std::vector<Span> spans;        // those that exceed the same span on other ranks most
   std::vector<Change> changes;
-  double changes_us = 0;  // all changes together
+  std::optional<Profiled> profiled;  // only if profiles were read beside a trace of Dabke
+  double changes_us = 0;             // all changes together
   // Tensors, counted on each rank. `unfinished` counts only ranks whose timeline was not closed.
   std::uint64_t failed = 0, unfinished = 0;
   std::vector<std::string> notes;  // what is missing or broken in the trace

@@ -75,6 +75,25 @@ Json of(const TraceReport::Change& one) {
   return {{"epoch", one.epoch}, {"start_us", one.start_us}, {"end_us", one.end_us}, {"text", one.text}};
 }
 
+Json of(const TraceReport::Overlap& one) {
+  return {{"step", or_null(one.step)},
+          {"rank", one.rank},
+          {"bytes", one.bytes},
+          {"bus_bandwidth_mb_s", one.bus_bandwidth_mb_s},
+          {"communication_us", one.communication_us},
+          {"hidden_us", one.hidden_us},
+          {"exposed_us", one.exposed_us},
+          {"late_us", one.late_us}};
+}
+
+Json of(const TraceReport::ExposedTensor& one) {
+  return {{"name", one.name},
+          {"count", one.count},
+          {"bytes", one.bytes},
+          {"communication_us", one.communication_us},
+          {"exposed_us", one.exposed_us}};
+}
+
 Json of(const TraceReport::Cost& one);
 Json of(const TraceReport::Finding& one);
 
@@ -139,6 +158,13 @@ std::string json_of(const TraceReport& report) {
   if (!report.changes.empty()) {
     json["changes"] = of(report.changes);
     json["changes_us"] = report.changes_us;
+  }
+  if (const auto& profiled = report.profiled) {
+    json["profiled"] = {{"ranks", profiled->ranks},
+                        {"start_us", profiled->start_us},
+                        {"end_us", profiled->end_us},
+                        {"overlap", of(profiled->overlap)},
+                        {"tensors", of(profiled->tensors)}};
   }
   json["failed"] = report.failed;
   json["failures"] = of(report.failures);

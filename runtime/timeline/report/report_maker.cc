@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/timeline/report/findings.h"
+#include "runtime/timeline/report/overlap.h"
 
 namespace dabke::timeline {
 namespace {
@@ -16,8 +17,6 @@ constexpr std::size_t kWorstTensors = 10;
 constexpr std::size_t kEvidence = 3;
 constexpr std::size_t kFailures = 8;
 constexpr std::size_t kSpans = 5;
-
-double us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 template <class Number>
 Number median(std::vector<Number> values) {
@@ -75,12 +74,14 @@ void ReportMaker::add_steps(TraceReport& report) const {
   const bool has_waits = facts_.has_waits();
   for (const StepTime& step : facts_.shown_steps()) {
     std::int64_t busy = 0, exposed = 0;
-    std::int64_t ranks = 0;
+    std::int64_t ranks = 0, known = 0;
     for (const RankFacts& facts : facts_.by_rank) {
       // The trace of one rank holds only the times at which the other ranks were ready.
       if (facts.busy.empty()) continue;
       ++ranks;
       add_ns(busy, length_within_ns(facts.busy, step.when));
+      if (!facts_.is_exposed_time_known(facts)) continue;
+      ++known;
       add_ns(exposed, length_within_ns(facts.exposed, step.when));
     }
     ranks = std::max<std::int64_t>(1, ranks);
@@ -88,20 +89,21 @@ void ReportMaker::add_steps(TraceReport& report) const {
                             .start_us = us(step.when.begin_ns),
                             .end_us = us(step.when.end_ns),
                             .communication_us = us(busy / ranks)};
-    if (has_waits) shown.exposed_us = us(exposed / ranks);
+    if (has_waits) shown.exposed_us = us(exposed / std::max<std::int64_t>(1, known));
     report.steps.push_back(shown);
   }
   if (!has_waits) return;
   std::int64_t exposed = 0, ranks = 0;
   for (const RankFacts& facts : facts_.by_rank) {
-    if (facts.busy.empty()) continue;
+    if (facts.busy.empty() || !facts_.is_exposed_time_known(facts)) continue;
     ++ranks;
     add_ns(exposed, length_within_ns(facts.exposed, facts_.of_steps()));
   }
   report.exposed_us = us(exposed / std::max<std::int64_t>(1, ranks));
   std::vector<Intervals> hidden;
   for (const RankFacts& facts : facts_.by_rank) {
-    if (!facts.busy.empty()) hidden.push_back(without(facts.busy, facts.exposed));
+    if (!facts.busy.empty() && facts_.is_exposed_time_known(facts))
+      hidden.push_back(without(facts.busy, facts.exposed));
   }
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     std::int64_t sum = 0;
@@ -111,8 +113,9 @@ void ReportMaker::add_steps(TraceReport& report) const {
 }
 
 Intervals ReportMaker::cost_to(std::size_t other, const Intervals& late) const {
-  return facts_.has_waits() ? common(united(late), facts_.by_rank[other].exposed)
-                            : longest_of_each_cluster(late);
+  const RankFacts& facts = facts_.by_rank[other];
+  const bool is_known = facts_.has_waits() && facts_.is_exposed_time_known(facts);
+  return is_known ? common(united(late), facts.exposed) : longest_of_each_cluster(late);
 }
 
 void ReportMaker::add_cost(TraceReport& report) const {
@@ -283,7 +286,9 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   report.source = std::move(source);
   report.ranks = facts.ranks;
   report.duration_us = us(facts.end_ns - facts.begin_ns);
-  report.steps_are = facts.shown_steps().empty() ? facts.infer_steps() : "from mark to mark";
+  report.steps_are = facts.shown_steps().empty()  ? facts.infer_steps()
+                     : facts.takes_profiled_steps ? "of the profiles"
+                                                  : "from mark to mark";
   const ReportMaker maker(facts);
   maker.add_steps(report);
   maker.add_cost(report);
@@ -294,6 +299,7 @@ TraceReport report_of(TraceFacts& facts, std::string source) {
   maker.add_failures(report);
   maker.add_spans(report);
   maker.add_changes(report);
+  add_overlap(facts, report);
   report.compared = facts.compared;
   for (const TraceFacts::RankFacts& of : facts.by_rank)
     report.unfinished += of.was_closed ? 0 : of.unfinished_ns.size();

@@ -47,15 +47,35 @@ void TraceFacts::unite() {
     for (Intervals& phase : facts.phases) phase = united(std::move(phase));
     facts.busy = united(std::move(facts.busy));
     facts.computing = united(std::move(facts.computing));
-    if (!facts.computing.empty()) facts.exposed = without(facts.busy, facts.computing);
+    facts.outstanding = united(std::move(facts.outstanding));
+    if (!facts.computing.empty())
+      facts.exposed = without(facts.outstanding.empty() ? facts.busy : facts.outstanding, facts.computing);
     for (const auto& [thread, waits] : facts.waits) {
       if (facts.working.contains(thread))
         facts.exposed.insert(facts.exposed.end(), waits.begin(), waits.end());
     }
     facts.exposed = united(std::move(facts.exposed));
+    std::ranges::stable_sort(facts.batches, {}, [](const RankBatch& batch) { return batch.when.begin_ns; });
     std::ranges::sort(facts.steps, {}, [](const StepTime& step) { return step.when.begin_ns; });
   }
+  limit_to_profiles();
   leave_out_changes();
+}
+
+bool TraceFacts::is_covered(const Interval& when) const {
+  constexpr double kLeastShare =
+      0.9;  // the ranks end a step, and their profiles, at slightly different times
+  if (!profiled) return true;
+  const auto length = static_cast<double>(when.end_ns - when.begin_ns);
+  return static_cast<double>(length_within_ns({*profiled}, when)) >= kLeastShare * length;
+}
+
+void TraceFacts::limit_to_profiles() {
+  if (!profiled) return;
+  for (RankFacts& facts : by_rank) {
+    facts.exposed = common(facts.exposed, {*profiled});
+    std::erase_if(facts.steps, [&](const StepTime& step) { return !is_covered(step.when); });
+  }
 }
 
 bool TraceFacts::has_waits() const {
@@ -80,7 +100,7 @@ std::string TraceFacts::infer_steps() {
   RankFacts& facts = by_rank[first->first_rank];
   for (std::size_t i = 0; i + 1 < first->submits_ns.size(); ++i) {
     const Interval when{first->submits_ns[i], first->submits_ns[i + 1]};
-    if (!have_changed(when)) facts.steps.push_back({i, when});
+    if (is_covered(when) && !have_changed(when)) facts.steps.push_back({i, when});
   }
   return fmt::format("from one '{}' to the next", first->name);
 }
@@ -99,7 +119,7 @@ std::size_t TraceFacts::counted_steps() const {
 
 Interval TraceFacts::of_steps() const {
   const auto& steps = shown_steps();
-  if (steps.empty()) return {begin_ns, end_ns};
+  if (steps.empty()) return profiled.value_or(Interval{begin_ns, end_ns});
   Interval all = steps[steps.size() - counted_steps()].when;
   for (const StepTime& step : steps) all.end_ns = std::max(all.end_ns, step.when.end_ns);
   return all;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -16,6 +17,9 @@
 #include "runtime/timeline/joining/record_joiner.h"
 
 namespace dabke::timeline {
+
+/// Converts nanoseconds to the microseconds of a report.
+inline double us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 struct TraceFacts {
   enum Phase : std::uint8_t { kNegotiate, kQueue, kPack, kCollective, kUnpack, kPhases };
@@ -28,11 +32,22 @@ struct TraceFacts {
     std::uint64_t step = 0;
     Interval when;
   };
+  /// A batch on a rank.
+  struct RankBatch {
+    Interval when;            // it is in progress
+    std::int64_t run_ns = 0;  // the part that moves the data
+    std::uint64_t bytes = 0;
+    double bus_bytes = 0;
+    std::vector<std::size_t> tensors;
+  };
   struct RankFacts {
     std::array<Intervals, kPhases> phases;
     Intervals busy;     // batches are in progress
     Intervals missing;  // this rank is ready for a batch, and another rank is not
     Intervals computing;
+    // Only if they are kept for a comparison with profiles:
+    Intervals outstanding;  // tensors have been submitted and have not ended
+    std::vector<RankBatch> batches;
     std::map<ThreadKey, Intervals> waits;
     std::set<ThreadKey> working;                          // threads that submit tensors or mark steps
     std::map<std::string, Intervals, std::less<>> spans;  // by name
@@ -82,6 +97,9 @@ struct TraceFacts {
   std::int64_t clock_error_ns = 0;
   std::vector<std::string> notes;
   std::vector<EpochChange> changes;  // of the ranks of an elastic job, sorted
+  bool keeps_batches = false;
+  bool takes_profiled_steps = false;
+  std::optional<Interval> profiled;  // the time that the profiles of all ranks cover
 
   /// True if the ranks change between these times.
   bool have_changed(const Interval& when) const;
@@ -89,9 +107,17 @@ struct TraceFacts {
   std::int64_t last_change_ns() const;
   /// Removes what belongs to changes: errors and waits that a change has caused.
   void leave_out_changes();
+  /// True if the profiles cover nearly all of this time, or if there are none.
+  bool is_covered(const Interval& when) const;
+  /// Leaves out steps that the profiles do not cover, and exposed times outside of the profiles.
+  void limit_to_profiles();
   /// Unites intervals that overlap, and computes the exposed ones. Call it once, when all facts are there.
   void unite();
   bool has_waits() const;
+  /// False for a rank without a profile and without waits, while others have a profile.
+  bool is_exposed_time_known(const RankFacts& facts) const {
+    return !profiled || !facts.computing.empty() || !facts.exposed.empty();
+  }
   /// Infers steps that are not marked from the tensors, since most tensors come once in each step. Returns in
   /// words where a step begins; empty if no steps are found.
   std::string infer_steps();

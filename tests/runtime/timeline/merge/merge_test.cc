@@ -1,6 +1,9 @@
 // Jobs whose records the tests write, so that every time in the trace is known.
 #include "runtime/timeline/merge/merge.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -324,6 +327,45 @@ TEST_CASE("no nanosecond of a trace is lost by a reader that multiplies and cuts
   CHECK(fmt::format("{}", timeline::Micros{1000}) == "1.000");
 }
 
+TEST_CASE("a merged trace has the time of day at its zero, by the clock of each rank's host") {
+  const TemporaryDirectory place;
+  write_job(place / "trace");
+  const auto now_ns = [](auto clock) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(decltype(clock)::now().time_since_epoch())
+        .count();
+  };
+  const std::int64_t ahead_ns = now_ns(std::chrono::system_clock()) - now_ns(std::chrono::steady_clock());
+  const Json trace = merged(place / "trace", place / "trace.json");
+  constexpr std::int64_t kMost =
+      5'000'000'000;  // the clocks were read one after the other, on a busy machine
+  CHECK(std::abs(trace["baseTimeNanoseconds"].get<std::int64_t>() - (kBegin + ahead_ns)) < kMost);
+  for (const Json& clock : trace["otherData"]["clocks"])
+    CHECK(std::abs(clock["base_time_ns"].get<std::int64_t>() - (kBegin + ahead_ns)) < kMost);
+}
+
+TEST_CASE("the time of day of a host is its own, also if it differs from that of the first host") {
+  const TemporaryDirectory place;
+  for (const Rank rank : {0, 1}) Writer(place / "trace", rank, 2).submit(10, "a");
+  // The second rank's time of day is an hour ahead. Both ranks share a clock.
+  const std::string path = place / "trace.rank1";
+  std::string bytes = test::read_file(path);
+  constexpr std::size_t kHead = sizeof(timeline::FilePreface);
+  timeline::BlockHead head;
+  std::memcpy(&head, bytes.data() + kHead, sizeof head);
+  timeline::OriginHead origin;
+  char* const content = bytes.data() + kHead + sizeof head;
+  std::memcpy(&origin, content, sizeof origin);
+  origin.realtime_ns += 3'600'000'000'000;
+  std::memcpy(content, &origin, sizeof origin);
+  head.check = timeline::check_of(head, std::string_view(content, head.bytes));
+  std::memcpy(bytes.data() + kHead, &head, sizeof head);
+  std::ofstream(path, std::ios::binary) << bytes;
+  const Json clocks = merged(place / "trace", place / "trace.json")["otherData"]["clocks"];
+  const auto apart_ns =
+      clocks[1]["base_time_ns"].get<std::int64_t>() - clocks[0]["base_time_ns"].get<std::int64_t>();
+  CHECK(std::abs(apart_ns - 3'600'000'000'000) < 5'000'000'000);
+}
+
 TEST_CASE("files of other jobs and epochs are refused by name") {
   const TemporaryDirectory place;
   const std::string base = place / "trace";
@@ -467,6 +509,7 @@ TEST_CASE("the trace of a job that is not elastic is the golden one, byte for by
       std::regex_replace(test::read_file(base), std::regex(R"("[\w-]+ \d{2,}")"), "\"thread\"");
   for (auto at = text.find(base); at != text.npos; at = text.find(base))
     text.replace(at, base.size(), "trace.json");
+  text = std::regex_replace(text, std::regex("(baseTimeNanoseconds|base_time_ns)\":[0-9]+"), "$1\":N");
   // The writer's thread puts the same records into more blocks if it comes more often.
   text = std::regex_replace(text, std::regex("from byte [0-9]+ on"), "from byte N on");
   CHECK(text == test::read_file(SOURCE_ROOT "/tests/golden/timeline-trace.json"));
