@@ -100,8 +100,8 @@ bool Reporter::take_exit_status(Rank rank, TimePoint deadline, std::function<voi
 
 void Reporter::take_places(std::function<void(std::string text)> done) {
   post([this, done = std::move(done), asked = Clock::now()] {
-    // Several tensors stall together. Questions that came before these positions were taken share them. A later
-    // question may be about another call.
+    // Several tensors stall together. Questions that came before these positions were taken share them. A
+    // later question may be about another call.
     if (recent_places_at_ < asked) {
       recent_places_at_ = Clock::now();
       const std::string application = parts_.stacks->ask(kProviderTime);

@@ -45,7 +45,7 @@ std::string mismatch_text(const std::map<Rank, wire::SequenceAnswerMessage>& ans
 }  // namespace
 
 SequenceInspector::Key SequenceInspector::key_of(const Request& request) {
-  // Of the caller's set, not of the pair of ranks.
+  // The caller's set, not the pair of ranks.
   const ProcessSetId set = is_message(request) ? set_of_message(request.name) : request.process_set;
   return {set, request.call_sequence};
 }

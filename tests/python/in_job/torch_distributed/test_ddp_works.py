@@ -39,6 +39,28 @@ def test_a_range_has_the_shapes_of_the_inputs_and_is_asynchronous(job):
         assert (found.is_async, found.count, found.input_shapes) == (True, 1, shapes), name
 
 
+WAYS_TO_END = {
+    "a blocking call": lambda tensor: dist.all_reduce(tensor),
+    "wait": lambda tensor: dist.all_reduce(tensor, async_op=True).wait(),
+    "future": lambda tensor: dist.all_reduce(tensor, async_op=True).get_future().wait(),
+}
+
+
+@ranges_have_inputs
+@pytest.mark.parametrize("way", WAYS_TO_END)
+def test_a_range_ends_before_what_follows(way):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for name in ("first", "second"):
+            WAYS_TO_END[way](torch.ones(4))
+            with torch.profiler.record_function(name):
+                pass
+    found = {each.name: each.time_range for each in profile.events() if each.name in ("first", "second")}
+    ranges = [each.time_range for each in profile.events() if each.name == "dabke:all_reduce"]
+    assert len(ranges) == 2
+    assert ranges[0].end <= found["first"].start <= ranges[1].start
+    assert ranges[1].end <= found["second"].start
+
+
 @ranges_have_inputs
 def test_a_coalesced_call_has_one_range(job):
     tensors = [torch.ones(3), torch.ones(5)]

@@ -1,18 +1,18 @@
 """The range of a call in PyTorch's profiler, with the shapes of its inputs.
 
-A range ends on another thread than the one that began it. The profiler shows such a range as asynchronous,
-as those of torch's own backends: it has no place in the caller's stack.
+A range ends on another thread than the one that began it (profile_end.py). The profiler shows such a range as
+asynchronous, as those of torch's own backends: it has no place in the caller's stack.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
+
+from .profile_end import EndOfRange
 
 __all__ = ["Range", "is_on"]
 
@@ -23,9 +23,6 @@ except ImportError:  # torch before 2.1
 
 is_on = torch._C._autograd._profiler_enabled
 
-_ending: ThreadPoolExecutor | None = None
-_lock = threading.Lock()
-
 
 class Range:
     """A range that begins now. Any thread may end it."""
@@ -33,32 +30,19 @@ class Range:
     def __init__(self, title: str, inputs: Sequence[torch.Tensor]) -> None:
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
-        self._record: Any
+        record: Any
         try:
-            self._record = _RecordFunctionFast(title, list(inputs))
+            record = _RecordFunctionFast(title, list(inputs))
         except TypeError:  # a torch whose ranges have no inputs
-            self._record = torch.autograd.profiler.record_function(title)
-        self._record.__enter__()
+            record = torch.autograd.profiler.record_function(title)
+        self._end: EndOfRange | None = EndOfRange(record)
 
     def end(self) -> None:
-        """Ends the range, and returns when it has ended. Further calls have no effect."""
-        if self._record is None:
-            return
-        if threading.get_ident() == self._thread:
-            with contextlib.suppress(RuntimeError):  # at the interpreter's exit no thread can begin
-                _other_thread().submit(self._end).result()
-        self._end()
+        """Ends the range. Further calls have no effect.
 
-    def _end(self) -> None:
+        On the thread that has begun it, returns when the profiler has the end: it may stop next.
+        """
         with self._lock:
-            record, self._record = self._record, None
-            if record is not None:
-                record.__exit__(None, None, None)
-
-
-def _other_thread() -> ThreadPoolExecutor:
-    global _ending
-    with _lock:
-        if _ending is None:
-            _ending = ThreadPoolExecutor(1, "dabke profile")
-        return _ending
+            end, self._end = self._end, None
+        if end is not None:
+            end.come(is_waited_for=threading.get_ident() == self._thread)
