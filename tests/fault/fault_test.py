@@ -9,6 +9,7 @@ import unittest
 
 import job as jobs
 import judge as judges
+import moments
 import plan as plans
 import summary
 import wire
@@ -226,12 +227,57 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(judges.blamed_in(told, 2), [0, 1])
 
 
+class TheMoments(unittest.TestCase):
+    """Rank 0 sends message 3 to rank 1, which waits for it."""
+
+    JOURNAL = (
+        (1.0, 1, "message 3 submitted"),
+        (1.2, 0, "message 3 submitted"),
+        (1.5, 0, "message 3 ended"),
+        (1.7, 1, "message 3 ended"),
+        (1.1, 2, "message 4 submitted"),
+    )
+
+    def phases(self, rank, at, until=None, journal=JOURNAL):
+        """The phases that a fault of the rank hits."""
+        notes = moments.Notes(journal)
+        return [
+            phase for phase in moments.PHASES if notes.were_hit(phase, 3, rank, at, until if until else at)
+        ]
+
+    def test_each_phase_is_the_time_between_two_notes(self):
+        moving = [moments.MOVING, moments.STAGED]
+        self.assertEqual(self.phases(0, 0.9), [])
+        self.assertEqual(self.phases(0, 1.1), [moments.AWAITED, moments.QUESTION])
+        self.assertEqual(self.phases(1, 1.1), [moments.ANNOUNCED, moments.QUESTION])
+        self.assertEqual(self.phases(0, 1.3), moving)
+        self.assertEqual(self.phases(1, 1.6), [moments.HALF_DONE])
+        self.assertEqual(self.phases(1, 1.8), [])
+
+    def test_a_rank_that_is_stopped_and_killed_is_killed_when_the_other_end_has_completed(self):
+        self.assertIn(moments.HALF_DONE, self.phases(1, 1.1, 1.6))
+        self.assertNotIn(moments.HALF_DONE, self.phases(1, 1.1, 1.3))
+
+    def test_data_has_moved_only_in_part_where_the_receiver_has_failed(self):
+        for arrived, hits in ((0, False), (1, True), (999, True), (1000, False)):
+            journal = [*self.JOURNAL[:2], (1.9, 1, f"message 3 arrived {arrived}")]
+            self.assertEqual(moments.MOVING in self.phases(0, 1.3, journal=journal), hits)
+
+    def test_only_faults_in_the_phases_of_messages_can_miss_them(self):
+        missed = plans.Fault(1, moments.HALF_DONE, 3, 0, "kill", plans.DEATH, "kill", point="ended")
+        verdict = judges.judge(plan(missed), outcome(GOOD))
+        self.assertEqual((verdict.struck, verdict.hit), ([missed], []))
+        verdict = judges.judge(plan(KILL), outcome(GOOD))
+        self.assertEqual((verdict.struck, verdict.hit), ([KILL], [KILL]))
+
+
 class ThePlans(unittest.TestCase):
     def test_a_seed_is_a_plan(self):
         worker = plans.Worker(str(BUILD / "tests" / "storm" / "storm_worker"))
-        texts = [str(plans.plan_of(seed, worker)) for seed in range(1, 41)]
+        seeds = [*range(1, 41), *filter(plans.is_of_messages, range(41, 321))]
+        texts = [str(plans.plan_of(seed, worker)) for seed in seeds]
         self.assertEqual(texts[6], str(plans.plan_of(7, worker)))
-        self.assertEqual(len(set(texts)), 40)
+        self.assertEqual(len(set(texts)), len(seeds))
         for phase in plans.PHASES:
             self.assertTrue(any(phase in text for text in texts), phase)
 
@@ -245,20 +291,20 @@ class ThePlans(unittest.TestCase):
 
     def test_the_summary_counts_what_struck(self):
         row = {
-            "faults": [["kill", "join", True], ["stop", "join", False]],
+            "faults": [["kill", "join", True, True], ["stop", "join", False, False]],
             "failures": [],
             "start": "hosts",
             "know": {"0": 0.5},
             "know in init": {},
         }
         one = {
-            "faults": [["kill", "join", True]],
+            "faults": [["kill", "join", True, False]],
             "failures": [],
             "start": "hosts",
             "know": {"0": 0.25, "2": 0.3},
             "know in init": {},
         }
-        self.assertIn("| kill | join | 2 | 0 | 0.30 s |  |", summary.table([row, one]))
+        self.assertIn("| kill | join | 2 | 1 | 0 | 0.30 s |  |", summary.table([row, one]))
 
 
 class TheWire(unittest.TestCase):

@@ -148,6 +148,10 @@ class Job:
         }
         if plan.devices:
             own["STORM_DEVICES"] = "1"
+        if plan.messages:
+            own["STORM_MESSAGES"] = "1"
+        if plan.forbids_reads:
+            own["STORM_FORBID_READS"] = "1"
         if plan.python:
             own |= {"STORM_WORKER": self.hand, "PYTHONPATH": str(self.python_build / "bindings" / "python")}
         if plan.start == "processes":

@@ -5,6 +5,7 @@ import signal
 from dataclasses import dataclass, field
 
 import job as jobs
+import moments
 from plan import DEATH, FAILURE, NOTHING, SILENCE
 
 DEATH_SECONDS = 2.0  # survivors must report a death within this time
@@ -15,6 +16,7 @@ SILENCE_SECONDS = jobs.PEER_TIMEOUT_SECONDS + 3.0  # 1 to the next empty message
 class Verdict:
     failures: list = field(default_factory=list)
     struck: list = field(default_factory=list)  # the faults that struck
+    hit: list = field(default_factory=list)  # those that struck in their phase
     know_seconds: dict = field(default_factory=dict)  # {rank: time after the first fault that may end a job}
     # The same for ranks that waited in init for a rank that never came.
     init_seconds: dict = field(default_factory=dict)
@@ -64,6 +66,13 @@ class Judge:
             if text.startswith("fault "):
                 self.struck_at.setdefault(int(text.split()[1]), at)
         self.verdict.struck = [plan.faults[number] for number in sorted(self.struck_at)]
+        notes = moments.Notes(outcome.journal)
+        self.verdict.hit = [
+            fault
+            for number, at in self.struck_at.items()
+            if (fault := plan.faults[number]).phase not in moments.PHASES
+            or notes.were_hit(fault.phase, fault.nth, fault.rank, at, at + fault.seconds)
+        ]
         self.dead = {fault.rank for fault in self.verdict.struck if fault.effect == DEATH}
         # The ranks that may fail, or may be away for so long that the others go on.
         self.free = {

@@ -5,9 +5,20 @@ import re
 import subprocess
 from dataclasses import dataclass, field
 
+import moments
+
 MOST_TRIES = 50
 # The phases have the names of the summary; a phase occurs where the storm's program has its point.
-PHASES = ["init", "first steps", "steady state", "join", "process sets", "shutdown", "throughout"]
+PHASES = [
+    "init",
+    "first steps",
+    "steady state",
+    "join",
+    "process sets",
+    "shutdown",
+    "throughout",
+    *moments.PHASES,
+]
 POINTS = {"init": "init", "join": "join", "process sets": "change", "shutdown": "leave"}
 FIRST_STEPS = 2
 
@@ -16,6 +27,7 @@ FIRST_STEPS = 2
 NOTHING, DEATH, SILENCE, FAILURE = "nothing", "death", "silence", "failure"
 SHORT_STOP_SECONDS, SHORT_CUT_SECONDS = 1.0, 0.3
 LONG_SECONDS = 6.0
+STOP_BEFORE_KILL_SECONDS = 0.1
 FROM_THE_BEGINNING = ("full disk",)
 
 
@@ -23,19 +35,20 @@ FROM_THE_BEGINNING = ("full disk",)
 class Fault:
     rank: int
     phase: str
-    nth: int  # the number of the rank's visit to the phase's point
+    nth: int  # the number of the rank's visit to the phase's point, or the number of the message
     delay_us: int  # the delay after that visit
     kind: str  # as named in the summary
     effect: str  # the worst possible effect
     action: str = ""  # as in STORM_FAULTS; empty: the fault is there from the beginning
     argument: str = ""
     seconds: float = 0  # the duration
+    point: str = ""  # the point, if the phase has several
 
     def line(self):
         """The fault's line in STORM_FAULTS."""
         if not self.action:
             return f"{self.rank} never 0 0 kill"
-        point = POINTS.get(self.phase, "step")
+        point = self.point or POINTS.get(self.phase, "step")
         return f"{self.rank} {point} {self.nth} {self.delay_us} {self.action} {self.argument}".rstrip()
 
     def __str__(self):
@@ -58,15 +71,19 @@ class Plan:
     wires: dict = field(default_factory=dict)  # {host: faults of its wire}
     python: bool = False  # the ranks are Python programs
     devices: bool = False  # some tensors are on CUDA devices of the double
+    messages: bool = False  # the program has timed messages, and its faults come in their phases
+    forbids_reads: bool = False  # the ranks may not read the memory of other processes
 
     def __str__(self):
         where = f" on hosts {self.places}" if self.places else ""
         kind = "Python ranks" if self.python else "ranks"
-        devices = ", some tensors on devices" if self.devices else ""
+        more = ", some tensors on devices" if self.devices else ""
+        if self.messages:
+            more += ", timed messages" + (", no reads of other processes" if self.forbids_reads else "")
         return "; ".join(
             [
                 f"{self.ranks} {kind} by {self.start}{where}, {self.operations}, "
-                f"storm program {self.program}{devices}",
+                f"storm program {self.program}{more}",
                 *map(str, self.faults),
             ]
         )
@@ -87,14 +104,14 @@ class Worker:
     def __init__(self, *command):
         self.command = list(command)
 
-    def _said(self, what, program, steady):
+    def _said(self, what, program, steady, **more):
         done = subprocess.run(
             [*self.command, what, str(program)],
             check=True,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            env={"STORM_STEADY": str(steady)},
+            env={"STORM_STEADY": str(steady), **more},
         )
         return done.stdout.split("\n")
 
@@ -117,6 +134,15 @@ class Worker:
             points.setdefault(int(rank), {})[point] = int(count)
         return points
 
+    def messages(self, program, steady):
+        """Returns the timed messages of the program."""
+        lines = self._said("--messages", program, steady, STORM_MESSAGES="1")
+        rows = [[int(word) for word in line.split()] for line in lines if line]
+        return [
+            moments.Message(number, sender, receiver, bool(late), size_bytes, bool(from_any), bool(met))
+            for number, sender, receiver, late, size_bytes, from_any, met in rows
+        ]
+
 
 def is_of_python(seed):
     return random.Random(f"python {seed}").random() < 0.1
@@ -126,14 +152,23 @@ def is_on_devices(seed):
     return not is_of_python(seed) and random.Random(f"devices {seed}").random() < 0.2
 
 
+def is_of_messages(seed):
+    return (
+        not is_of_python(seed)
+        and not is_on_devices(seed)
+        and random.Random(f"messages {seed}").random() < 0.25
+    )
+
+
 def plan_of(seed, worker):
     """Returns the plan of a seed. `worker` must be the one for that seed."""
     draw = random.Random(f"fault {seed}")
     steady = draw.randint(5, 25)
+    wants_hosts = is_of_messages(seed) and draw.random() < 0.4
     for attempt in range(MOST_TRIES):
         program = seed * MOST_TRIES + attempt
         ranks, start, each, knobs = worker.shown(program, steady)
-        if ranks > 1:
+        if ranks > 1 and (not wants_hosts or start == "dabkerun" and 0 < each < ranks):
             break
     places = []
     if start == "dabkerun":
@@ -162,7 +197,17 @@ def plan_of(seed, worker):
         operations,
         python=is_of_python(seed),
         devices=is_on_devices(seed),
+        messages=is_of_messages(seed),
     )
+    if plan.messages:
+        # Only shared memory has copies that can be staged. MPICH aborts if its own reads are refused.
+        is_shared = not re.search(r"\b(tcp|gloo|mpi)/", plan.operations)
+        forbids_reads = draw.random() < 0.5
+        plan.forbids_reads = forbids_reads and is_shared and plan.start not in ("mpich", "openmpi")
+        messages = worker.messages(program, steady)
+        for _ in range(draw.choices([1, 2], [85, 15])[0]):
+            add_message_fault(draw, plan, messages)
+        return plan
     points = worker.points(program, steady)
     for _ in range(draw.choices([1, 2, 3], [70, 20, 10])[0]):
         add_fault(draw, plan, points)
@@ -227,10 +272,55 @@ def add_fault(draw, plan, points):
     plan.faults.append(Fault(rank, phase, nth, delay_us, kind, **form_of(draw, plan, rank, kind)))
 
 
+def add_message_fault(draw, plan, messages):
+    kinds = {"kill": 6, "stop and kill": 3, "stop": 4}
+    if plan.places:
+        kinds |= {"link down and up": 6}
+    kind = draw.choices(list(kinds), list(kinds.values()))[0]
+    other = moments.MOVING if plan.forbids_reads else moments.STAGED
+    left_out = {other}
+    if not plan.places and not re.search(r"\b(tcp|mpi)/", plan.operations):
+        # In shared memory and over Gloo, a send waits until its receiver takes part.
+        left_out.add(moments.HALF_DONE)
+    phases = [
+        phase for phase in moments.PHASES if phase not in left_out and any(one.has(phase) for one in messages)
+    ]
+    phase = draw.choice(phases)
+    message = draw.choice([one for one in messages if one.has(phase)])
+    rank, point, delay_us = moments.aim(draw, phase, message)
+    if phase == moments.HALF_DONE:
+        # The receiver is stopped after its submission, and before the late sender's.
+        stop = {"action": "stop", "argument": "0.2", "seconds": 0.2}
+        if kind == "stop and kill":
+            rank, point, delay_us = message.receiver, "announced", 10_000
+        else:
+            plan.faults.append(
+                Fault(
+                    message.receiver,
+                    moments.ANNOUNCED,
+                    message.number,
+                    10_000,
+                    "stop",
+                    NOTHING,
+                    **stop,
+                    point="announced",
+                )
+            )
+    form = form_of(draw, plan, rank, kind)
+    plan.faults.append(Fault(rank, phase, message.number, delay_us, kind, **form, point=point))
+
+
 def form_of(draw, plan, rank, kind):
     """Returns the remaining members of the fault: its action and its possible effect."""
     if kind == "kill":
         return {"effect": DEATH, "action": "kill"}
+    if kind == "stop and kill":
+        return {
+            "effect": DEATH,
+            "action": "stop-and-kill",
+            "argument": str(STOP_BEFORE_KILL_SECONDS),
+            "seconds": STOP_BEFORE_KILL_SECONDS,
+        }
     if kind == "memory limit":
         return {
             "effect": DEATH,

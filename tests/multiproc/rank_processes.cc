@@ -38,11 +38,17 @@ pid_t spawn(std::string program, std::string argument, const std::vector<std::st
 
 }  // namespace
 
-RankProcesses::RankProcesses(int size, const std::string& what) {
+RankProcesses::RankProcesses(int size, const std::string& what)
+    : RankProcesses(size, RANK_WORKER, what, {}) {}
+
+RankProcesses::RankProcesses(int size, const std::string& program, const std::string& what,
+                             const std::vector<std::string>& environment) {
   for (int rank = 0; rank < size; ++rank) {
-    start(RANK_WORKER, what,
-          {"DABKE_RANK=" + std::to_string(rank), "DABKE_SIZE=" + std::to_string(size),
-           "DABKE_RENDEZVOUS=file:" + place_.path()});
+    std::vector<std::string> own = {"DABKE_RANK=" + std::to_string(rank),
+                                    "DABKE_SIZE=" + std::to_string(size),
+                                    "DABKE_RENDEZVOUS=file:" + place_.path()};
+    own.insert(own.end(), environment.begin(), environment.end());
+    start(program, what, own);
   }
 }
 

@@ -17,6 +17,9 @@ class RankProcesses {
   RankProcesses() = default;
   /// A job whose ranks meet in a directory.
   RankProcesses(int size, const std::string& what);
+  /// The same with another program, and with this environment for each rank.
+  RankProcesses(int size, const std::string& program, const std::string& what,
+                const std::vector<std::string>& environment);
   /// Kills the ranks that still run.
   ~RankProcesses();
 

@@ -28,6 +28,9 @@ struct Fault {
   std::string point, action, argument;
 };
 
+constexpr std::chrono::seconds kNoteLimit{1};
+constexpr std::chrono::microseconds kNotePause{50};
+
 struct FaultState {
   int rank = 0;
   int journal = -1;
@@ -36,6 +39,7 @@ struct FaultState {
   std::vector<Fault> faults;
   int times[std::size(kPoints)] = {};
   std::atomic<bool> has_lost = false;
+  std::string notes;  // of all ranks, as far as this rank has read the journal
 };
 FaultState& fault_state() {
   static FaultState& one = *new FaultState;  // threads may end after main
@@ -111,6 +115,10 @@ void strike(const Fault& fault, std::size_t number, pid_t victim) {
     ::kill(victim, SIGSTOP);
     sleep_for(std::atof(fault.argument.c_str()));
     ::kill(victim, SIGCONT);
+  } else if (fault.action == "stop-and-kill") {
+    ::kill(victim, SIGSTOP);
+    sleep_for(std::atof(fault.argument.c_str()));
+    ::kill(victim, SIGKILL);
   } else if (fault.action == "files") {
     limit_files(victim, std::atoi(fault.argument.c_str()));
   } else if (fault.action == "garbage") {
@@ -140,7 +148,7 @@ bool open_journal(int rank) {
   if (journal.empty()) return false;
   FaultState& here = fault_state();
   here.rank = rank;
-  here.journal = ::open(journal.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  here.journal = ::open(journal.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (here.journal < 0) wrong("cannot write its journal to " + journal);
   here.faults = faults_of(setting("STORM_FAULTS"));
   return true;
@@ -157,6 +165,10 @@ bool is_loss(dabke_status status) {
     case DABKE_ERROR_TRANSPORT: return true;
     default: return false;
   }
+}
+
+bool is_due(const Fault& fault, Point point, int nth) {
+  return fault.rank == fault_state().rank && fault.point == name_of(point) && fault.nth == nth;
 }
 
 /// True for later errors of calls after the job has ended: for example, a new process set has no id.
@@ -178,6 +190,10 @@ const char* name_of(Point point) {
     case Point::change: return "change";
     case Point::join: return "join";
     case Point::leave: return "leave";
+    case Point::awaited: return "awaited";
+    case Point::announced: return "announced";
+    case Point::moving: return "moving";
+    case Point::ended: return "ended";
   }
   return "?";
 }
@@ -219,16 +235,22 @@ void prepare_faults(int rank) {
   here.from_hand = answers[0];
 }
 
-void reached(Point point) {
+void reached(Point point) { reached(point, fault_state().times[static_cast<int>(point)]++); }
+
+bool has_fault_at(Point point, int number) {
+  return std::ranges::any_of(fault_state().faults,
+                             [&](const Fault& fault) { return is_due(fault, point, number); });
+}
+
+void reached(Point point, int number) {
   FaultState& here = fault_state();
-  const int nth = here.times[static_cast<int>(point)]++;
   if (here.to_hand < 0) return;
   for (std::size_t i = 0; i < here.faults.size(); ++i) {
     const Fault& fault = here.faults[i];
-    if (fault.rank != here.rank || fault.point != name_of(point) || fault.nth != nth) continue;
-    auto number = static_cast<std::uint8_t>(i);
-    bool comes = ::write(here.to_hand, &number, 1) == 1;
-    if (fault.action == "garbage") comes = comes && ::read(here.from_hand, &number, 1) == 1;
+    if (!is_due(fault, point, number)) continue;
+    auto which = static_cast<std::uint8_t>(i);
+    bool comes = ::write(here.to_hand, &which, 1) == 1;
+    if (fault.action == "garbage") comes = comes && ::read(here.from_hand, &which, 1) == 1;
     if (!comes) wrong("its faults do not come any more");
   }
 }
@@ -255,6 +277,22 @@ void note(const std::string& text) {
       std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count()) + " " +
       std::to_string(fault_state().rank) + " " + text + "\n";
   if (::write(fault_state().journal, line.data(), line.size()) < 0) std::_Exit(4);
+}
+
+void wait_for_note(int rank, const std::string& text) {
+  FaultState& here = fault_state();
+  if (here.journal < 0) return;
+  const std::string line = " " + std::to_string(rank) + " " + text + "\n";
+  const auto deadline = std::chrono::steady_clock::now() + kNoteLimit;
+  while (here.notes.find(line) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+    char more[4096];
+    const ssize_t count = ::pread(here.journal, more, sizeof more, static_cast<off_t>(here.notes.size()));
+    if (count > 0) {
+      here.notes.append(more, static_cast<std::size_t>(count));
+    } else {
+      std::this_thread::sleep_for(kNotePause);
+    }
+  }
 }
 
 void run_again(const Program& program, int rank) {

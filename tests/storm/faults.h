@@ -5,9 +5,11 @@
 //   STORM_JOURNAL  the file to which all ranks of the job append a line for each fact that a campaign needs.
 //                  Only with a journal may calls fail because a rank was lost.
 //   STORM_FAULTS   one fault a line: RANK POINT NTH DELAY_US ACTION [ARGUMENT]. It comes after the delay,
-//                  once that rank has reached the point for the NTH time (from 0 on). Actions:
+//                  once that rank has reached the point for the NTH time (from 0 on). At a point of
+//                  a message, NTH is the number of the message. Actions:
 //                    kill          SIGKILL
 //                    stop SECONDS  SIGSTOP, later SIGCONT
+//                    stop-and-kill SECONDS  SIGSTOP, later SIGKILL
 //                    files N       its descriptors are limited to N more than it has
 //                    garbage N     N random bytes into each of its connections; the rank waits until they are
 //                                  sent, so that they come between two messages
@@ -24,10 +26,22 @@
 namespace storm {
 
 /// The points of a rank's program.
-enum class Point { init, step, change, join, leave };
+enum class Point {
+  init,
+  step,
+  change,
+  join,
+  leave,
+  // The points of a timed message:
+  awaited,    // the other end waits, and this end has not submitted yet
+  announced,  // this end has submitted, and the other end has not
+  moving,     // both ends have submitted
+  ended,      // this end has completed
+};
+/// The points that a rank reaches a known number of times.
 constexpr Point kPoints[] = {Point::init, Point::step, Point::change, Point::join, Point::leave};
 const char* name_of(Point point);
-/// The number of times that a rank reaches a point.
+/// The number of times that a rank reaches one of kPoints.
 int count_of(const Program& program, Point point, int rank);
 
 /// Forks the striking process, so call it before the process has a second thread.
@@ -37,6 +51,10 @@ void prepare_faults(int rank);
 [[noreturn]] void strike_parent(int rank);
 /// Only the main thread calls this.
 void reached(Point point);
+/// The same for a point of the timed message of this number.
+void reached(Point point, int number);
+/// True if a fault comes when this rank reaches that point of the message.
+bool has_fault_at(Point point, int number);
 
 /// True if there is an excuse for the unexpected end of a call: a rank is lost, or was
 /// lost before. Any thread may call it.
@@ -48,6 +66,8 @@ bool has_lost();
 
 /// Writes a line to the journal.
 void note(const std::string& text);
+/// Waits until that rank has written that line, or for a second. Only the main thread calls this.
+void wait_for_note(int rank, const std::string& text);
 
 /// The ranks that are left run another job, in which every sum must be right.
 void run_again(const Program& program, int rank);

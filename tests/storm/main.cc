@@ -4,10 +4,13 @@
 //   storm_worker --plan SEED   prints how the job must be started
 //   storm_worker --show SEED   prints the whole program
 //   storm_worker --points SEED prints how often each rank reaches each point, for tests/fault
+//   storm_worker --messages SEED  prints the timed messages, for tests/fault
 //   storm_worker --hand RANK   strikes the rank that has started it, which is a process of another kind
 //
 // Environment:
 //   STORM_DEVICES   1: some of the tensors are on fake CUDA devices
+//   STORM_MESSAGES  1: the program has timed messages (timed_messages.h)
+//   STORM_FORBID_READS  1: the rank may not read the memory of other processes
 //   STORM_PATIENCE  seconds without any progress that count as a hang (60)
 //   STORM_MISTAKE   what the last rank does wrong on purpose, "value" or "stop"
 //   STORM_STEADY    how often the last phase of each epoch is repeated
@@ -26,6 +29,8 @@
 #include "refusals.h"
 #include "report.h"
 #include "scratch.h"
+#include "tests/forbid_remote_reads.h"
+#include "timed_messages.h"
 
 namespace storm {
 namespace {
@@ -45,6 +50,20 @@ void print_points(const Program& program) {
   for (int rank = 0; rank < program.ranks; ++rank) {
     for (const Point point : kPoints)
       std::printf("%d %s %d\n", rank, name_of(point), count_of(program, point, rank));
+  }
+}
+
+void print_messages(const Program& program) {
+  for (const Epoch& epoch : program.epochs) {
+    Ranks connected[kMostRanks] = {};
+    for (const auto& [number, call, is_sender_late] : epoch.messages) {
+      const Tensor& tensor = call.tensors[0];
+      const auto bytes = elements_of(tensor.shape) * static_cast<std::int64_t>(size_of(tensor.dtype));
+      const bool have_met = has(connected[call.root], call.to);
+      std::printf("%d %d %d %d %lld %d %d\n", number, call.root, call.to, is_sender_late ? 1 : 0,
+                  static_cast<long long>(bytes), call.is_from_any ? 1 : 0, have_met ? 1 : 0);
+      for (const int end : {call.root, call.to}) connected[end] |= call.takers;
+    }
   }
 }
 
@@ -86,6 +105,8 @@ int run(const Program& program) {
   const int rank = number_in({"DABKE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}, 0);
   set_speaker(program.seed, rank);
   prepare_faults(rank);
+  if (number_in({"STORM_FORBID_READS"}, 0) != 0 && !dabke::test::forbid_remote_reads())
+    wrong("has no filters of system calls");
   if (program.device_percent != 0) load_doubles();
   start_watchdog(number_in({"STORM_PATIENCE"}, 60));
   if (program.ranks_per_host != 0)
@@ -113,14 +134,16 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::string first = argv[1];
   if (first == "--hand" && argc > 2) storm::strike_parent(std::atoi(argv[2]));
-  const bool asks = first == "--plan" || first == "--show" || first == "--points";
+  const bool asks = first == "--plan" || first == "--show" || first == "--points" || first == "--messages";
   if (asks && argc < 3) return 2;
   const int steady = storm::number_in({"STORM_STEADY"}, 0);
   storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10), steady);
   if (storm::number_in({"STORM_DEVICES"}, 0) != 0) storm::place_on_devices(program);
+  if (storm::number_in({"STORM_MESSAGES"}, 0) != 0) storm::add_messages(program);
   if (const char* without = std::getenv("STORM_WITHOUT")) storm::reduce(program, without);
   if (first == "--plan") return storm::print_plan(program), 0;
   if (first == "--points") return storm::print_points(program), 0;
+  if (first == "--messages") return storm::print_messages(program), 0;
   if (first == "--show") return storm::print_program(program), 0;
   return storm::run(program);
 }

@@ -218,6 +218,19 @@ std::string Oracle::check(std::size_t tensor, int rank, const std::byte* got) co
   return {};
 }
 
+int Oracle::arrived_permille(std::size_t tensor, int rank, const std::byte* got) const {
+  const Dtype dtype = call_.tensors[tensor].dtype;
+  const auto count = static_cast<std::uint64_t>(elements_of(input_shape(tensor, rank)));
+  std::uint64_t arrived = 0, seen = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Bits sent = input(tensor, call_.root, i);
+    if (sent == input(tensor, rank, i)) continue;  // equal before and after
+    ++seen;
+    if (load(dtype, got + i * size_of(dtype)) == sent) ++arrived;
+  }
+  return seen == 0 ? 0 : static_cast<int>(arrived * 1000 / seen);
+}
+
 std::string Oracle::check_input(std::size_t tensor, int rank, const std::byte* got) const {
   const Dtype dtype = call_.tensors[tensor].dtype;
   const auto count = static_cast<std::uint64_t>(elements_of(input_shape(tensor, rank)));

@@ -32,6 +32,8 @@ class Oracle {
   std::string check(std::size_t tensor, int rank, const std::byte* got) const;
   /// Returns "" if the input is still as fill() made it.
   std::string check_input(std::size_t tensor, int rank, const std::byte* got) const;
+  /// How many of a thousand elements of a message its receiver has in `got`, which fill() had filled.
+  int arrived_permille(std::size_t tensor, int rank, const std::byte* got) const;
 
  private:
   Bits input(std::size_t tensor, int rank, std::uint64_t element) const;

@@ -57,8 +57,12 @@ class Part {
   void submit(bool may_block);
   /// Polls the call, or waits for a moment.
   void glance(Random& random);
+  /// Waits until the call has ended. Call it after a submission that was accepted.
+  dabke_status wait();
   /// Waits until the call has ended, and checks everything.
   void finish();
+  /// How many of a thousand elements of a receive have come, also if it has failed.
+  int arrived_permille() const;
   bool has_callback() const { return called_ != nullptr; }
   /// Checks that the callback was called once. Call it after the job.
   void check_callback() const;
@@ -76,7 +80,6 @@ class Part {
   bool has_outputs() const;
   bool can_block() const;
   void wait_on_stream();
-  dabke_status wait();
   dabke_status wait_for_callback();
   void check_fences() const;
   void check_outputs();

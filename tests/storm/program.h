@@ -121,6 +121,17 @@ struct Phase {
   int refusals = 0;  // calls with bad arguments
 };
 
+/// A message of which one end comes late: it submits when the other end already waits. So a fault
+/// can come at a known moment of the message.
+struct TimedMessage {
+  int number = 0;  // unique in the program
+  Call call;
+  bool is_sender_late = false;
+
+  int late() const { return is_sender_late ? call.root : call.to; }
+  int early() const { return is_sender_late ? call.to : call.root; }
+};
+
 struct Epoch {
   std::map<std::string, std::string> knobs;  // without DABKE_
   bool knobs_in_options = false;             // instead of the environment
@@ -128,7 +139,8 @@ struct Epoch {
   std::vector<Set> sets;                     // all sets ever; the first is the world
   int static_sets = 0;                       // sets of dabke_init_options, which follow the world
   std::vector<Phase> phases;
-  std::vector<Call> leftovers;  // calls that are pending when the job ends
+  std::vector<TimedMessage> messages;  // after the phases, one after the other
+  std::vector<Call> leftovers;         // calls that are pending when the job ends
 };
 
 struct Program {

@@ -13,6 +13,7 @@
 #include "generate_calls.h"
 #include "refusals.h"
 #include "scratch.h"
+#include "timed_messages.h"
 
 namespace storm {
 namespace {
@@ -42,6 +43,7 @@ void Rank::run() {
   if (!init()) return;
   for (std::size_t i = 0; i < here_.epoch.phases.size() && !has_lost(); ++i)
     run_phase(here_.epoch.phases[i], i);
+  for (auto& part : run_messages(here_)) done_.push_back(std::move(part));
   Random random(hash(here_.program.seed, here_.rank, 1));
   finish_kept(nullptr, random);
   shut_down();
