@@ -89,10 +89,14 @@ Status SingleCopy::read(const Batch& batch, const std::byte* table) const {
   std::memcpy(&source, table, sizeof source);
   table += sizeof source;
   const auto pid = static_cast<pid_t>(source.pid);
-  std::uint64_t number = 0;
-  const iovec to_number{&number, sizeof number}, from_number{as_address(source.address), sizeof number};
-  if (source.number == 0 || !read_from(pid, {&to_number, 1}, {&from_number, 1}) || number != source.number)
-    return {Code::unsupported, "cannot read the memory of the root"};
+  const auto check_source = [&]() -> Status {
+    std::uint64_t number = 0;
+    const iovec to_number{&number, sizeof number}, from_number{as_address(source.address), sizeof number};
+    if (source.number == 0 || !read_from(pid, {&to_number, 1}, {&from_number, 1}) || number != source.number)
+      return {Code::unsupported, "cannot read the memory of the root"};
+    return {};
+  };
+  DABKE_RETURN_IF_ERROR(check_source());
 
   std::vector<iovec> to, from;
   std::size_t gathered = 0;
@@ -119,7 +123,9 @@ Status SingleCopy::read(const Batch& batch, const std::byte* table) const {
       if (gathered == kBytesOfCall || to.size() == kPiecesOfCall) DABKE_RETURN_IF_ERROR(read_gathered());
     }
   }
-  return read_gathered();
+  DABKE_RETURN_IF_ERROR(read_gathered());
+  // If the root has died meanwhile, its number may belong to another process by now.
+  return check_source();
 }
 
 }  // namespace dabke::ops
