@@ -13,7 +13,7 @@ usage: tests/fuzz/run.sh HOURS [TARGET...]     for so long each (0.5 is half an 
        tests/fuzz/run.sh --replay TARGET FILE  once, with the input that crashed it
        tests/fuzz/run.sh --corpus              writes the seeds of decode, negotiator, records and
                                                shm_agreement again
-       tests/fuzz/run.sh --slice PROGRAM       for 20 seconds, as CI does
+       tests/fuzz/run.sh --slice PROGRAM       for 10 seconds, as CI does
 
 The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages
 clang-14 and libclang-rt-14-dev). New inputs of a target are kept in BUILD/fuzz/TARGET/corpus, where the next
@@ -67,7 +67,7 @@ case ${1:-} in
     # finding is due to a change of the code.
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
-    if fuzz_for 20 "$2" "$dir" -seed=1; then exit 0; fi
+    if fuzz_for 10 "$2" "$dir" -seed=1; then exit 0; fi
     for crash in "$dir"/*-*; do
       [[ -f $crash ]] || continue
       echo "$(basename "$crash"), in base64:"

@@ -1,5 +1,8 @@
 """Ranges of PyTorch's profiler for pending operations: from their submission until they have completed.
 
+The profiler takes the end of a range only on a thread that has its state. Torch gives that state to the
+callback of a future that ends the range (``record_function._call_end_callbacks_on_future``).
+
 The module works only while a profiler records. One thread then watches all operations, because they may
 complete in another order than that of their submission.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import threading
 from typing import Any
 
@@ -15,7 +19,7 @@ import torch
 
 from .. import _core
 
-__all__ = ["is_recorded", "record"]
+__all__ = ["begin", "end", "has_shapes", "is_recorded", "record"]
 
 # The largest delay of a range's end while an earlier operation is pending.
 _PAUSE_SECONDS = 0.0005
@@ -25,17 +29,64 @@ _under_way: list[tuple[_core.Handle, Any]] = []  # a handle, and the future whos
 _watcher: threading.Thread | None = None
 _ends = False
 
+_stopping = threading.Lock()  # no range ends while the profiler stops
+_open: dict[int, Any] = {}  # the futures of ranges that have not ended, by their ids
+_has_shapes = False
+
 
 def is_recorded() -> bool:
     return bool(torch._C._autograd._profiler_enabled())
 
 
-def record(handle: _core.Handle, title: str) -> None:
-    """Records a range from now until the operation has completed, with success or failure."""
-    global _watcher
+def has_shapes() -> bool:
+    """Returns True if the profiler that has started last records the shapes of inputs."""
+    return _has_shapes
+
+
+def begin(title: str) -> Any:
+    """Begins a range. Returns a future for ``end``."""
     future: Any = torch.futures.Future()
     with torch.autograd.profiler.record_function(title) as range_:
         range_._call_end_callbacks_on_future(future)
+    _open[id(future)] = future
+    return future
+
+
+def end(future: Any) -> None:
+    """Ends a range, from any thread. Further calls have no effect."""
+    with _stopping:
+        if _open.pop(id(future), None) is not None:
+            future.set_result(None)
+
+
+def _follow_the_profiler() -> None:
+    """Ends the open ranges before a profiler stops, which frees the memory into which an end is written."""
+    profiler: Any = torch.autograd.profiler
+    start, stop = profiler.profile._start_trace, profiler._disable_profiler
+
+    @functools.wraps(start)
+    def noted_start(self: Any) -> Any:
+        global _has_shapes
+        _has_shapes = bool(self.record_shapes)
+        return start(self)
+
+    @functools.wraps(stop)
+    def stop_after_ends(*arguments: Any) -> Any:
+        with _stopping:
+            while _open:
+                _open.popitem()[1].set_result(None)
+            return stop(*arguments)
+
+    profiler.profile._start_trace, profiler._disable_profiler = noted_start, stop_after_ends
+
+
+_follow_the_profiler()
+
+
+def record(handle: _core.Handle, title: str) -> None:
+    """Records a range from now until the operation has completed, with success or failure."""
+    global _watcher
+    future = begin(title)
     with _lock:
         _under_way.append((handle, future))
         if _watcher is None and not _ends:
@@ -54,7 +105,7 @@ def _watch() -> None:
                 _watcher = None
             oldest = _under_way[0][0] if _watcher is not None else None
         for future in ended:
-            future.set_result(None)
+            end(future)
         if oldest is None:
             return
         with contextlib.suppress(Exception):  # the thread that waits for the result gets its error

@@ -46,7 +46,6 @@ WAYS_TO_END = {
 }
 
 
-@ranges_have_inputs
 @pytest.mark.parametrize("way", WAYS_TO_END)
 def test_a_range_ends_before_what_follows(way):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
@@ -59,6 +58,21 @@ def test_a_range_ends_before_what_follows(way):
     assert len(ranges) == 2
     assert ranges[0].end <= found["first"].start <= ranges[1].start
     assert ranges[1].end <= found["second"].start
+
+
+def test_a_profile_may_stop_while_calls_are_pending(job):
+    for count in range(20):
+        tensors = [torch.ones(4) for _ in range(4)]
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            works = [dist.all_reduce(each, async_op=True) for each in tensors]
+            futures = [work.get_future() for work in works[count % 3 :]]
+        ranges = [each for each in profile.events() if each.name == "dabke:all_reduce"]
+        assert len(ranges) == 4
+        for future in futures:
+            future.wait()
+        for work, tensor in zip(works, tensors):
+            work.wait()
+            equal(tensor, torch.full((4,), float(job.size)))
 
 
 @ranges_have_inputs
