@@ -28,7 +28,7 @@ import torch.distributed as dist
 from ...errors import HorovodInternalError, MismatchError, StillPendingError
 from . import flight_file
 
-__all__ = ["GroupFacts", "Record", "dump", "end", "group_facts", "is_on", "note_failure", "record"]
+__all__ = ["GroupFacts", "Record", "dump", "end", "group_facts", "is_on", "note_failure", "poll", "record"]
 
 
 def _variable(default: str, *names: str) -> str:
@@ -122,7 +122,7 @@ def record(
     """Records a call that was just submitted, and returns its record.
 
     `sequence` counts the group's collectives, or its messages. The program's frame is found from `callers`
-    frames above on. If the record is not polled, the caller ends it with ``end``.
+    frames above on. If the record is not polled, the caller ends it with ``end`` or ``poll``.
     """
     frame: Any = sys._getframe(callers)
     while _is_between[frame.f_code.co_filename] and frame.f_back is not None:
@@ -153,6 +153,11 @@ def record(
         if len(_pending) > 1:
             _drop_ended(now_ns)
     return call
+
+
+def poll(call: list[Any]) -> None:
+    """Lets later calls find the end of a record that was not polled."""
+    _pending.append(call)
 
 
 def end(call: list[Any], sender: int | None) -> None:

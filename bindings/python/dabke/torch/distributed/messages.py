@@ -57,7 +57,9 @@ class _Waited:
     def wait(self) -> bool:
         try:
             self._handle.wait()
-        except Exception as error:
+        except BaseException as error:  # also one that interrupts the wait
+            if self._record is not None:
+                flight_recorder.poll(self._record)
             flight_recorder.note_failure(error)
             raise
         if self._record is not None:
