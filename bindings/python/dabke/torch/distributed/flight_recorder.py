@@ -124,7 +124,10 @@ def record(
     `sequence` counts the group's collectives, or its messages. The program's frame is found from `callers`
     frames above on. If the record is not polled, the caller ends it with ``end`` or ``poll``.
     """
-    frame: Any = sys._getframe(callers)
+    try:
+        frame: Any = sys._getframe(callers)
+    except ValueError:  # called by a thread of torch's, without a program
+        frame = sys._getframe()
     while _is_between[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     now_ns = time.time_ns()
