@@ -1,5 +1,6 @@
 """A wheel: its content, and that it works where only the wheel is installed."""
 
+import json
 import os
 import re
 import shutil
@@ -13,8 +14,8 @@ import pytest
 from conftest import ended
 
 ROOT = Path(__file__).resolve().parents[3]
-# The options of the tests' own build, so that the compiler's cache has all results.
-OPTIONS = ["buildtype=debugoptimized", "c_args=-g1", "cpp_args=-g1", "werror=true", "b_ndebug=false"]
+# Options that the wheel gets from the build under test. So the cache of the compiler has all results.
+OPTIONS = ("buildtype", "debug", "optimization", "c_args", "cpp_args", "werror", "b_ndebug")
 # The program prints in one write, with the line end: under mpirun, both ranks write into one pipe.
 PROGRAM = (
     "import array, dabke, sys\n"
@@ -22,6 +23,14 @@ PROGRAM = (
     'average = dabke.allreduce(array.array("d", [dabke.rank()])).tolist()\n'
     'sys.stdout.write(f"{average}\\n")\n'
 )
+
+
+def options_of(build):
+    for option in json.loads((build / "meson-info" / "intro-buildoptions.json").read_text()):
+        if option["name"] in OPTIONS:
+            value = option["value"]
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            yield f"{option['name']}={text.lower() if isinstance(value, bool) else text}"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,7 @@ def wheel(tmp_path_factory):
     scripts = os.path.dirname(sys.executable)
     # The wheel's build folder lies beside the build, so that relative paths, too, are those in the cache.
     built = Path(os.environ["DABKERUN"]).parents[1]
-    settings = [f"-Csetup-args=-D{option}" for option in OPTIONS]
+    settings = [f"-Csetup-args=-D{option}" for option in options_of(built)]
     done = ended(
         [
             sys.executable,
