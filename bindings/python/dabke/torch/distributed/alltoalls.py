@@ -1,8 +1,8 @@
 """A group's all_to_all, gather and scatter, which send data from each member to each other.
 
-They move any dtype. A small gather is an alltoall in which all rows go to the root, and a small scatter one
-in which only the root has rows. In large ones the root receives or sends a message for each member. That
-needs no copy of all tensors in one piece.
+They move any dtype. In a gather or scatter on the host, the root receives or sends a message for each member.
+That needs no copy of all tensors in one piece. On devices, a gather is an alltoall in which all rows go to
+the root, and a scatter one in which only the root has rows.
 """
 
 from __future__ import annotations
@@ -30,14 +30,6 @@ from .tensors import (
 from .work import Part, Work
 
 __all__ = ["Alltoalls"]
-
-
-# From this size of a member's tensor on, gather and scatter are messages.
-_LEAST_BYTES_OF_MESSAGES = 32 << 10
-
-
-def _goes_by_messages(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() >= _LEAST_BYTES_OF_MESSAGES
 
 
 class Alltoalls(Gathers):
@@ -116,10 +108,9 @@ class Alltoalls(Gathers):
         call = "gather"
         input = only_tensor(call, input_tensors)
         root = _root_of(opts, root)
-        if _goes_by_messages(input):
-            return self._work(
-                call, self._gather_messages(output_tensors, input, root), [input], opts, timeout
-            )
+        if input.is_cpu:
+            part = self._gather_messages(output_tensors, input, root, opts)
+            return self._work(call, part, [input], opts, timeout)
         count = input.numel()
         sent = [count if member == root else 0 for member in range(self._members)]
         if self._rank != root:
@@ -148,10 +139,11 @@ class Alltoalls(Gathers):
         output = only_tensor(call, output_tensors)
         root = _root_of(opts, root)
         inputs: Any = ()
-        if _goes_by_messages(output):
+        if output.is_cpu:
             if self._rank == root:
                 inputs = _list_of(call, input_tensors)
-            return self._work(call, self._scatter_messages(output, inputs, root), inputs, opts, timeout)
+            part = self._scatter_messages(output, inputs, root, opts)
+            return self._work(call, part, inputs, opts, timeout)
         target, finish = output_buffer(call, output)
         if self._rank == root:
             inputs = _list_of(call, input_tensors)
@@ -165,10 +157,11 @@ class Alltoalls(Gathers):
         part = self._alltoall(call, source, target, sent, wanted, 1, [output], finish, opts)
         return self._work(call, part, inputs, opts, timeout)
 
-    def _gather_messages(self, output_tensors: Any, input: torch.Tensor, root: int) -> Part:
+    def _gather_messages(self, output_tensors: Any, input: torch.Tensor, root: int, opts: Any) -> Part:
         call = "gather"
         if self._rank != root:
-            return Part(self._submit_messages(_core.send, call, root, {root: flattened(call, input)}), [])
+            memories = {root: flattened(call, input)}
+            return Part(self._submit_messages(_core.send, call, root, memories, opts), [])
         outputs = _list_of(call, output_tensors)
         self._check_count(call, "outputs", len(outputs))
         for each in outputs:
@@ -177,15 +170,16 @@ class Alltoalls(Gathers):
         targets = [output_buffer(call, each) for each in outputs]
         mine = flattened(call, input)
         memories = {member: memory for member, (memory, _) in enumerate(targets) if member != root}
-        handles = self._submit_messages(_core.recv, call, root, memories)
+        handles = self._submit_messages(_core.recv, call, root, memories, opts)
         _copy_own(targets[root][0], mine)
         return Part(handles, [outputs], all_of([finish for _, finish in targets]))
 
-    def _scatter_messages(self, output: torch.Tensor, inputs: Any, root: int) -> Part:
+    def _scatter_messages(self, output: torch.Tensor, inputs: Any, root: int, opts: Any) -> Part:
         call = "scatter"
         target, finish = output_buffer(call, output)
         if self._rank != root:
-            return Part(self._submit_messages(_core.recv, call, root, {root: target}), [output], finish)
+            handles = self._submit_messages(_core.recv, call, root, {root: target}, opts)
+            return Part(handles, [output], finish)
         self._check_count(call, "inputs", len(inputs))
         for each in inputs:
             _check_size(call, each, output.numel())
@@ -193,15 +187,16 @@ class Alltoalls(Gathers):
         sources = [flattened(call, each) for each in inputs]
         _copy_own(target, sources[root])
         memories = {member: memory for member, memory in enumerate(sources) if member != root}
-        return Part(self._submit_messages(_core.send, call, root, memories), [output], finish)
+        return Part(self._submit_messages(_core.send, call, root, memories, opts), [output], finish)
 
     def _submit_messages(
-        self, function: Submit, call: str, root: int, memories: dict[int, torch.Tensor]
+        self, function: Submit, call: str, root: int, memories: dict[int, torch.Tensor], opts: Any
     ) -> list[_core.Handle]:
         """Submits the messages of a call, by members. Together they are one call of the group's sequence."""
         name = self._names.of_messages_of(f"{call}.{root}")
+        waited = self._is_waited_for(opts)
         return [
-            self._submit_message(function, name, memory, member, in_sequence=True)
+            self._submit_message(function, name, memory, member, in_sequence=True, waited=waited)
             for member, memory in memories.items()
         ]
 

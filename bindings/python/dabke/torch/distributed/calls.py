@@ -130,6 +130,7 @@ class Calls:
         member: int | None,
         tag: int = 0,
         in_sequence: bool = False,
+        waited: bool = False,
     ) -> _core.Handle:
         """Submits one end of a message. The other end is a group rank; None for a receive from any member.
 
@@ -143,7 +144,7 @@ class Calls:
             options = self._message_options()
         else:
             options = options_of(self._set_now()).on_stream(stream_of(moved))
-        return function(name, descriptor_of(moved), rank, options, tag)
+        return function(name, descriptor_of(moved), rank, options, tag, None, waited and moved.is_cpu)
 
     def _message_options(self) -> _core.Options:
         """Returns the options of messages whose tensors are on the host, and which are in no sequence."""
