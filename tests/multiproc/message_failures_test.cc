@@ -84,8 +84,8 @@ class MessageRanks {
   RankProcesses ranks_;
 };
 
-/// Calls the function until the receiver has stopped before the end of the message. On a busy machine its main
-/// thread may get a core only when the message is there. Returns false if that happens every time.
+/// Calls the function until the receiver has stopped before the end of the message. On a busy machine its
+/// main thread may get a core only when the message is there. Returns false if that happens every time.
 template <class Attempt>
 bool until_in_the_middle(Attempt attempt) {
   constexpr int kMostAttempts = 20;
