@@ -79,7 +79,7 @@ Status check_job(const timeline::Analysis& analysis, const DabkeTrace& trace, co
   if (!profile.day_time_ns) {
     return wrong(
         fmt::format("'{}' does not have the time of day, so it cannot be aligned with '{}'; record it "
-                    "with torch.profiler of PyTorch 2.0 or newer",
+                    "with torch.profiler of a PyTorch that has Kineto",
                     profile.path, trace.path));
   }
   if (profile.size && trace.size && !trace.is_elastic && *profile.size != *trace.size) {

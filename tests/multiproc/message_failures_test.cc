@@ -101,22 +101,12 @@ std::vector<std::string> over(const std::string& operations) {
 
 }  // namespace
 
-TEST_CASE("receives that wait for a rank that is killed before it sends end with the name of that rank") {
+TEST_CASE("receives and sends that wait for a rank that is killed first end with the name of that rank") {
   const int size = GENERATE(2, 3);
   const int victim = GENERATE_COPY(0, size - 1);
-  CAPTURE(size, victim);
-  MessageRanks ranks(size, "receive", victim);
-  ranks.wait_for(victim, "ready");
-  ranks.wait_for_others(victim, "waiting");
-  ranks.signal(victim, SIGKILL);
-  ranks.survivors_fail_by({victim});
-}
-
-TEST_CASE("sends that wait for a rank that is killed before it receives end with the name of that rank") {
-  const int size = GENERATE(2, 3);
-  const int victim = GENERATE_COPY(0, size - 1);
-  CAPTURE(size, victim);
-  MessageRanks ranks(size, "send", victim);
+  const std::string waiting_in = GENERATE("receive", "send");
+  CAPTURE(size, victim, waiting_in);
+  MessageRanks ranks(size, waiting_in, victim);
   ranks.wait_for(victim, "ready");
   ranks.wait_for_others(victim, "waiting");
   ranks.signal(victim, SIGKILL);

@@ -117,7 +117,8 @@ void SequenceInspector::answer(const wire::SequenceInquiryMessage& message, Time
   if (!state_.takes_part_in(message.process_set)) return;
   const Key key(message.process_set, message.sequence);
   wire::SequenceAnswerMessage mine{.id = message.id, .rank = state_.options.rank};
-  mine.has_made = counts_[key].calls >= message.number;
+  const auto count = counts_.find(key);
+  mine.has_made = count != counts_.end() && count->second.calls >= message.number;
   state_.tensors.for_each([&](const TensorEntry& entry) {
     for (std::size_t i = 0; i < entry.waiting.size(); ++i) {
       const Submitted& waiting = entry.waiting[i];
